@@ -79,6 +79,24 @@ def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Let one process at a time read and write in a folder, where the system has such locks."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        # A file system of a network may know no locks.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def write_atomically(
     path: Path,
     raw: bytes | Iterable[bytes],

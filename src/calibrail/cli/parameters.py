@@ -147,8 +147,8 @@ class Running(CallLimits, options.EngineOptions):
 
 Work = Annotated[Running, Pick()]
 #: With a price where costs are reported.
-Calls = Annotated[CallLimits, Pick()]
-FreeCalls = Annotated[CallLimits, Pick(without=("price",))]
+Calls = Annotated[CallLimits, Pick(without=("batch",))]
+FreeCalls = Annotated[CallLimits, Pick(without=("price", "batch"))]
 #: What is shown with pages, beside a folder of results, and beside what has a page already.
 Show = Annotated[Showing, Pick(without=("dry_run",))]
 ShowRun = Annotated[Showing, Pick(without=("page",))]

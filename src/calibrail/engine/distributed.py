@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
 from calibrail.engine import shards
-from calibrail.engine.local import BLOCK, concat_tables, keys_of, model_name, score_here
+from calibrail.engine.local import (
+    BLOCK,
+    asked_in_batches,
+    concat_tables,
+    keys_of,
+    model_name,
+    score_here,
+)
 from calibrail.errors import CalibrailError, DataError, ModelError
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
@@ -334,6 +341,12 @@ def use_engine(
         _current.reset(token)
 
 
+def tell(sentence: str) -> None:
+    """Say, to whoever listens within ``use_engine``, what goes on."""
+    if (say := _current.get().say) is not None:
+        say(sentence)
+
+
 def say_once(sentence: str) -> None:
     """Say what a user should know of the engine, once within ``use_engine``: a warning."""
     use = _current.get()
@@ -407,6 +420,7 @@ def score_parts(
         Without rows: what the scores cost, what was cut, and their scales.
     """
     keys_of(scores)
+    examples = asked_in_batches(examples, scores, tell)
     options = engine()
     sent = _portable(scores) if options.apart else {}
     if not sent:

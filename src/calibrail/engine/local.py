@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from sys import intern
 from typing import Any, Final
 
@@ -18,13 +19,22 @@ from calibrail.data.dataset import Block, joined_names
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
 from calibrail.errors import InputError, ModelError
-from calibrail.models.batching import blocks, progress_listener
+from calibrail.models.batching import blocks, isolated_cache, progress_listener
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
-from calibrail.models.llm.chat import RemoteModel, Usage
+from calibrail.models.llm.chat import LanguageModel, RemoteModel, Usage
+from calibrail.models.llm.transport import account
 from calibrail.models.loading import LocalModel
 from calibrail.scores import base
-from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
+from calibrail.scores.base import (
+    Demand,
+    Demanding,
+    Score,
+    Scores,
+    SharedModel,
+    eventual_demands,
+    prepare,
+)
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable
 
@@ -104,7 +114,9 @@ class CostLedger:
                 n if before is None else getattr(self._scores[key], counter) - before
                 for counter, before in zip(_COUNTERS, self._counted[key], strict=True)
             )
-            calls = Calls(scored, judged, sum((part.usage for part in spent), Usage()))
+            names = {model.name for model in used.values() if isinstance(model, RemoteModel)}
+            asked = names.pop() if len(names) == 1 else ""
+            calls = Calls(scored, judged, sum((part.usage for part in spent), Usage()), asked)
         shared_with = tuple(
             other
             for other, models in self._used.items()
@@ -258,6 +270,60 @@ def characters(example: Example) -> int:
     """Return the length of all texts of an example."""
     beside = sum(map(len, example.contexts)) + sum(map(len, example.samples))
     return len(example.question) + len(example.response) + beside
+
+
+#: Answers, and their characters, whose questions to endpoints are asked in batches together.
+WINDOW, WINDOW_CHARACTERS = 50_000, 200_000_000
+
+
+def asked_in_batches(
+    examples: Iterable[Example], scores: Sequence[Score], say: Callable[[str], None]
+) -> Iterable[Example]:
+    """Return the examples; where batches are wanted, what scores ask about them is asked before.
+
+    Whatever no batch has answered is asked when it is looked up. So are the first few questions,
+    which show what the endpoint knows, and whether its replies can be read.
+
+    Raises
+    ------
+    InputError
+        If prices are to be looked up, and one of a model is not known.
+    """
+    limits = account().limits
+    for model in (model for score in scores for model in getattr(score, "models", ())):
+        if isinstance(model, RemoteModel):
+            limits.price_of(model.name)
+    is_asking = limits.batch and any(map(_asked, scores))
+    return _batched(examples, scores, say) if is_asking else examples
+
+
+def _asked(score: Score) -> list[LanguageModel]:
+    models = getattr(score, "models", ())
+    return [model for model in models if isinstance(model, LanguageModel)]
+
+
+def _batched(
+    examples: Iterable[Example], scores: Sequence[Score], say: Callable[[str], None]
+) -> Iterator[Example]:
+    from calibrail.models.llm.batches import ask_in_batches
+
+    for window in blocks(examples, characters, WINDOW, WINDOW_CHARACTERS):
+        wanted: dict[LanguageModel, dict[Any, None]] = {}
+        # What a cheap score computes here, to tell what is judged, is computed again in its turn.
+        with isolated_cache():
+            for score in scores:
+                sent = {model: model.usage.n_sent for model in _asked(score)}
+                why = base.try_out(score, window)
+                for model, before in sent.items():
+                    model.forget(count=model.usage.n_sent > before)
+                if why is None:
+                    for demand in eventual_demands(score, window):
+                        if isinstance(demand.model, LanguageModel):
+                            asked = wanted.setdefault(demand.model, {})
+                            asked.update(dict.fromkeys(chain.from_iterable(demand.parts)))
+        for model, requests in wanted.items():
+            ask_in_batches(model, requests, say)
+        yield from window
 
 
 def share_of(

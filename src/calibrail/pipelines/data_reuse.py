@@ -18,9 +18,7 @@ recomputed.
 """
 
 import json
-import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,7 +33,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import folder_lock, write_atomically
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import TEST
 from calibrail.errors import DataError, InputError, file_errors
@@ -703,7 +701,7 @@ class DataUseHistory:
         with self._writing():
             self._path.parent.mkdir(parents=True, exist_ok=True)
         # Read again under the lock, since another process may have looked meanwhile.
-        with _locked(self._path.parent):
+        with folder_lock(self._path.parent):
             questions = self._read(self._path)
             before = dict(questions)
             yield questions
@@ -746,24 +744,6 @@ def _once(looks: Iterable[DataUse]) -> Iterator[DataUse]:
         if not look.session or look.session not in sessions:
             yield look
         sessions.add(look.session)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time read and write here, where the system has such locks."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        # A file system of a network may know no locks.
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def certificate_after_reuse(

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
-from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.llm.transport import account
+from calibrail.models.llm.chat import LanguageModel, RemoteModel
+from calibrail.models.llm.transport import BATCH_SHARE, account
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
@@ -43,8 +43,8 @@ class PlannedCalls(Record):
         Tokens of their answers, at most.
     measured : bool
         Whether tokens follow from counted answers of this model; else from 4 bytes a token.
-    dollars : float or None
-        Their cost; None without a price.
+    dollars, dollars_batch : float or None
+        Their cost, by themselves and in batches; None without a price.
     unit : {"answer", "sentence"}
         What the model is asked about.
     """
@@ -60,15 +60,17 @@ class PlannedCalls(Record):
     tokens_out: int
     measured: bool
     dollars: float | None
+    dollars_batch: float | None
     unit: guarantee.Unit = "answer"
 
     def sentence(self) -> str:
         """Return all of it in one line."""
         how = "by this model's answers so far" if self.measured else "estimated, 4 bytes a token"
         cost = (
-            "cost unknown: give --price IN,OUT (US dollars per million tokens)"
-            if self.dollars is None
-            else f"${dollars_at_most(self.dollars)} at most"
+            "cost unknown: give --price IN,OUT (US dollars per million tokens) or --price auto"
+            if self.dollars is None or self.dollars_batch is None
+            else f"${dollars_at_most(self.dollars)} at most, or "
+            f"${dollars_at_most(self.dollars_batch)} with --batch"
         )
         judged = f"{self.n_judged:,}{' sentences' if self.unit == 'sentence' else ''}"
         return (
@@ -149,9 +151,7 @@ def plan_calls(
         for score in detectors:
             undecided = getattr(score, "undecided", None)
             n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
-            # All that it will ask for, what depends on its own first step included.
-            demands = getattr(score, "eventual_demands", getattr(score, "demands", None))
-            for demand in demands(batch) if demands is not None else ():
+            for demand in base.eventual_demands(score, batch):
                 if isinstance(demand.model, RemoteModel):
                     key = (registry.key_of(score), id(demand.model))
                     plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
@@ -181,10 +181,13 @@ class _CallPlan:
                 self._tokens_out += question.max_tokens
 
     def finish(self, n_examples: int, unit: guarantee.Unit) -> PlannedCalls:
-        model, price, n_known = self._model, account().limits.price, sum(self._known.values())
+        model, n_known = self._model, sum(self._known.values())
+        price = account().limits.price_of(model.name)
         rate = model.tokens_so_far()
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
         tokens_in = math.ceil(tokens)
+        dollars = None if price is None else price.of(tokens_in, self._tokens_out)
+        share = BATCH_SHARE if isinstance(model, LanguageModel) else 1.0
         return PlannedCalls(
             score=self._score,
             model=model.model,
@@ -196,6 +199,7 @@ class _CallPlan:
             tokens_in=tokens_in,
             tokens_out=self._tokens_out,
             measured=rate is not None,
-            dollars=None if price is None else price.of(tokens_in, self._tokens_out),
+            dollars=dollars,
+            dollars_batch=None if dollars is None else share * dollars,
             unit=unit,
         )

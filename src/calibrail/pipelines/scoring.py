@@ -471,7 +471,7 @@ def score_source(
         "learnt_before": learnt_before,
         "n_unanswered": len(unanswered),
         "calls": [
-            cost.calls.to_dict(cost.score, account().limits.price, n_answers)
+            cost.calls.to_dict(cost.score, account().limits, n_answers)
             for cost in table.costs
             if cost.calls is not None and cost.score in named
         ],

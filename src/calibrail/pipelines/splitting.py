@@ -20,7 +20,8 @@ from calibrail.data.sentences import (
 )
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine import score_examples, score_parts
-from calibrail.engine.local import Growing, concat_tables, score_here
+from calibrail.engine.distributed import tell
+from calibrail.engine.local import Growing, asked_in_batches, concat_tables, score_here
 from calibrail.errors import DataError, InputError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.options.fields import optional, spell_option
@@ -248,7 +249,7 @@ def fitted(
             for model in score.models if isinstance(score, Demanding) else ():
                 # In whichever order scores learn, the same examples give the same state.
                 model.forget()
-            learnt[index] = cast(Fittable, score).fit(chosen)
+            learnt[index] = cast(Fittable, score).fit([*asked_in_batches(chosen, [score], tell)])
     return tuple(learnt)
 
 

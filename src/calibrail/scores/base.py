@@ -256,6 +256,17 @@ class Demanding(Protocol):
         """Return what ``score(examples)`` will look up, as far as it is known beforehand."""
 
 
+def eventual_demands(score: Score, examples: Sequence[Example]) -> tuple[Demand, ...]:
+    """Return all that a score will look up, what depends on its own first step included.
+
+    One that has still to learn looks up what it learns from.
+    """
+    demands = getattr(score, "demands", None)
+    if not learns(score):
+        demands = getattr(score, "eventual_demands", demands)
+    return () if demands is None else tuple(demands(examples))
+
+
 @runtime_checkable
 class Pinning(Protocol):
     """A score that learns from its model's first answers what must not change afterwards.

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from itertools import accumulate, chain
 from typing import Any, ClassVar, Final, Self
 
@@ -431,9 +430,7 @@ class WorstSentence(Members):
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return all that scoring will look up, what depends on a first step of it included."""
-        sentences = self._all_sentences(examples)
-        eventual = getattr(self.member, "eventual_demands", partial(demands_of, self.member))
-        return tuple(eventual(sentences))
+        return base.eventual_demands(self.member, self._all_sentences(examples))
 
     def _all_sentences(self, examples: Sequence[Example]) -> list[Example]:
         return list(chain.from_iterable(map(sentences_to_score, self.usable(examples))))

@@ -27,7 +27,7 @@ from calibrail.data.tables import number_array, string_array
 from calibrail.errors import file_errors
 from calibrail.formatting import Scale
 from calibrail.models.llm.chat import Usage
-from calibrail.models.llm.transport import Price
+from calibrail.models.llm.transport import AUTO, CallLimits
 from calibrail.options.guarantee import Undefined
 from calibrail.text.structure import Joins, broken_links, removed_with
 
@@ -53,18 +53,23 @@ class Calls:
         Those among them that a model was asked about.
     usage : Usage
         Answers, calls and tokens.
+    model : str
+        Which model that was; empty where there were several.
     """
 
     n: int
     n_judged: int
     usage: Usage
+    model: str = ""
 
     def __add__(self, other: Calls) -> Calls:
         """Return what was asked for the examples of both."""
-        return Calls(self.n + other.n, self.n_judged + other.n_judged, self.usage + other.usage)
+        return Calls(
+            self.n + other.n, self.n_judged + other.n_judged, self.usage + other.usage, self.model
+        )
 
     def to_dict(
-        self, score: str, price: Price | None, n_answers: int | None = None
+        self, score: str, limits: CallLimits, n_answers: int | None = None
     ) -> dict[str, Any]:
         """Return what does not depend on which answers were already known: a report's part.
 
@@ -74,14 +79,18 @@ class Calls:
         usage, judged, n = self.usage, self.n_judged, self.n
         counted = judged > 0 and usage.n_counted == usage.n_answers > 0
         tokens = (usage.tokens_in / judged, usage.tokens_out / judged) if counted else (None, None)
-        total = price.of(usage.tokens_in, usage.tokens_out) if price and counted and n else None
+        several = limits.price == AUTO and not self.model
+        price, total = None if several else limits.price_of(self.model), None
+        if price and counted and n:
+            total = price.of(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
+        stated = price and [price.tokens_in, price.tokens_out, price.tokens_cached]
         return {
             "score": score,
             "n": n,
             "n_judged": judged,
             "tokens_in": tokens[0],
             "tokens_out": tokens[1],
-            "price": None if price is None else [price.tokens_in, price.tokens_out],
+            "price": stated and [amount for amount in stated if amount is not None],
             "dollars_per_1000": None if total is None else 1000.0 * total / (n_answers or n),
             **({} if n_answers is None else {"unit": "sentence"}),
         }

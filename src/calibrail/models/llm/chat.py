@@ -217,6 +217,10 @@ class AnswerCache:
             connection.execute("VACUUM")
         return removed
 
+    def sync(self) -> None:
+        """Have what is kept survive a power cut, too."""
+        self._rows("PRAGMA wal_checkpoint(FULL)")
+
     def size(self) -> int:
         """Return the bytes that the answers take."""
         ((n_pages,),), ((page_size,),) = map(self._rows, ("PRAGMA page_count", "PRAGMA page_size"))
@@ -359,6 +363,8 @@ class ChatAnswer:
         The model as the endpoint names it, e.g. with its date; empty if it does not.
     tokens_in, tokens_out : int or None
         Tokens as the endpoint counted them.
+    tokens_cached : int or None
+        Those among ``tokens_in`` that the provider had read before.
     """
 
     text: str
@@ -368,6 +374,12 @@ class ChatAnswer:
     served: str = ""
     tokens_in: int | None = None
     tokens_out: int | None = None
+    tokens_cached: int | None = None
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of question and answer."""
+        return self.tokens_in, self.tokens_out
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
@@ -415,6 +427,7 @@ def read_answer(body: Any) -> ChatAnswer:
         served=_text(body.get("model")),
         tokens_in=read_tokens(body, "prompt_tokens"),
         tokens_out=read_tokens(body, "completion_tokens"),
+        tokens_cached=read_tokens(body, "cached_tokens", "prompt_tokens_details"),
     )
 
 
@@ -451,9 +464,11 @@ def _logprob(value: Any) -> float:
     return float(value) if -_LARGEST <= value <= _LARGEST else 1.0
 
 
-def read_tokens(body: dict[str, Any], kind: str) -> int | None:
+def read_tokens(body: dict[str, Any], kind: str, part: str = "") -> int | None:
     """Return how many tokens of a kind an answer says that it took; None where it says none."""
     usage = body.get("usage")
+    if part and isinstance(usage, dict):
+        usage = usage.get(part)
     n = usage.get(kind) if isinstance(usage, dict) else None
     is_count = isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _MOST_TOKENS
     return n if is_count else None
@@ -499,6 +514,8 @@ class Usage:
         Tokens of all answers, the cached ones included, as the endpoint counted them.
     n_counted : int
         Answers whose tokens were counted.
+    tokens_cached : int
+        Those among ``tokens_in`` that the provider had read before.
     """
 
     n_answers: int = 0
@@ -508,6 +525,7 @@ class Usage:
     tokens_in: int = 0
     tokens_out: int = 0
     n_counted: int = 0
+    tokens_cached: int = 0
 
     def __sub__(self, other: Self) -> Self:
         return type(self)(*map(operator.sub, astuple(self), astuple(other)))
@@ -560,7 +578,7 @@ class RemoteModel:
     def __init__(self, name: str, endpoint: str) -> None:
         self.name, self.model, self.endpoint = name, name, endpoint
         self.usage = Usage()
-        self._caller = transport.Caller(endpoint)
+        self.caller = transport.Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)
         self._lock = Lock()
         renewed(self)
@@ -586,10 +604,14 @@ class RemoteModel:
         with self._lock:
             self.usage += used
 
-    def count_answer(self, tokens: Tokens, n_cached: int) -> None:
-        """Count one answer with its tokens, and whether the cache held it (1) or not (0)."""
+    def count_answer(self, tokens: Tokens, n_cached: int, n_sent: int = 0, read: int = 0) -> None:
+        """Count one answer with its tokens, and whether the cache held it (1) or not (0).
+
+        A batch that was sent may have put it there; ``read`` are tokens that the provider knew.
+        """
         tokens_in, tokens_out = (n or 0 for n in tokens)
-        self.count(Usage(1, 0, n_cached, 0, tokens_in, tokens_out, int(None not in tokens)))
+        counted = int(None not in tokens)
+        self.count(Usage(1, n_sent, n_cached, 0, tokens_in, tokens_out, counted, read))
 
     def session(self) -> ChatSession:
         """Return what a round of asking goes by, as it is now."""
@@ -603,7 +625,7 @@ class RemoteModel:
         session: ChatSession,
     ) -> Iterator[tuple[Item, Answer]]:
         """Yield every item with what came of asking, as it is ready; see ``each``."""
-        before = self._caller.n_sent
+        before = self.caller.n_sent
         n_threads = session.account.limits.concurrency
         try:
             answers = each(partial(ask, session), items, n_threads, session.stop)
@@ -611,7 +633,7 @@ class RemoteModel:
                 yield answer
                 report_progress(done / len(items))
         finally:
-            self.count(Usage(n_sent=self._caller.n_sent - before))
+            self.count(Usage(n_sent=self.caller.n_sent - before))
 
     def send(
         self, body: dict[str, Any], session: ChatSession, read: Callable[[Any], Answer]
@@ -619,15 +641,24 @@ class RemoteModel:
         """Have one request answered; see ``Caller.call``."""
         body = {"model": self.name, **body}
         request = transport.ModelRequest(self.kind, body, session.account, session.stop, read)
-        answer: Answer = self._caller.call(request)
+        answer: Answer = self.caller.call(request)
         return answer
 
     def keep_answer(
-        self, session: ChatSession, key: str, value: dict[str, Any], characters: int, tokens: Tokens
+        self,
+        session: ChatSession,
+        key: str,
+        value: dict[str, Any],
+        characters: int,
+        tokens: Tokens,
+        share: float = 1.0,
     ) -> None:
-        """Keep an answer, with the tokens that it cost as far as they were counted."""
+        """Keep an answer, with the tokens that it cost as far as they were counted.
+
+        ``share`` is that of the price which was paid, as in ``Account.answered``.
+        """
         session.cache.put(key, value, self._source, characters, tokens)
-        session.account.answered(tokens)
+        session.account.answered((*tokens, value.get("tokens_cached")), self.model, share)
 
 
 def each(
@@ -699,6 +730,8 @@ class LanguageModel(RemoteModel):
     def __init__(self, model: str, endpoint: str) -> None:
         super().__init__(model, endpoint)
         self._held: Answers = {}
+        #: Questions that batches of this process have answered, and nobody has looked up yet.
+        self.batched: set[str] = set()
 
     def prepare(self, requests: Iterable[ChatRequest]) -> None:
         """Have every request answered that is not yet: from the cache, or by the endpoint.
@@ -719,14 +752,19 @@ class LanguageModel(RemoteModel):
                 key: value for key, value in self._held.items() if not isinstance(value, Failure)
             }
 
-    def forget(self) -> None:
-        """Drop the answers in memory; the cache keeps its own."""
+    def forget(self, *, count: bool = False) -> None:
+        """Drop the answers in memory; the cache keeps its own.
+
+        With ``count`` they count as sent by whoever looks them up.
+        """
         with self._lock:
+            if count:
+                self.batched |= set(map(self.key, self._held))
             self._held = {}
 
     def question(self, item: ChatRequest) -> Question:
         """Return what would be asked."""
-        return Question(self._key(item), [text for _, text in item.messages], item.max_tokens)
+        return Question(self.key(item), [text for _, text in item.messages], item.max_tokens)
 
     def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
         """Return the answer to each request, or why there is none; from any thread."""
@@ -737,11 +775,12 @@ class LanguageModel(RemoteModel):
             if len(answers) < len(wanted) and len(self._held) + len(wanted) - len(answers) > HELD:
                 self._held = dict(answers)
         session = self.session()
-        unknown = []
+        unknown = list[ChatRequest]()
         for request in [request for request in wanted if request not in answers]:
-            if (known := session.cache.get(self._key(request))) is not None:
+            if (known := session.cache.get(key := self.key(request))) is not None:
                 answers[request] = ChatAnswer.from_dict(known)
-                self._note(request, answers[request], n_cached=1)
+                self._note(request, answers[request], int(key not in self.batched))
+                self.batched.discard(key)
             else:
                 unknown.append(request)
         for request, answer in self.ask_each(self._ask, unknown, session):
@@ -758,21 +797,26 @@ class LanguageModel(RemoteModel):
             answer = self.send(request.parameters(), session, read_answer)
         except transport.RefusedError as error:
             return Failure(str(error))
-        tokens = answer.tokens_in, answer.tokens_out
-        self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), tokens)
+        self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), answer.tokens)
         # Where another process was faster, its answer is the one that both keep.
         kept = session.cache.get(key)
         return answer if kept is None else ChatAnswer.from_dict(kept)
 
-    def _note(self, request: ChatRequest, answer: ChatAnswer | Failure, n_cached: int = 0) -> None:
+    def _note(
+        self, request: ChatRequest, answer: ChatAnswer | Failure, n_cached: int | None = None
+    ) -> None:
         if isinstance(answer, Failure):
             self.count(Usage(n_failed=1))
         else:
-            self.count_answer((answer.tokens_in, answer.tokens_out), n_cached)
+            # What came from the cache, and was not there before, was sent in a batch.
+            self.count_answer(
+                answer.tokens, n_cached or 0, int(n_cached == 0), answer.tokens_cached or 0
+            )
         with self._lock:
             self._held[request] = answer
 
-    def _key(self, request: ChatRequest) -> str:
+    def key(self, request: ChatRequest) -> str:
+        """Return the digest under which the answer to a request is kept."""
         return request.key(self.endpoint, self.name)
 
 

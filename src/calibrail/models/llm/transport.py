@@ -1,7 +1,7 @@
 """Requests to an endpoint: sent, retried, limited and paid for."""
 
 import email.utils
-import importlib
+import importlib.util
 import ipaddress
 import json
 import logging
@@ -14,15 +14,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from calibrail.errors import CalibrailError, InputError, ModelError
 from calibrail.models.hardware import leave_to_parent, renewed
-from calibrail.options.fields import cli_or_python, number, setting, whole
+from calibrail.options.fields import cli_or_python, number, setting, whole, yes_or_no
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -56,41 +57,99 @@ class Price:
     ----------
     tokens_in, tokens_out : float
         Of what is sent and of what is answered.
+    tokens_cached : float or None
+        Of what is sent and the provider has read before; None where that costs the same.
     """
 
     tokens_in: float
     tokens_out: float
+    tokens_cached: float | None = None
 
-    def of(self, tokens_in: float, tokens_out: float) -> float:
-        """Return what so many tokens cost, in US dollars.
+    def of(self, tokens_in: float, tokens_out: float, tokens_cached: float = 0) -> float:
+        """Return what so many tokens cost, in US dollars; the cached ones are among those sent.
 
         >>> Price(0.15, 0.6).of(1_000_000, 10_000)
         0.156
+        >>> Price(1.0, 0.0, 0.1).of(1_000_000, 0, 500_000)
+        0.55
         """
-        return (self.tokens_in * tokens_in + self.tokens_out * tokens_out) / 1e6
+        cached = self.tokens_in if self.tokens_cached is None else self.tokens_cached
+        sent = self.tokens_in * (tokens_in - tokens_cached) + cached * tokens_cached
+        return (sent + self.tokens_out * tokens_out) / 1e6
 
 
-def read_price(text: str) -> Price:
-    """Return the price that ``IN,OUT`` stands for.
+#: Prices are looked up in the table of the provider library.
+AUTO: Final = "auto"
+
+#: What a request in a batch costs, of what it costs by itself.
+BATCH_SHARE: Final = 0.5
+
+_TABLE: Final = "model_prices_and_context_window_backup.json"
+
+
+@lru_cache(maxsize=1)
+def _prices() -> Mapping[str, Mapping[str, Any]]:
+    """Return litellm's table of prices, which is read as a file: the library is not imported."""
+    spec = importlib.util.find_spec("litellm")
+    try:
+        (folder,) = (spec and spec.submodule_search_locations) or [""]
+        table: Mapping[str, Mapping[str, Any]] = json.loads((Path(folder) / _TABLE).read_bytes())
+    except (ValueError, OSError) as error:
+        raise InputError(
+            "price auto reads litellm's table of prices, which is not there: pip install litellm, "
+            "or give the price, e.g. 0.15,0.60"
+        ) from error
+    return table
+
+
+@lru_cache(maxsize=64)
+def table_price(model: str) -> Price:
+    """Return what a model costs by the table of the provider library; nothing is sent.
 
     Raises
     ------
     InputError
-        If these are not two amounts of money.
+        If the library is not installed, or does not know the model.
+    """
+    entry: Mapping[str, Any] = {}
+    for name in (model, model.removeprefix("openai/"), model.removeprefix("anthropic/")):
+        entry = entry or _prices().get(name) or {}
+    names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
+    costs = [entry.get(name) for name in names]
+    if costs[0] is None or costs[1] is None:
+        raise InputError(
+            f"litellm's table has no price of {model!r}; give it in US dollars per million tokens, "
+            "sent and answered, e.g. 0.15,0.60"
+        )
+    # The table's prices are per token.
+    sent, out, cached = (None if cost is None else round(1e6 * cost, 9) for cost in costs)
+    return Price(sent or 0.0, out or 0.0, cached)
+
+
+def read_price(text: str) -> Price | Literal["auto"]:
+    """Return the price that ``IN,OUT``, or ``IN,OUT,CACHED``, stands for.
+
+    Raises
+    ------
+    InputError
+        If these are not two amounts of money, or three.
 
     >>> read_price("0.15,0.60")
-    Price(tokens_in=0.15, tokens_out=0.6)
+    Price(tokens_in=0.15, tokens_out=0.6, tokens_cached=None)
     """
+    if text == AUTO:
+        return "auto"
     try:
-        tokens_in, tokens_out = (float(part) for part in text.split(","))
+        amounts = [float(part) for part in text.split(",")]
     except ValueError:
-        tokens_in = tokens_out = -1.0
-    if not (0.0 <= tokens_in < float("inf") and 0.0 <= tokens_out < float("inf")):
+        amounts = []
+    if len(amounts) not in (2, 3) or not all(0.0 <= amount < math.inf for amount in amounts):
         raise InputError(
             "price must be two numbers of US dollars per million tokens, sent and answered, "
-            f"e.g. 0.15,0.60; got {text!r}"
+            "e.g. 0.15,0.60 (a third is that of tokens that the provider read before), or auto; "
+            f"got {text!r}"
         )
-    return Price(tokens_in, tokens_out)
+    return Price(*amounts)
 
 
 @dataclass(frozen=True)
@@ -108,13 +167,17 @@ class CallLimits:
         reached.
     max_calls : int or None
         Calls in all, further attempts included; None for no limit.
-    price : Price or None
-        For the cost per 1,000 answers; None where it is not known.
+    price : Price, "auto" or None
+        For the cost per 1,000 answers: None where it is not known, ``"auto"`` where litellm's table
+        of prices knows it.
     cache : Path or None
         SQLite file with the answers so far; None for this process's memory.
     patience : float
         Longest wait, in seconds, that an endpoint may ask for (Retry-After) before an example is
         given up.
+    batch : bool
+        Whether what is asked in one go is asked through the provider's batch API, at half price:
+        it may take a day, and a run that was interrupted picks it up. It needs a ``cache``.
     """
 
     panel: ClassVar = "Calls to endpoints"
@@ -125,14 +188,17 @@ class CallLimits:
     max_calls: int | None = setting(
         "For judges: most calls to endpoints, retries included.", None, metavar="N"
     )
-    price: Price | None = setting(
-        "For judges: US dollars per million tokens, e.g. 0.15,0.60.",
+    price: Price | Literal["auto"] | None = setting(
+        "For judges: US dollars per million tokens, e.g. 0.15,0.60, or auto.",
         None,
         metavar="IN,OUT",
         parse=read_price,
     )
     cache: Path | None = field(default_factory=default_cache)
     patience: float = 300.0
+    batch: bool = setting(
+        "For judges: ask through the provider's batch API, at half price, within a day.", False
+    )
 
     def __post_init__(self) -> None:
         whole(self.concurrency, "concurrency", least=1)
@@ -142,6 +208,24 @@ class CallLimits:
         for name in ("timeout", "patience"):
             if not 0.0 < number(value := getattr(self, name), name) < float("inf"):
                 raise InputError(f"{name} must be a number of seconds above 0; got {value!r}")
+        if not (self.price is None or self.price == AUTO or isinstance(self.price, Price)):
+            raise InputError(f'price must be a Price, "auto" or None; got {self.price!r}')
+        yes_or_no(self.batch, "batch")
+        if self.batch and self.cache is None:
+            raise InputError(
+                "a batch is picked up from where it was kept, beside the answer cache, and answers "
+                f"are kept in memory only: name a file with {CACHE_VARIABLE}"
+            )
+
+    def price_of(self, model: str) -> Price | None:
+        """Return what a model costs, None where that is not known.
+
+        Raises
+        ------
+        InputError
+            If it is to be looked up, and cannot be.
+        """
+        return table_price(model) if self.price == "auto" else self.price
 
 
 class Account:
@@ -158,7 +242,7 @@ class Account:
     def __init__(self, limits: CallLimits, watch: Callable[[int], None] | None = None) -> None:
         self.limits = limits
         self.n_sent = self.n_answered = 0
-        self._tokens = [0, 0]
+        self._dollars = 0.0
         self._watch = watch
         self._lock = Lock()
         renewed(self)
@@ -186,20 +270,37 @@ class Account:
                 )
             self.n_sent += 1
 
-    def answered(self, tokens: Sequence[int | None] = ()) -> None:
-        """Count one answer, and the tokens that were sent and answered where they are known."""
+    def answered(
+        self, tokens: Sequence[int | None] = (), model: str = "", share: float = 1.0
+    ) -> None:
+        """Count one answer, and what it cost.
+
+        Parameters
+        ----------
+        tokens : sequence of (int or None)
+            Those sent and answered, and which of those sent were cached, where they are known.
+        model : str
+            What answered.
+        share : float
+            Of the price, for an answer in a batch.
+        """
+        price = self.limits.price_of(model)
+        sent, out, cached = (*(n or 0 for n in tokens), 0, 0, 0)[:3]
         with self._lock:
             self.n_answered += 1
-            for place, n in enumerate(tokens):
-                self._tokens[place] += n or 0
+            self._dollars += 0.0 if price is None else share * price.of(sent, out, cached)
             if self._watch is not None:
                 self._watch(self.n_answered)
 
+    def watch_batch(self, n_done: int) -> None:
+        """Tell whoever watches how many answers there are, those done in a batch among them."""
+        with self._lock:
+            if self._watch is not None:
+                self._watch(self.n_answered + n_done)
+
     def dollars(self) -> float | None:
         """Return what the answers so far have cost; None where none was asked for, or no price."""
-        with self._lock:
-            price = self.limits.price if self.n_sent else None
-            return None if price is None else price.of(*self._tokens)
+        return None if self.limits.price is None or not self.n_sent else self._dollars
 
 
 _current: ContextVar[Account | None] = ContextVar("calibrail_account", default=None)
@@ -407,11 +508,10 @@ class OpenAITransport:
                 f"calling {endpoint} needs the judge extra: {INSTALL} ({error})"
             ) from error
         self._endpoint, self._sdk = endpoint, openai
-        #: What a connection raises when it breaks while a body is read.
-        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, OSError)
-        for name in ("httpx2", "httpx"):
-            with suppress(ImportError):
-                self._broken += (importlib.import_module(name).HTTPError,)
+        self._broken: tuple[type[Exception], ...] = (
+            openai.APIConnectionError,
+            *connection_errors(),
+        )
         self._key = key_for(endpoint)
         # At its most talkative level the SDK would log what is sent, texts and all.
         for name in ("openai", "openai._base_client"):
@@ -487,12 +587,12 @@ class OpenAITransport:
     def _explained(self, error: Any) -> Exception:
         """Return what an error status means; nothing of the endpoint's prose is passed on."""
         status = int(error.status_code)
-        code = _word(error.code) or _word(error.type)
+        code = code_of(error.code) or code_of(error.type)
         reason = f"HTTP {status}" + (f" ({code})" if code else "")
         if code == "insufficient_quota":
             return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
         if status in (408, 409, 425, 429) or status >= 500:
-            return AgainError(reason, _retry_after(error.response.headers))
+            return AgainError(reason, retry_after(error.response.headers))
         wants_key = (
             f"the key in the environment variable {KEY_VARIABLE} is not accepted"
             if self._key
@@ -506,30 +606,46 @@ class OpenAITransport:
         moved = dict.fromkeys(range(300, 400), "it has moved; name its new address")
         if hopeless := {**moved, 401: wants_key, 404: no_model}.get(status):
             return ModelError(f"{self._endpoint} answered {reason}: {hopeless}")
-        # The message may quote the prompt; it is asked only where no parameter is named.
-        message = str(error.param or error.message).lower()
-        about = [name for name in _PARAMETERS.split() if name in message]
-        too_long = (
-            status == 413
-            or code in ("context_length_exceeded", "string_above_max_length")
-            or any(sign in str(error.message).lower() for sign in _TOO_LONG)
-        )
-        if too_long:
-            reason += ": longer than the model reads"
-        elif about:
-            reason += f" about {', '.join(sorted(about))}"
-        return RefusedError(reason, about, too_long)
+        return refusal(status, code, error.param, error.message)
+
+
+def refusal(status: int, code: str, param: object, message: object) -> RefusedError:
+    """Return what it means that a request is refused, without the endpoint's prose."""
+    reason = f"HTTP {status}" + (f" ({code})" if code else "")
+    # The message may quote the prompt; it is asked only where no parameter is named.
+    stated = str(param or message).lower()
+    about = [name for name in _PARAMETERS.split() if name in stated]
+    too_long = (
+        status == 413
+        or code in ("context_length_exceeded", "string_above_max_length")
+        or any(sign in str(message).lower() for sign in _TOO_LONG)
+    )
+    if too_long:
+        reason += ": longer than the model reads"
+    elif about:
+        reason += f" about {', '.join(sorted(about))}"
+    return RefusedError(reason, about, too_long)
+
+
+def connection_errors() -> tuple[type[Exception], ...]:
+    """Return what a connection raises when it breaks while a body is read."""
+    broken: tuple[type[Exception], ...] = (OSError,)
+    for name in ("httpx2", "httpx"):
+        with suppress(ImportError):
+            broken += (importlib.import_module(name).HTTPError,)
+    return broken
 
 
 def _above_debug(record: logging.LogRecord) -> bool:
     return record.levelno > logging.DEBUG
 
 
-def _word(value: object) -> str:
+def code_of(value: object) -> str:
+    """Return an endpoint's code; empty for what may be more than a code."""
     return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a Retry-After header asks for, given as a number or a date."""
     with suppress(ValueError):
         if FIRST_WAIT <= (seconds := float(headers.get("retry-after-ms", "")) / 1000.0) < math.inf:
@@ -706,7 +822,7 @@ class Caller:
                 request.stop.wait(wait)
             if request.stop.is_set():
                 raise RefusedError("the run was stopped")
-            fields = self._known(request.body)
+            fields = self.known(request.body)
             request.account.spend()
             with self._lock:
                 self.n_sent += 1
@@ -715,7 +831,7 @@ class Caller:
             try:
                 answer = self._transport.send(request.kind, fields, request.account.limits.timeout)
             except RefusedError as error:
-                if error.too_long or not self._learn(error.about, fields):
+                if error.too_long or not self.learn(error.about, fields):
                     raise
                 continue
             try:
@@ -723,7 +839,7 @@ class Caller:
             except ValueError as error:
                 raise AgainError(str(error)) from None
 
-    def _known(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def known(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request without what the endpoint does not know."""
         fields = {name: value for name, value in body.items() if name not in self._unknown}
         if "max_tokens" in body and "max_tokens" in self._unknown:
@@ -734,7 +850,7 @@ class Caller:
             fields["top_logprobs"] = min(5, fields["top_logprobs"])
         return fields
 
-    def _learn(self, about: Collection[str], fields: Mapping[str, Any]) -> bool:
+    def learn(self, about: Collection[str], fields: Mapping[str, Any]) -> bool:
         """Note what the endpoint does not know; return whether the request can be put otherwise."""
         sent = fields.keys() & set(about)
         with self._lock:
@@ -746,4 +862,4 @@ class Caller:
                 names = ("max_tokens", "response_format", "seed", "encoding_format")
                 self._unknown.update([name for name in names if name in sent][:1])
             # Another thread may have learnt it since this request was put together.
-            return self._known(fields) != dict(fields)
+            return self.known(fields) != dict(fields)

@@ -1,0 +1,386 @@
+"""Is what a batch answers paid for once, kept, and the same as when it is asked directly?"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.errors import InputError, ModelError
+from calibrail.models.batching import shared_models
+from calibrail.models.llm import batches
+from calibrail.models.llm.batches import AnthropicBatches, ask_in_batches
+from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, load_llm, open_cache
+from calibrail.models.llm.transport import CallLimits, Price, limit_calls
+from tests.batch_server import BatchServer
+from tests.chat_server import Reply
+
+pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries", "soon")
+
+KEY = "sk-test-4b1f"
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FIRST_LOOK", 0.001), ("LONGEST_LOOK", 0.002), ("SETTLED", 0.02)):
+        monkeypatch.setattr(batches, name, value)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "answers.sqlite"
+
+
+def echo(body: dict[str, Any]) -> Reply:
+    return Reply(f"faithful, {body['messages'][0]['content']}")
+
+
+def requests(n: int, first: int = 0) -> list[ChatRequest]:
+    return [ChatRequest((("user", f"question {i}"),)) for i in range(first, first + n)]
+
+
+def texts(answers: list[ChatAnswer | Failure]) -> list[str]:
+    return [answer.text if isinstance(answer, ChatAnswer) else answer.reason for answer in answers]
+
+
+def asked(
+    server: BatchServer, cache: Path, wanted: list[ChatRequest], said: list[str] | None = None
+) -> list[str]:
+    """Return the answers of a process of its own, by batches and then directly."""
+    shared_models.cache_clear()
+    open_cache.cache_clear()
+    say = (lambda line: None) if said is None else said.append
+    with limit_calls(CallLimits(cache=cache, batch=True, attempts=2)):
+        model = load_llm("m", server.url)
+        ask_in_batches(model, wanted, say)
+        return texts(model.answers(wanted))
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which shape the provider's batches have; the server knows both."""
+    if request.param == "anthropic":
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setattr(batches, "provider_of", lambda model, limits: AnthropicBatches(limits))
+    return str(request.param)
+
+
+def to(server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> BatchServer:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url.removesuffix("/v1"))
+    return server
+
+
+def test_a_batch_answers_all_at_half_the_price_and_tells_how_far_it_is(
+    cache: Path, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, said = list[int](), list[str]()
+    with BatchServer(echo) as server:
+        to(server, monkeypatch)
+        limits = CallLimits(cache=cache, batch=True, price=Price(1e6, 0.0))
+        with limit_calls(limits, seen.append) as spent:
+            model = load_llm("m", server.url)
+            ask_in_batches(model, requests(20), said.append)
+            answers = model.answers(requests(20))
+        assert texts(answers) == [f"faithful, question {i}" for i in range(20)]
+        assert not server.seen and set(server.paid.values()) == {1}
+        assert server.keys == {KEY if shape == "anthropic" else f"Bearer {KEY}"}
+    used = model.usage
+    assert (used.n_answers, used.n_sent, used.n_cached, spent.n_sent) == (20, 20, 0, 20)
+    assert spent.dollars() == pytest.approx(0.5 * used.tokens_in)
+    assert used.tokens_cached == (20 if shape == "anthropic" else 0)
+    assert seen[-1] == 20 and "20 questions submitted" in said[0] and "20 of 20" in said[-1]
+    # Nothing of it stays but the answers.
+    assert not list(cache.with_name("answers.sqlite.batches").iterdir())
+
+
+def refuses_one(body: dict[str, Any], n: int) -> str:
+    return "400" if "question 3" in str(body) else ""
+
+
+def end_at(monkeypatch: pytest.MonkeyPatch, steps: list[int], where: str) -> Iterator[int]:
+    """End the process before or after these requests, or lose the answers; return the numbers."""
+    parts, count = batches.BatchWeb._parts, iter(range(1000))
+
+    def killed(self: Any, method: str, path: str, content: Any) -> Iterator[bytes]:
+        here = next(count) in steps
+        if here and where == "before":
+            raise KilledError
+        answer = list(parts(self, method, path, content))
+        if here and where == "lost":
+            raise batches.AgainError("the connection failed")
+        if here and path.endswith(("content", "results")):
+            # In the middle of the results.
+            yield answer[0][: len(answer[0]) // 2]
+        if here:
+            raise KilledError
+        yield from answer
+
+    monkeypatch.setattr(batches.BatchWeb, "_parts", killed)
+    return count
+
+
+#: The requests of a batch: upload, begin, look twice, read the answers, read the errors.
+STEPS = [("openai", step) for step in range(6)] + [("anthropic", step) for step in range(4)]
+
+
+@pytest.mark.parametrize(("shape", "step"), STEPS, indirect=["shape"])
+@pytest.mark.parametrize("where", ["before", "after", "lost"])
+def test_killed_at_any_step_nothing_is_paid_twice_and_none_is_lost(
+    cache: Path, shape: str, step: int, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = end_at(monkeypatch, [step], where)
+    with BatchServer(echo, outcome=refuses_one) as server:
+        to(server, monkeypatch)
+        if where != "lost":
+            with pytest.raises(KilledError):
+                asked(server, cache, requests(8))
+        # The same command, and one that asks for more.
+        assert asked(server, cache, requests(8)) == [f"faithful, question {i}" for i in range(8)]
+        assert asked(server, cache, requests(9))[8:] == ["faithful, question 8"]
+        assert set(server.paid.values()) == {1} and len(server.paid) == 9
+        # What failed within the batch was asked by itself.
+        assert len(server.seen) == 1
+    assert next(count) > step
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_again_and_again_nothing_is_paid_twice(
+    cache: Path, shape: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = random.Random(seed)
+    with BatchServer(echo, outcome=refuses_one) as server:
+        to(server, monkeypatch)
+        for _ in range(6):
+            with monkeypatch.context() as patched:
+                end_at(patched, [drawn.randrange(5)], drawn.choice(["before", "after"]))
+                with suppress(KilledError):
+                    asked(server, cache, requests(8))
+        assert asked(server, cache, requests(8)) == [f"faithful, question {i}" for i in range(8)]
+        assert set(server.paid.values()) == {1} and len(server.paid) == 8
+
+
+def test_a_batch_holds_what_the_cache_lacks_and_no_text_is_kept(
+    cache: Path, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BatchServer(echo) as server:
+        to(server, monkeypatch)
+        with limit_calls(CallLimits(cache=cache)):
+            load_llm("m", server.url).answers(requests(5))
+        server.looks, kept = 3, list[str]()
+        look = batches.FIRST_LOOK
+        monkeypatch.setattr(
+            "calibrail.models.llm.batches.time.sleep",
+            lambda pause: kept.extend(
+                path.read_text() for path in cache.parent.rglob("*.json") if pause >= look
+            ),
+        )
+        asked(server, cache, requests(12))
+        (batch,) = server.batches.values()
+        assert len(batch["lines"]) == 7 and set(server.paid.values()) == {1}
+        assert kept and not any("question" in text or KEY in text for text in kept)
+        assert set(json.loads(kept[0])["characters"].values()) == {10, 11}
+
+
+def test_batches_keep_to_the_providers_limits(
+    cache: Path, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = AnthropicBatches if shape == "anthropic" else batches.OpenAIBatches
+    monkeypatch.setattr(kind, "most", 4)
+    with BatchServer(echo) as server:
+        to(server, monkeypatch)
+        assert len(asked(server, cache, requests(10))) == 10
+        assert [len(batch["lines"]) for batch in server.batches.values()] == [4, 4, 2]
+        monkeypatch.setattr(kind, "most_bytes", 700)
+        asked(server, cache, requests(20))
+        later = [batch["lines"] for batch in server.batches.values()][3:]
+        assert all(len(json.dumps(lines)) < 800 for lines in later) and len(later) > 2
+        assert set(server.paid.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("what", "n_batches", "n_direct"),
+    [
+        # Not in time, or the provider failed: once more, in another batch.
+        (lambda body, n: "expired" if n < 1 else "", 2, 0),
+        (lambda body, n: "529" if n < 2 else "", 3, 0),
+        # At some time it is asked by itself.
+        (lambda body, n: "expired", 3, 3),
+        # What the endpoint does not know is left out of the next batch.
+        (lambda body, n: "temperature" if "temperature" in body else "", 1, 3),
+        (lambda body, n: "max_tokens" if "max_tokens" in body else "", 2, 0),
+        # What no other batch can mend is refused directly, too.
+        (lambda body, n: "prompt", 1, 3),
+    ],
+)
+def test_what_fails_within_a_batch_is_asked_again(
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: Callable[[dict[str, Any], int], str],
+    n_batches: int,
+    n_direct: int,
+) -> None:
+    def outcome(body: dict[str, Any], n: int) -> str:
+        return what(body, n) if int(body["messages"][0]["content"][9:]) < 3 else ""
+
+    with BatchServer(echo, outcome=outcome) as server:
+        answers = asked(server, cache, requests(8))
+        assert answers == [f"faithful, question {i}" for i in range(8)]
+        assert set(server.paid.values()) == {1}
+        assert [len(batch["lines"]) for batch in server.batches.values()] == [8, 3, 3][:n_batches]
+        assert len(server.seen) == n_direct
+
+
+def test_a_batch_that_somebody_cancels_ends_the_run_and_its_answers_are_kept(
+    cache: Path, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = lambda body, n: "cancelled" if "question 1" in str(body) and not n else ""  # noqa: E731
+    with BatchServer(echo, outcome=outcome) as server:
+        to(server, monkeypatch)
+        with pytest.raises(ModelError, match=r"cancelled at .*, after 9 of 10 answers.*run the sa"):
+            asked(server, cache, requests(10))
+        assert len(asked(server, cache, requests(10))) == 10
+        assert [len(batch["lines"]) for batch in server.batches.values()] == [10, 1]
+        assert set(server.paid.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [
+        (
+            {"offers": False},
+            r"HTTP 404 .*: it takes no batches; leave --batch out \(Call",
+        ),
+        ({"refuses": ("invalid_json_line",)}, r"refused the batch batch_2 \(invalid_json_line\)"),
+        ({"refuses": ("token_limit_exceeded",) * 4}, r"refused the batch batch_\d+ \(token_limit"),
+    ],
+)
+def test_a_batch_that_is_refused_names_the_code_and_the_remedy(
+    cache: Path, named: dict[str, Any], error: str
+) -> None:
+    with BatchServer(echo, **named) as server:
+        with pytest.raises(ModelError, match=error):
+            asked(server, cache, requests(5))
+        assert not server.paid and not server.seen
+        server.offers, server.refuses = True, []
+        assert len(asked(server, cache, requests(5))) == 5
+
+
+def test_what_is_too_much_at_a_time_is_asked_in_parts(cache: Path) -> None:
+    said = list[str]()
+    with BatchServer(echo, refuses=("token_limit_exceeded",)) as server:
+        assert len(asked(server, cache, requests(9), said)) == 9
+        assert [len(batch["lines"]) for batch in server.batches.values()] == [9, 4, 4, 1]
+        assert set(server.paid.values()) == {1}
+        assert any("9 questions are too many at a time" in line for line in said)
+
+
+def test_two_at_once_ask_each_question_once(cache: Path, shape: str, monkeypatch: Any) -> None:
+    with BatchServer(echo, looks=5) as server:
+        to(server, monkeypatch)
+        results: dict[int, list[str]] = {}
+
+        def work(first: int) -> None:
+            wanted = requests(20, first)
+            with limit_calls(CallLimits(cache=cache, batch=True)):
+                model = load_llm("m", server.url)
+                ask_in_batches(model, wanted, lambda line: None)
+                results[first] = texts(model.answers(wanted))
+
+        threads = [threading.Thread(target=work, args=(first,)) for first in (0, 10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {first: len(set(found)) for first, found in results.items()} == {0: 20, 10: 20}
+        assert set(server.paid.values()) == {1} and len(server.paid) == 30 and not server.seen
+        assert sorted(len(batch["lines"]) for batch in server.batches.values()) == [10, 20]
+
+
+def test_an_interrupted_run_says_that_the_batch_goes_on(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = list[str]()
+    with BatchServer(echo, looks=2) as server:
+
+        def interrupted(pause: float) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("calibrail.models.llm.batches.time.sleep", interrupted)
+            asked(server, cache, requests(6), said)
+        assert "goes on there: the same command picks it up, and pays nothing twice" in said[-1]
+        asked(server, cache, requests(6), said)
+        assert any("6 questions, picked up" in line for line in said)
+        assert len(server.batches) == 1 and set(server.paid.values()) == {1}
+
+
+def test_another_batch_of_as_many_questions_is_not_taken_for_ones_own(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setattr(batches, "provider_of", lambda model, limits: AnthropicBatches(limits))
+    create = AnthropicBatches.create
+
+    def killed(self: Any, batch: Any, lines: Any) -> str:
+        raise KilledError
+
+    with BatchServer(echo, looks=1) as server:
+        to(server, monkeypatch)
+        other = cache.with_name("other.sqlite")
+        asked(server, other, requests(6, 100))
+        monkeypatch.setattr(AnthropicBatches, "create", killed)
+        with pytest.raises(KilledError):
+            asked(server, cache, requests(6))
+        monkeypatch.setattr(AnthropicBatches, "create", create)
+        assert asked(server, cache, requests(6)) == [f"faithful, question {i}" for i in range(6)]
+        assert len(server.batches) == 2 and set(server.paid.values()) == {1}
+
+
+def test_a_budget_covers_what_is_submitted(cache: Path) -> None:
+    with (
+        BatchServer(echo) as server,
+        limit_calls(CallLimits(cache=cache, batch=True, max_calls=4)) as spent,
+    ):
+        model = load_llm("m", server.url)
+        ask_in_batches(model, requests(6), lambda line: None)
+        assert len(server.paid) == spent.n_sent == spent.n_answered == 4
+        with pytest.raises(batches.BudgetError, match="budget of 4 calls is spent, after 4 answ"):
+            model.answers(requests(6))
+
+
+def test_batches_need_a_file_to_be_picked_up_from_and_the_key_that_they_came_with(
+    cache: Path,
+) -> None:
+    with pytest.raises(InputError, match="name a file with CALIBRAIL_CACHE"):
+        CallLimits(cache=None, batch=True)
+    with BatchServer(echo, looks=10**6) as server:
+        with pytest.raises(KilledError), pytest.MonkeyPatch.context() as patched:
+
+            def killed(pause: float) -> None:
+                raise KilledError
+
+            patched.setattr("calibrail.models.llm.batches.time.sleep", killed)
+            asked(server, cache, requests(3))
+        server.batches.clear()
+        with pytest.raises(ModelError, match=r"about the batch batch_2 of .*: is the key that"):
+            asked(server, cache, requests(3))
+        # After a month nobody has the answers any more.
+        (path,) = cache.with_name("answers.sqlite.batches").iterdir()
+        known = json.loads(path.read_text())
+        path.write_text(json.dumps({**known, "created": known["created"] - 31 * 86_400}))
+        server.looks = 0
+        assert len(asked(server, cache, requests(3))) == 3
+        path.write_text("{")
+        with pytest.raises(batches.CacheError, match="does not say what was submitted"):
+            asked(server, cache, requests(4))

@@ -1,0 +1,132 @@
+"""Is what batches answer the same, to the byte, as what is asked directly, at half the price?"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.errors import InputError
+from calibrail.models.batching import shared_models
+from calibrail.models.llm.chat import open_cache
+from calibrail.models.llm.transport import Price, read_price, table_price
+from tests.answers import rows, write
+from tests.batch_server import BatchServer
+from tests.chat_server import Reply, says, verdicts
+from tests.command_line import calibrail
+from tests.pipelines.test_judging import supported
+
+pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FIRST_LOOK", 0.001), ("LONGEST_LOOK", 0.002), ("SETTLED", 0.02)):
+        monkeypatch.setattr(f"calibrail.models.llm.batches.{name}", value)
+
+
+def one_in_nine(body: dict[str, Any], n: int) -> str:
+    """Refuse some questions within a batch, and have others expire once."""
+    drawn = hash(str(body["messages"])) % 9
+    return {0: "400", 1: "" if n else "expired"}.get(drawn, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "rest", "reply"),
+    [
+        (("calibrate", "--alpha", "0.2"), "", verdicts(supported)),
+        (("compare", "--alpha", "0.2", "--score", "novelty"), ",mode=verdict", verdicts(supported)),
+        (("score", "--unit", "sentence"), "", verdicts(lambda text: len(text) % 7 / 7)),
+        (("score", "--shards", "shards"), ",mode=votes,votes=2", says("hallucination")),
+        (
+            ("calibrate", "--alpha", "0.2"),
+            'hybrid:cheap=novelty,low=0.1,high=0.9,expensive="{}"',
+            verdicts(supported),
+        ),
+        (
+            ("calibrate", "--fit-share", "0.3", "--alpha", "0.2"),
+            'ensemble:scores="novelty,{},mode=verdict"',
+            verdicts(supported),
+        ),
+    ],
+)
+def test_the_result_is_the_direct_paths_to_the_byte(
+    tmp_path: Path,
+    words: tuple[str, ...],
+    rest: str,
+    reply: Callable[[dict[str, Any]], Reply],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = write(tmp_path / "answers.jsonl", rows(40))
+    with BatchServer(reply, outcome=one_in_nine) as server:
+        score = f"judge:model=m,base_url={server.url}"
+        score = rest.format(score) if "{}" in rest else score + rest
+        written, paid = [], []
+        for way in ((), ("--batch",)):
+            for cached in (shared_models, open_cache):
+                cached.cache_clear()
+            folder = tmp_path / (way[0] if way else "direct")
+            monkeypatch.setenv("CALIBRAIL_CACHE", str(folder / "answers.sqlite"))
+            output = folder / ("scores.jsonl" if words[0] == "score" else "run")
+            command, *options = words
+            options = [str(folder / item) if item == "shards" else item for item in options]
+            price = () if command == "score" else ("--price", "1,2")
+            run = calibrail(command, data, "--score", score, *options, *way, *price, "-o", output)
+            assert run.returncode in (0, 3, 4), run.stderr
+            files = [output] if output.is_file() else sorted(output.rglob("*"))
+            written.append(
+                {
+                    path.name: path.read_bytes().replace(b" --batch", b"")
+                    for path in files
+                    if path.is_file() and path.name not in ("cost.json", "report.html")
+                }
+            )
+            paid.append(server.paid.copy())
+        assert written[0] == written[1] and written[0]
+        # All but the first few, and what failed within the batch, came in batches.
+        assert paid[1] == {key: 2 * n for key, n in paid[0].items()}
+        n_direct = len(server.seen) - paid[0].total()
+        assert 5 <= n_direct < paid[0].total() / 2
+        assert "questions submitted to" in run.stderr
+
+
+def test_a_dry_run_shows_both_prices_and_takes_them_from_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
+    if importlib.util.find_spec("litellm") is None:
+        pytest.skip("litellm is not installed")
+    data = write(tmp_path / "answers.jsonl", rows(30))
+    with BatchServer() as server:
+        score = f"judge:model=gpt-4o-mini,base_url={server.url}"
+        words = ("calibrate", data, "--score", score, "--dry-run", "-o", tmp_path / "run")
+        run = calibrail(*words, "--price", "1000,2000")
+        assert " at most, or $" in run.stdout and "with --batch" in run.stdout
+        (plan,) = json.loads(calibrail(*words, "--price", "auto", "--json").stdout)["calls"]
+        expected = table_price("gpt-4o-mini").of(plan["tokens_in"], plan["tokens_out"])
+        assert plan["dollars"] == pytest.approx(expected) and expected > 0.0
+        assert plan["dollars_batch"] == pytest.approx(expected / 2)
+        unknown = score.replace("gpt-4o-mini", "nobody-sells-this")
+        for ways in ((), ("--batch",), ("--dry-run",)):
+            asked = ("--score", unknown, "--price", "auto", *ways)
+            run = calibrail("score", data, *asked, "-o", tmp_path / "scores.jsonl")
+            assert run.returncode == 2 and "has no price of 'nobody-sells-this'" in run.stderr
+        assert not server.seen and not server.web
+
+
+def test_prices_are_read_with_that_of_cached_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_price("1,2,0.1") == Price(1.0, 2.0, 0.1)
+    assert Price(1.0, 2.0, 0.1).of(1e6, 1e6, 4e5) == pytest.approx(0.6 + 0.04 + 2.0)
+    for text in ("1", "1,2,3,4", "1,-2", "cheap", "nan,1"):
+        with pytest.raises(InputError, match="or auto; got"):
+            read_price(text)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    from calibrail.models.llm import transport
+
+    transport._prices.cache_clear(), transport.table_price.cache_clear()
+    with pytest.raises(InputError, match="pip install litellm, or give the price"):
+        table_price("gpt-4o-mini")
