@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
+from calibrail.errors import InputError
 from calibrail.models.llm.chat import LanguageModel, RemoteModel
-from calibrail.models.llm.transport import BATCH_SHARE, account
+from calibrail.models.llm.transport import BATCH_SHARE, BudgetError, account, no_calls
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
@@ -140,7 +141,14 @@ def plan_calls(
         return ()
     if any(map(base.learns, detectors)):
         examples = answers_read = dataset.Dataset(examples)
-        detectors = fitted(detectors, answers_read, splitting, keep, apart)
+        try:
+            with no_calls():
+                detectors = fitted(detectors, answers_read, splitting, keep, apart)
+        except BudgetError as error:
+            raise InputError(
+                "one of these detectors learns from a judge's answers, which are not there yet: "
+                "ask what the judge alone would cost"
+            ) from error
     plans: dict[tuple[str, int], _CallPlan] = {}
     n_examples = 0
     for answers in batches(examples):

@@ -1,24 +1,24 @@
 """Questions asked through a provider's batch API: submitted, picked up again, collected."""
 
 import json
-import math
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 from calibrail.atomic_files import folder_lock, write_atomically
 from calibrail.errors import ModelError
 from calibrail.models.llm import transport
-from calibrail.models.llm.chat import CacheError, ChatRequest, LanguageModel, read_answer
-from calibrail.models.llm.transport import BATCH_SHARE, AgainError, BudgetError, CallLimits
+from calibrail.models.llm.chat import ChatRequest, LanguageModel, read_answer
+from calibrail.models.llm.transport import AgainError, CallLimits, RefusedError
 
 #: Seconds between two looks at a batch: the first, and the longest.
 FIRST_LOOK: Final = 2.0
@@ -27,16 +27,22 @@ LONGEST_LOOK: Final = 60.0
 SETTLED: Final = 10.0
 #: Batches that a question is asked in at most; then it is asked by itself.
 ROUNDS: Final = 3
-#: Days for which providers keep what a batch answered, at most.
-_KEPT_DAYS: Final = 30.0
-_DAY: Final = 86_400.0
+#: A batch of so many questions that are all refused ends the run.
+_ALL_FAIL: Final = 10
+#: For how long providers keep what a batch answered, and how far their clocks may be off.
+_KEPT, _CLOCKS = 30.0 * 86_400.0, 600.0
 
-_ANTHROPIC: Final = "https://api.anthropic.com"
+_CHAT: Final = "/v1/chat/completions"
 _LEAVE_OUT: Final = "leave --batch out (CallLimits(batch=False)) and ask directly"
 _ANEW: Final = "the same command picks it up, and pays nothing twice"
 
-Result = TypeVar("Result")
+Made = TypeVar("Made")
 Say = Callable[[str], None]
+#: Questions without an answer: why, or None where another batch may answer it.
+Left = dict[str, str | None]
+#: A question's digest, a chat completion or None, HTTP's status (0 where it was not asked in time),
+#: and what the provider says of it.
+BatchResult = tuple[str, Any, int, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -73,10 +79,8 @@ class Batch:
     id: str | None = None
     others: list[str] = field(default_factory=list)
 
-    @property
-    def since(self) -> str:
-        """When it was submitted, in words."""
-        return datetime.fromtimestamp(self.created).strftime("%Y-%m-%d %H:%M")
+    def __str__(self) -> str:
+        return f"batch {self.id} of {time.ctime(self.created)}"
 
 
 class BatchFolder:
@@ -102,16 +106,9 @@ class BatchFolder:
         """Return the batches that are under way, by their names."""
         batches = []
         for path in sorted(self._folder.glob("*.json")):
-            try:
+            # Another process may have collected it meanwhile.
+            with suppress(FileNotFoundError):
                 batches.append(Batch(**json.loads(path.read_bytes())))
-            except FileNotFoundError:
-                # Another process has collected it meanwhile.
-                continue
-            except (OSError, ValueError, TypeError) as error:
-                raise CacheError(
-                    f"{path} does not say what was submitted ({error}); remove it, and what it "
-                    "asked is asked anew"
-                ) from error
         return batches
 
     def save(self, batch: Batch) -> None:
@@ -124,20 +121,10 @@ class BatchFolder:
         (self._folder / f"{batch.name}.json").unlink(missing_ok=True)
 
 
-class StatusError(Exception):
-    """A batch API refused a request.
+class StatusError(RefusedError):
+    """A batch API refused a request, with this status of HTTP."""
 
-    Parameters
-    ----------
-    status : int
-        HTTP's.
-    reason : str
-        That with the provider's code.
-    """
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
+    status = 0
 
 
 class BatchState(NamedTuple):
@@ -164,52 +151,51 @@ class BatchState(NamedTuple):
     refused: str = ""
 
 
-class BatchResult(NamedTuple):
-    """What became of one question.
-
-    Attributes
-    ----------
-    key : str
-        Its digest.
-    body : object
-        A chat completion; None where there is none.
-    status : int
-        HTTP's; 0 for a question that was not asked in time.
-    error : mapping
-        What the provider says of it.
-    """
-
-    key: str
-    body: Any = None
-    status: int = 0
-    error: Mapping[str, Any] = {}
+def _meaning(
+    address: str, status: int, error: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Exception:
+    """Return what it means that a provider answers with an error."""
+    code = transport._word(error.get("code")) or transport._word(error.get("type"))
+    message = str(error.get("message") or "")
+    text = str(error.get("param") or message), message
+    no_key = dict.fromkeys((401, 403), "is the key in the environment accepted?")
+    return transport.explained(address, status, code, text, headers or {}, no_key)
 
 
-class BatchWeb:
-    """Requests to one address over the HTTP client of the openai SDK.
+class OpenAIBatches:
+    """Files of questions at ``/files``, batches of them at ``/batches``.
+
+    Requests go over the HTTP client of the openai SDK, to this address and no other.
 
     Parameters
     ----------
-    address : str
-        Without a slash at its end; nothing is sent to another one.
-    headers : mapping
-        The key among them.
+    endpoint : str
+        As ``resolve_endpoint`` returns it.
     limits : CallLimits
         How long a request may take, and how often it is sent.
     """
 
-    def __init__(self, address: str, headers: Mapping[str, str], limits: CallLimits) -> None:
+    #: Questions, and bytes, of a batch at most.
+    most, most_bytes = 50_000, 200_000_000
+    path, after = "/batches", "after"
+
+    def __init__(self, endpoint: str, limits: CallLimits) -> None:
         try:
             from openai import DefaultHttpxClient
         except ImportError as error:
             raise ModelError(
-                f"calling {address} needs the judge extra: {transport.INSTALL} ({error})"
+                f"batches need the judge extra: {transport.INSTALL} ({error})"
             ) from error
-        self._address, self._limits = address, limits
-        self._broken = transport.connection_errors()
-        self._client: Any = DefaultHttpxClient(
-            follow_redirects=False, timeout=limits.timeout, headers=headers
-        )
+        self._address, headers = self._access(endpoint)
+        self._limits, self._broken = limits, transport.connection_errors()
+        options: Any = {"timeout": limits.timeout, "headers": headers}
+        self._client: Any = DefaultHttpxClient(follow_redirects=False, **options)
+
+    def _access(self, endpoint: str) -> tuple[str, dict[str, str]]:
+        """Return the address, and the headers with the key."""
+        address = transport.OPENAI if endpoint == "openai" else endpoint
+        key = transport.key_for(address)
+        return address, {} if key is None else {"Authorization": f"Bearer {key}"}
 
     def send(self, method: str, path: str, **content: Any) -> Any:
         """Send one request and return the JSON of the answer.
@@ -221,7 +207,7 @@ class BatchWeb:
         StatusError
             If it is refused.
         ModelError
-            If the key is not accepted.
+            If no request can succeed.
         """
         return json.loads(b"".join(self._parts(method, path, content)))
 
@@ -237,158 +223,100 @@ class BatchWeb:
     def _parts(self, method: str, path: str, content: Mapping[str, Any]) -> Iterator[bytes]:
         try:
             with self._client.stream(method, self._address + path, **content) as answer:
-                if answer.status_code >= 300:
-                    answer.read()
-                    raise self._refused(answer)
-                yield from answer.iter_bytes()
+                if answer.status_code < 300:
+                    yield from answer.iter_bytes()
+                    return
+                body = answer.read()
         except self._broken as error:
             raise AgainError(f"the connection failed ({type(error).__name__})") from None
+        said: Mapping[str, Any] = {}
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(body)["error"]
+        what = _meaning(self._address, answer.status_code, said, answer.headers)
+        if isinstance(what, RefusedError):
+            what = StatusError(what.reason)
+            what.status = answer.status_code
+        raise what
 
-    def _refused(self, answer: Any) -> Exception:
-        try:
-            error = json.loads(answer.content)["error"]
-            code = transport.code_of(error.get("code")) or transport.code_of(error.get("type"))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            code = ""
-        reason = f"HTTP {answer.status_code}" + (f" ({code})" if code else "")
-        if answer.status_code in (408, 409, 425, 429) or answer.status_code >= 500:
-            return AgainError(reason, transport.retry_after(answer.headers))
-        if answer.status_code in (401, 403):
-            return ModelError(f"{self._address} answered {reason}: its key is not accepted")
-        return StatusError(answer.status_code, reason)
-
-    def retried(self, act: Callable[[], Result], patience: int = 1) -> Result:
+    def retried(self, act: Callable[[], Made], patience: int = 1) -> Made:
         """Do something until it succeeds, as often as the limits allow, times ``patience``."""
         most = patience * self._limits.attempts
         for attempt in range(most):
             try:
                 return act()
-            except (AgainError, json.JSONDecodeError) as error:
-                wait, reason = getattr(error, "wait", None), getattr(error, "reason", "broken JSON")
-                if attempt + 1 == most:
-                    break
-                pause = min(transport.LONGEST_WAIT, transport.FIRST_WAIT * 2.0 ** min(attempt, 30))
-                time.sleep(max(pause, min(wait or 0.0, self._limits.patience)))
+            except (AgainError, json.JSONDecodeError, KeyError) as error:
+                wait, reason = getattr(error, "wait", None), getattr(error, "reason", "no answer")
+            pause = min(transport.LONGEST_WAIT, transport.FIRST_WAIT * 2.0 ** min(attempt, 30))
+            time.sleep(max(pause, min(wait or 0.0, self._limits.patience)))
         raise ModelError(f"{self._address} did not answer, asked {most} times ({reason}); {_ANEW}")
 
-
-class BatchProvider(Protocol):
-    """How one provider takes batches."""
-
-    #: Questions, and bytes, of a batch at most.
-    most: int
-    most_bytes: int
-    web: BatchWeb
+    def begun(self, since: float) -> Iterator[Mapping[str, Any]]:
+        """Yield the provider's batches that were begun since then, the newest first."""
+        page: Mapping[str, Any] = {}
+        while not page or (page.get("has_more") and page["data"]):
+            last = {self.after: page["data"][-1]["id"]} if page else {}
+            page = self.send("GET", self.path, params={"limit": 100, **last})
+            for item in page["data"]:
+                at = item["created_at"]
+                made = datetime.fromisoformat(at).timestamp() if isinstance(at, str) else at
+                if made < since:
+                    return
+                yield item
 
     def line(self, key: str, fields: Mapping[str, Any]) -> bytes:
         """Return a question as the provider takes it."""
-
-    def upload(self, batch: Batch, lines: Sequence[bytes]) -> str | None:
-        """Hand in the questions, where that comes first; nothing is paid yet."""
-
-    def create(self, batch: Batch, lines: Sequence[bytes]) -> str:
-        """Have a batch begun and return its id."""
-
-    def find(self, batch: Batch, known: set[str]) -> str | None:
-        """Return the id of a batch that may have been begun; ``known`` are those of others."""
-
-    def look(self, id: str) -> BatchState:
-        """Return how far a batch is."""
-
-    def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
-        """Yield what became of the questions of a batch that has ended."""
-
-
-class OpenAIBatches:
-    """Files of questions at ``/files``, batches of them at ``/batches``.
-
-    Parameters
-    ----------
-    endpoint : str
-        As ``resolve_endpoint`` returns it.
-    limits : CallLimits
-        The limits.
-    """
-
-    most, most_bytes = 50_000, 200_000_000
-
-    def __init__(self, endpoint: str, limits: CallLimits) -> None:
-        key = transport.key_for(endpoint)
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self.web = BatchWeb(endpoint, headers, limits)
-
-    def line(self, key: str, fields: Mapping[str, Any]) -> bytes:
-        """Return a line of the file."""
-        about = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions"}
+        about = {"custom_id": key, "method": "POST", "url": _CHAT}
         return json.dumps({**about, "body": fields}).encode()
 
     def upload(self, batch: Batch, lines: Sequence[bytes]) -> str | None:
-        """Upload the file and return its id."""
+        """Hand in the questions, where that comes first; return the file. Nothing is paid yet."""
         file = (f"calibrail-{batch.name}.jsonl", b"\n".join(lines), "application/jsonl")
-        sent = self.web.send("POST", "/files", data={"purpose": "batch"}, files={"file": file})
+        sent = self.send("POST", "/files", data={"purpose": "batch"}, files={"file": file})
         return str(sent["id"])
 
     def create(self, batch: Batch, lines: Sequence[bytes]) -> str:
-        """Have the file answered; the metadata tells the batch from others."""
-        body = {
-            "input_file_id": batch.file,
-            "endpoint": "/v1/chat/completions",
-            "completion_window": "24h",
-            "metadata": {"calibrail": batch.name},
-        }
-        return str(self.web.send("POST", "/batches", json=body)["id"])
+        """Have a batch begun and return its id; the metadata tells it from others."""
+        body = {"input_file_id": batch.file, "endpoint": _CHAT, "completion_window": "24h"}
+        named = {**body, "metadata": {"calibrail": batch.name}}
+        return str(self.send("POST", self.path, json=named)["id"])
 
-    def find(self, batch: Batch, known: set[str]) -> str | None:
-        """Return the batch with this name or this file."""
-        for item in _listed(self.web, "/batches", "after"):
-            named = (item.get("metadata") or {}).get("calibrail") == batch.name
-            if named or item.get("input_file_id") == batch.file:
-                return str(item["id"])
-            if item.get("created_at", math.inf) < batch.created - _DAY:
-                break
-        return None
+    def is_same(self, item: Mapping[str, Any], batch: Batch) -> bool:
+        """Return whether a batch of the provider's is this one, as far as can be seen."""
+        named = (item.get("metadata") or {}).get("calibrail") == batch.name
+        return named or item.get("input_file_id") == batch.file
 
     def look(self, id: str) -> BatchState:
         """Return how far a batch is."""
-        found = self.web.send("GET", f"/batches/{quote(id, safe='')}")
+        found = self.send("GET", f"{self.path}/{quote(id, safe='')}")
         status, counts = found.get("status"), found.get("request_counts") or {}
         n_done = counts.get("completed") or 0
         files = tuple(filter(None, (found.get("output_file_id"), found.get("error_file_id"))))
-        errors = (found.get("errors") or {}).get("data") or () if status == "failed" else ()
-        codes = {transport.code_of(item.get("code")) or "no code" for item in errors}
-        refused = ", ".join(sorted(codes)) or "no code" if status == "failed" else ""
+        errors = (found.get("errors") or {}).get("data") or [{}] if status == "failed" else ()
+        codes = {transport._word(item.get("code")) or "no code" for item in errors}
         # A batch may be completed a moment before its answers can be read.
-        ended = status in ("completed", "failed", "expired", "cancelled")
-        ended = ended and not (n_done and not files)
+        is_over = status in ("completed", "failed", "expired", "cancelled")
+        ended = is_over and not (n_done and not files)
         n_done += counts.get("failed") or 0
-        return BatchState(ended, n_done, files, status == "cancelled", refused)
+        return BatchState(ended, n_done, files, status == "cancelled", ", ".join(sorted(codes)))
 
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
-        """Yield the lines of both files."""
+        """Yield what became of the questions of a batch that has ended, in any order."""
         for file in state.files:
-            for line in self.web.lines(f"/files/{quote(file, safe='')}/content"):
+            for line in self.lines(f"/files/{quote(file, safe='')}/content"):
                 response = line.get("response") or {}
                 status, body = response.get("status_code") or 0, response.get("body")
-                if status == 200:
-                    yield BatchResult(line["custom_id"], body, status)
-                else:
-                    error = (body or {}).get("error") or line.get("error") or {}
-                    yield BatchResult(line["custom_id"], None, status, error)
+                error = (body or {}).get("error") or line.get("error") or {}
+                yield line["custom_id"], body if status == 200 else None, status, error
 
 
-class AnthropicBatches:
+class AnthropicBatches(OpenAIBatches):
     """Batches of messages at ``/v1/messages/batches``.
 
     The key comes from ``ANTHROPIC_API_KEY``, and goes to ``ANTHROPIC_BASE_URL``, or Anthropic.
-
-    Parameters
-    ----------
-    limits : CallLimits
-        The limits.
     """
 
     most, most_bytes = 100_000, 256_000_000
-    _PATH: Final = "/v1/messages/batches"
+    path, after = "/v1/messages/batches", "after_id"
     _STATUS: Final = {
         "invalid_request_error": 400,
         "not_found_error": 404,
@@ -400,26 +328,26 @@ class AnthropicBatches:
     }
     _FINISH: Final = {"max_tokens": "length", "refusal": "content_filter"}
 
-    def __init__(self, limits: CallLimits) -> None:
-        key = os.environ.get("ANTHROPIC_API_KEY", "").strip()
-        if not key:
+    def _access(self, endpoint: str) -> tuple[str, dict[str, str]]:
+        if not (key := os.environ.get("ANTHROPIC_API_KEY", "").strip()):
             raise ModelError("Anthropic wants a key: set ANTHROPIC_API_KEY")
-        address = transport.resolve_endpoint(os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC)
-        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-        self.web = BatchWeb(address.removesuffix("/v1"), headers, limits)
+        named = os.environ.get("ANTHROPIC_API_BASE") or os.environ.get("ANTHROPIC_BASE_URL")
+        address = transport.resolve_endpoint(named or "https://api.anthropic.com")
+        return address.removesuffix("/v1"), {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
     def line(self, key: str, fields: Mapping[str, Any]) -> bytes:
-        """Return one of the requests, in Anthropic's words."""
-        told = [item for item in fields["messages"] if item["role"] != "system"]
-        system = [item["content"] for item in fields["messages"] if item["role"] == "system"]
+        """Return a question in Anthropic's words."""
         most = fields.get("max_tokens") or fields.get("max_completion_tokens")
-        params = {"model": fields["model"].removeprefix("anthropic/"), "max_tokens": most}
-        params |= {"messages": told, **({"system": "\n".join(system)} if system else {})}
+        params = {"model": fields["model"], "max_tokens": most, "messages": fields["messages"]}
         if "temperature" in fields:
             params["temperature"] = fields["temperature"]
+        config: dict[str, Any] = {}
         if shape := fields.get("response_format"):
-            schema = {"type": "json_schema", "schema": shape["json_schema"]["schema"]}
-            params["output_config"] = {"format": schema}
+            config["format"] = {"type": "json_schema", "schema": shape["json_schema"]["schema"]}
+        if (effort := fields.get("reasoning_effort", "none")) != "none":
+            params["thinking"] = {"type": "adaptive"}
+            config["effort"] = "low" if effort == "minimal" else effort
+        params |= {"output_config": config} if config else {}
         return json.dumps({"custom_id": key, "params": params}).encode()
 
     def upload(self, batch: Batch, lines: Sequence[bytes]) -> str | None:
@@ -427,77 +355,56 @@ class AnthropicBatches:
         return None
 
     def create(self, batch: Batch, lines: Sequence[bytes]) -> str:
-        """Have the questions answered."""
+        """Have a batch begun and return its id."""
         content = b'{"requests":[' + b",".join(lines) + b"]}"
         headers = {"content-type": "application/json"}
-        return str(self.web.send("POST", self._PATH, content=content, headers=headers)["id"])
+        return str(self.send("POST", self.path, content=content, headers=headers)["id"])
 
-    def find(self, batch: Batch, known: set[str]) -> str | None:
-        """Return a batch of as many questions that was made since; its results show whose it is."""
-        for item in _listed(self.web, self._PATH, "after_id"):
-            made = datetime.fromisoformat(item["created_at"]).timestamp()
-            if made < batch.created - _DAY:
-                break
-            is_alike = sum(item["request_counts"].values()) == len(batch.characters)
-            # Clocks differ.
-            if is_alike and item["id"] not in known and made > batch.created - 600.0:
-                return str(item["id"])
-        return None
+    def is_same(self, item: Mapping[str, Any], batch: Batch) -> bool:
+        """Return whether a batch has as many questions; its results show whose it is."""
+        return bool(sum(item["request_counts"].values()) == len(batch.characters))
 
     def look(self, id: str) -> BatchState:
         """Return how far a batch is."""
-        found = self.web.send("GET", f"{self._PATH}/{quote(id, safe='')}")
-        counts = dict(found.get("request_counts") or {})
-        n_done = sum(counts.values()) - counts.get("processing", 0)
-        ended = found.get("processing_status") == "ended"
-        return BatchState(ended, n_done, (), bool(counts.get("canceled")))
+        found = self.send("GET", f"{self.path}/{quote(id, safe='')}")
+        counts = found["request_counts"]
+        n_done, ended = sum(counts.values()) - counts["processing"], found["processing_status"]
+        return BatchState(ended == "ended", n_done, (), bool(counts["canceled"]))
 
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
-        """Yield the lines of the results; from no other address than the key's own."""
-        for line in self.web.lines(f"{self._PATH}/{quote(id, safe='')}/results"):
-            result = line["result"]
-            if result["type"] == "succeeded":
-                yield BatchResult(line["custom_id"], self._completion(result["message"]), 200)
-            else:
-                error = result.get("error") or {}
-                error = error.get("error") or error
-                status = self._STATUS.get(error.get("type", ""), 0)
-                yield BatchResult(line["custom_id"], None, status, error)
+        """Yield what became of the questions; from no other address than the key's own."""
+        for line in self.lines(f"{self.path}/{quote(id, safe='')}/results"):
+            result, error = line["result"], (line["result"].get("error") or {}).get("error") or {}
+            body = self._completion(result["message"]) if result["type"] == "succeeded" else None
+            yield line["custom_id"], body, self._STATUS.get(error.get("type", ""), 0), error
 
     def _completion(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return a message as a chat completion; what was thought aloud is no part of it."""
-        blocks = (item for item in message.get("content") or () if item.get("type") == "text")
-        usage, finish = message.get("usage") or {}, message.get("stop_reason")
+        texts = [item["text"] for item in message["content"] if item["type"] == "text"]
+        usage = message["usage"]
         read, made = (usage.get(f"cache_{of}_input_tokens") or 0 for of in ("read", "creation"))
-        choice = {
-            "message": {"content": "".join(item["text"] for item in blocks)},
-            "finish_reason": self._FINISH.get(str(finish), "stop"),
-        }
+        finish = self._FINISH.get(message["stop_reason"], "stop")
         counted = {
-            "prompt_tokens": (usage.get("input_tokens") or 0) + read + made,
-            "completion_tokens": usage.get("output_tokens"),
+            "prompt_tokens": usage["input_tokens"] + read + made,
+            "completion_tokens": usage["output_tokens"],
             "prompt_tokens_details": {"cached_tokens": read},
         }
-        return {"model": message.get("model"), "choices": [choice], "usage": counted}
+        choice = {"message": {"content": "".join(texts)}, "finish_reason": finish}
+        return {"model": message["model"], "choices": [choice], "usage": counted}
 
 
-def _listed(web: BatchWeb, path: str, after: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what a provider lists, the newest first, page by page."""
-    last = ""
-    while True:
-        params = {"limit": 100} | ({after: last} if last else {})
-        page = web.send("GET", path, params=params)
-        yield from page["data"]
-        if not (page.get("has_more") and page["data"]):
-            return
-        last = page["data"][-1]["id"]
+def provider_of(endpoint: str, limits: CallLimits) -> OpenAIBatches:
+    """Return how who answers takes batches.
 
-
-def provider_of(model: LanguageModel, limits: CallLimits) -> BatchProvider:
-    """Return how the provider of a model takes batches."""
-    if model.name.startswith("anthropic/") and model.endpoint.startswith("anthropic"):
-        return AnthropicBatches(limits)
-    return OpenAIBatches(model.endpoint, limits)
+    Raises
+    ------
+    ModelError
+        If that is not known here.
+    """
+    if endpoint != "openai" and "://" not in endpoint and endpoint != "anthropic":
+        raise ModelError(f"how {endpoint} takes batches is not known here; {_LEAVE_OUT}")
+    kind = AnthropicBatches if endpoint == "anthropic" else OpenAIBatches
+    return kind(endpoint, limits)
 
 
 def ask_in_batches(model: LanguageModel, requests: Iterable[ChatRequest], say: Say) -> None:
@@ -534,27 +441,33 @@ class _BatchRun:
 
     def __init__(self, model: LanguageModel, requests: Iterable[ChatRequest], say: Say) -> None:
         self._model, self._say, self._session = model, say, model.session()
-        self._limits = self._session.account.limits
-        assert self._limits.cache is not None
-        self._folder = BatchFolder(self._limits.cache)
-        self._provider = provider_of(model, self._limits)
-        self._wanted = {model.key(request): request for request in requests}
+        limits = self._session.account.limits
+        assert limits.cache is not None
+        self._folder = BatchFolder(limits.cache)
+        self._provider = provider_of(model.endpoint, limits)
+        self._wanted = dict(map(self._asked, requests))
         self._rounds, self._most = Counter[str](), self._provider.most
-        self._told: set[str] = set()
+        self._told: set[str | None] = set()
+
+    def _asked(self, request: ChatRequest) -> tuple[str, ChatRequest]:
+        """Return what is asked, with its key: with more tokens, where the model needs them."""
+        known = self._model._known(self._session.cache, request)
+        if known is None and request.most_tokens and request.effort in self._model.starves:
+            request = request.raised()
+        return self._model._key(request), request
 
     def submitted(self) -> list[Batch]:
         """Return the batches under way that answer what is wanted, having submitted what lacks."""
         if not (wanted := self._lacking(())):
             return []
+        who = self._model._asked, self._model.name
         with self._folder.locked() as known:
-            batches = [batch for batch in known if self._is_mine(batch) and self._found(batch)]
+            ours = [batch for batch in known if (batch.endpoint, batch.model) == who]
+            batches = list(filter(self._is_begun, ours))
             taken = {key for batch in batches for key in batch.characters}
             for keys, lines in self._parts(self._affordable(self._lacking(taken))):
                 batches.append(self._submit(keys, lines))
         return [batch for batch in batches if not batch.characters.keys().isdisjoint(wanted)]
-
-    def _is_mine(self, batch: Batch) -> bool:
-        return (batch.endpoint, batch.model) == (self._model.endpoint, self._model.name)
 
     def _lacking(self, taken: Iterable[str]) -> list[str]:
         get, taken = self._session.cache.get, set(taken)
@@ -562,22 +475,23 @@ class _BatchRun:
         return [key for key in asked if get(key) is None]
 
     def _affordable(self, keys: Iterable[str]) -> Iterator[str]:
-        for key in keys:
-            try:
+        # Whoever asks for the rest by itself will hear that the budget is spent.
+        with suppress(transport.BudgetError):
+            for key in keys:
                 self._session.account.spend()
-            except BudgetError:
-                # Whoever asks for the rest by itself will hear of it.
-                return
-            yield key
+                yield key
 
     def _fields(self, key: str) -> dict[str, Any]:
-        return {"model": self._model.name, **self._wanted[key].parameters()}
+        """Return a question without what the endpoint does not know."""
+        name, endpoint = self._model.name, self._model.endpoint
+        body = {"model": name.removeprefix(f"{endpoint}/"), **self._wanted[key].parameters()}
+        return self._model._caller._known(body)
 
     def _parts(self, keys: Iterable[str]) -> Iterator[tuple[list[str], list[bytes]]]:
         """Yield questions and their lines, as many together as a batch takes."""
         part, lines, size = list[str](), list[bytes](), 0
         for key in keys:
-            line = self._provider.line(key, self._model.caller.known(self._fields(key)))
+            line = self._provider.line(key, self._fields(key))
             if part and (len(part) >= self._most or size + len(line) > self._provider.most_bytes):
                 yield part, lines
                 if self._most < self._provider.most:
@@ -592,11 +506,9 @@ class _BatchRun:
 
     def _submit(self, keys: Sequence[str], lines: Sequence[bytes]) -> Batch:
         """Submit a batch: before each step it is noted how far it is."""
-        texts = (self._wanted[key].messages for key in keys)
-        sizes = (sum(len(text) for _, text in messages) for messages in texts)
-        characters, now = dict(zip(keys, sizes, strict=True)), time.time()
-        batch = Batch(uuid4().hex, self._model.endpoint, self._model.name, characters, now)
-        web, provider = self._provider.web, self._provider
+        model, provider = self._model, self._provider
+        characters = {key: sum(len(text) for _, text in self._wanted[key].messages) for key in keys}
+        batch = Batch(uuid4().hex, model._asked, model.name, characters, time.time())
         self._folder.save(batch)
 
         def create() -> str:
@@ -609,146 +521,140 @@ class _BatchRun:
                 return known
 
         try:
-            batch.file = web.retried(lambda: provider.upload(batch, lines))
+            batch.file = provider.retried(lambda: provider.upload(batch, lines))
             batch.sent = time.time()
             self._folder.save(batch)
-            batch.id = web.retried(create)
+            batch.id = provider.retried(create)
         except StatusError as error:
             self._folder.remove(batch)
             why = "it takes no batches" if error.status in (404, 405) else "no batch was begun"
-            raise ModelError(
-                f"{self._model.endpoint} answered {error}: {why}; {_LEAVE_OUT}"
-            ) from None
+            raise ModelError(f"{model.endpoint} answered {error}: {why}; {_LEAVE_OUT}") from None
         self._folder.save(batch)
         self._rounds.update(keys)
-        self._model.batched.update(keys)
+        model.batched.update(keys)
         self._told.add(batch.id)
         self._say(
-            f"batch {batch.id}: {len(keys):,} questions submitted to {self._model.endpoint}; "
-            f"it may take a day, Ctrl-C leaves it there, and {_ANEW}"
+            f"batch {batch.id}: {len(keys):,} questions submitted to {model.endpoint}; it may take "
+            f"a day, Ctrl-C leaves it there, and {_ANEW}"
         )
         return batch
 
-    def _found(self, batch: Batch) -> bool:
+    def _is_begun(self, batch: Batch) -> bool:
         """Return whether a batch of an earlier process was begun; one that was not is forgotten."""
         if batch.id is None and batch.sent is not None:
-            batch.id = self._provider.web.retried(lambda: self._looked_for(batch))
+            batch.id = self._provider.retried(lambda: self._looked_for(batch))
         if batch.id is None:
             self._folder.remove(batch)
             return False
         self._folder.save(batch)
         if batch.id not in self._told:
             self._told.add(batch.id)
-            n = len(batch.characters)
-            self._say(f"batch {batch.id} of {batch.since}: {n:,} questions, picked up")
+            self._say(f"{batch}: {len(batch.characters):,} questions, picked up")
         return True
 
     def _looked_for(self, batch: Batch) -> str | None:
         """Return the id of a batch that may have begun; it may stand in the list a little late."""
-        known = {item.id for item in self._folder.known() if item.id} | set(batch.others)
-        while (id := self._provider.find(batch, known)) is None:
+        known = {*batch.others, *(item.id for item in self._folder.known())}
+        while True:
+            for item in self._provider.begun(batch.created - _CLOCKS):
+                if item["id"] not in known and self._provider.is_same(item, batch):
+                    return str(item["id"])
             if time.time() > (batch.sent or 0.0) + SETTLED:
                 return None
             time.sleep(SETTLED / 10.0)
-        return id
 
     def collect(self, batches: Sequence[Batch]) -> None:
         """Wait until batches have ended, and keep what they answered as soon as each has."""
-        waiting, pause = list(batches), FIRST_LOOK
-        done: dict[str, int] = {}
+        waiting, pause = {batch.name: batch for batch in batches}, FIRST_LOOK
         while waiting:
-            for batch in list(waiting):
-                state = self._provider.web.retried(lambda batch=batch: self._look(batch), 10)  # type: ignore[misc]
-                done[batch.name] = 0 if state.ended else state.n_done
+            n_done = 0
+            for batch in list(waiting.values()):
+                state, left = self._provider.retried(partial(self._look, batch), 10)
                 if state.ended:
-                    waiting.remove(batch)
-                    self._end(batch, state)
-            self._session.account.watch_batch(sum(done.values()))
+                    del waiting[batch.name]
+                    self._end(batch, state, left)
+                else:
+                    n_done += state.n_done
+            self._session.account.watch_batch(n_done)
             if waiting:
                 time.sleep(pause)
                 pause = min(LONGEST_LOOK, 1.5 * pause)
 
-    def _look(self, batch: Batch) -> BatchState:
+    def _look(self, batch: Batch) -> tuple[BatchState, Left]:
+        """Return how far a batch is and, where it has ended, what it left; keep its answers."""
         try:
-            return self._provider.look(batch.id or "")
+            state = self._provider.look(str(batch.id))
+            results = self._provider.results(str(batch.id), state)
+            return state, self._left(batch, results if state.ended and not state.refused else ())
         except StatusError as error:
-            if error.status == 404 and time.time() > batch.created + _KEPT_DAYS * _DAY:
+            if error.status == 404 and time.time() > batch.created + _KEPT:
                 # Nobody has its answers any more.
-                return BatchState(True, 0)
+                return BatchState(True, 0), self._left(batch, ())
             raise ModelError(
-                f"{batch.endpoint} answered {error} about the batch {batch.id} of {batch.since}: "
-                f"is the key that with which it was submitted? Or {_LEAVE_OUT}"
+                f"{batch.endpoint} answered {error} about the {batch}: is the key that with which "
+                f"it was submitted? Or {_LEAVE_OUT}"
             ) from None
 
-    def _end(self, batch: Batch, state: BatchState) -> None:
-        """Keep the answers of a batch that has ended; decide what is asked in another one."""
-        n = len(batch.characters)
-        if state.refused:
-            self._folder.remove(batch)
-            self._rounds.subtract(batch.characters)
-            if n == 1 or "token_limit_exceeded" not in state.refused:
-                raise ModelError(
-                    f"{batch.endpoint} refused the batch {batch.id} ({state.refused}), and asks "
-                    f"nothing of it; mend that, or {_LEAVE_OUT}"
-                )
-            self._most = max(1, n // 2)
-            self._say(f"batch {batch.id}: {n:,} questions are too many at a time; in parts, then")
-            return
-        before = {key: self._known(key) for key in batch.characters if key in self._wanted}
-        again = self._provider.web.retried(lambda: self._kept(batch, state, before))
-        if again is None:
-            # Another batch of as many questions: this one is looked for again.
-            batch.others, batch.id = [*batch.others, str(batch.id)], None
-            self._folder.save(batch)
-            return
-        for key in batch.characters.keys() - again:
-            self._rounds[key] = ROUNDS
-        self._session.cache.sync()
-        self._folder.remove(batch)
-        lacking = sum(self._session.cache.get(key) is None for key in batch.characters)
-        self._say(f"batch {batch.id}: {n - lacking:,} of {n:,} questions answered")
-        if state.cancelled and lacking:
-            raise ModelError(
-                f"the batch {batch.id} was cancelled at {batch.endpoint}, after {n - lacking:,} of "
-                f"{n:,} answers, which are kept; run the same again and the rest is submitted, or "
-                f"{_LEAVE_OUT}"
-            )
-
-    def _known(self, key: str) -> dict[str, Any]:
-        return self._model.caller.known(self._fields(key))
-
-    def _kept(
-        self, batch: Batch, state: BatchState, before: Mapping[str, dict[str, Any]]
-    ) -> set[str] | None:
-        """Keep what was answered; return what another batch may answer, None for a wrong batch."""
-        again, strange = set(batch.characters), False
-        for result in self._provider.results(str(batch.id), state):
-            key = result.key
+    def _left(self, batch: Batch, results: Iterable[BatchResult]) -> Left:
+        """Keep the answers of a batch, and return the questions that it did not answer."""
+        left: Left = dict.fromkeys(batch.characters)
+        before = {key: self._fields(key) for key in batch.characters if key in self._wanted}
+        for key, body, status, error in results:
             if key not in batch.characters:
-                strange = True
-                continue
-            if result.body is not None:
-                again.discard(key)
-                self._keep(key, result.body, batch.characters[key])
-            elif 400 <= result.status < 500 and result.status not in (408, 409, 425, 429):
-                code = transport.code_of(result.error.get("code"))
-                error = transport.refusal(
-                    result.status, code, result.error.get("param"), result.error.get("message")
-                )
-                if key in before:
-                    self._model.caller.learn(error.about, before[key])
-                # Put otherwise, another batch may answer it; else it is asked by itself.
-                if key not in before or error.too_long or self._known(key) == before[key]:
-                    again.discard(key)
-        is_other = strange and again == batch.characters.keys()
-        return None if is_other else again
+                left[key] = ""
+            elif body is not None:
+                del left[key]
+                self._keep(key, body, batch.characters[key])
+            elif status:
+                why = _meaning(batch.endpoint, status, error)
+                if isinstance(why, ModelError):
+                    raise why
+                if isinstance(why, RefusedError):
+                    if key in before:
+                        self._model._caller._learn(why.about, before[key])
+                    # Put otherwise, another batch may answer it.
+                    if key not in before or why.too_long or self._fields(key) == before[key]:
+                        left[key] = "" if why.too_long else why.reason
+        return left
 
     def _keep(self, key: str, body: Any, characters: int) -> None:
-        try:
+        # What cannot be read is asked by itself.
+        with suppress(ValueError):
             answer = read_answer(body)
-        except ValueError:
-            # It is asked by itself.
-            return
-        if self._session.cache.get(key) is None:
-            value, tokens = answer.to_dict(), answer.tokens
-            self._model.keep_answer(self._session, key, value, characters, tokens, BATCH_SHARE)
+            if self._session.cache.get(key) is None:
+                value, share = answer.to_dict(), transport.BATCH_SHARE
+                self._model.keep_answer(self._session, key, value, characters, answer.tokens, share)
+
+    def _end(self, batch: Batch, state: BatchState, left: Left) -> None:
+        """Forget a batch that has ended; decide what is asked in another one."""
+        n, n_left = len(batch.characters), len(left)
+        if n_left > n and batch.characters.keys() <= left.keys():
+            # Another one's, of as many questions: this one is looked for again.
+            batch.others, batch.id = [*batch.others, str(batch.id)], None
+            return self._folder.save(batch)
+        for key in batch.characters:
+            if left.get(key, "") is not None:
+                self._rounds[key] = ROUNDS
+        self._session.cache.sync()
+        self._folder.remove(batch)
+        whys = list(filter(None, left.values()))
+        problem = ""
+        if "token_limit_exceeded" in state.refused and n > 1:
+            self._rounds.subtract(batch.characters)
+            self._most = max(1, n // 2)
+            self._say(f"batch {batch.id}: {n:,} questions are too many at a time; in parts, then")
+        elif state.refused:
+            problem = f"refused ({state.refused}), and nothing of it is asked"
+        else:
+            self._say(f"batch {batch.id}: {n - n_left:,} of {n:,} questions answered")
+        if state.cancelled and left:
+            problem = f"cancelled, after {n - n_left:,} of {n:,} answers, which are kept; run the "
+            problem += "same again and the rest is submitted"
+        if len(whys) == n >= _ALL_FAIL:
+            # By themselves they would cost twice what was asked for.
+            problem = f"refused question by question ({whys[0]})"
+        if problem:
+            raise ModelError(
+                f"the batch {batch.id} at {batch.endpoint} was {problem}; or {_LEAVE_OUT}"
+            )
+        return None

@@ -4,13 +4,15 @@ import hashlib
 import json
 import math
 import operator
+import os
+import re
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -271,6 +273,12 @@ _MOST_TOKENS: Final = 2**40
 
 _LARGEST: Final = sys.float_info.max
 
+#: Nothing, or thoughts that were begun and not ended.
+_UNSAID: Final = re.compile(
+    r"\s*(?:$|<\|channel\|>analysis(?!.*final<)|[<\[\u25c1](?:\w+:)?(?:think|thought|reason)(?!.*[<\[\u25c1]/))",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
@@ -290,6 +298,10 @@ class ChatRequest:
         JSON schema of the answer, as text; empty for free text.
     sample : int
         Which of several answers to the same question; it seeds the endpoint's sampling.
+    effort : str
+        How much the model is to think before it answers; empty for what it does unasked.
+    most_tokens : int
+        What a model is allowed that thought to the end of ``max_tokens``; 0 for no more.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -298,6 +310,8 @@ class ChatRequest:
     top_logprobs: int = 0
     schema: str = ""
     sample: int = 0
+    effort: str = ""
+    most_tokens: int = 0
 
     def parameters(self) -> dict[str, Any]:
         """Return everything but the model as the fields of an OpenAI request."""
@@ -317,11 +331,20 @@ class ChatRequest:
         if self.schema:
             shape = {"name": "answer", "strict": True, "schema": json.loads(self.schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": shape}
+        if self.effort:
+            fields["reasoning_effort"] = self.effort
         return fields
+
+    def raised(self) -> Self:
+        """Return the same question with all the tokens that it may take."""
+        return replace(self, max_tokens=self.most_tokens, most_tokens=0)
 
     def key(self, endpoint: str, model: str) -> str:
         """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
-        content = {"endpoint": endpoint, "model": model, "request": asdict(self)}
+        # Answers were kept before there was an effort; what else may be spent asks nothing else.
+        unsaid = {"most_tokens"} if self.effort else {"most_tokens", "effort"}
+        request = {name: value for name, value in asdict(self).items() if name not in unsaid}
+        content = {"endpoint": endpoint, "model": model, "request": request}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -381,6 +404,11 @@ class ChatAnswer:
         """The tokens of question and answer."""
         return self.tokens_in, self.tokens_out
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether it ended before the model had thought to the end."""
+        return self.finish == "length" and _UNSAID.match(self.text) is not None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
         return asdict(self)
@@ -400,6 +428,8 @@ class Failure:
     """Why a request has no answer, in words that hold nothing of what was sent."""
 
     reason: str
+    #: Whether the model thought to the end of its tokens.
+    is_starved: bool = False
 
 
 def read_answer(body: Any) -> ChatAnswer:
@@ -416,6 +446,10 @@ def read_answer(body: Any) -> ChatAnswer:
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ValueError("the endpoint answered without a choice") from error
     content, finish = message.get("content"), choice.get("finish_reason")
+    if isinstance(content, list):
+        # What a model thinks may stand in parts of its own.
+        parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        content = "".join(_text(part.get("text")) for part in parts) if parts else None
     refused = bool(message.get("refusal")) or finish == "content_filter"
     if not (isinstance(content, str) or refused or finish == "length"):
         raise ValueError("the endpoint answered without a text")
@@ -578,7 +612,7 @@ class RemoteModel:
     def __init__(self, name: str, endpoint: str) -> None:
         self.name, self.model, self.endpoint = name, name, endpoint
         self.usage = Usage()
-        self.caller = transport.Caller(endpoint)
+        self._caller = transport.Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)
         self._lock = Lock()
         renewed(self)
@@ -625,7 +659,7 @@ class RemoteModel:
         session: ChatSession,
     ) -> Iterator[tuple[Item, Answer]]:
         """Yield every item with what came of asking, as it is ready; see ``each``."""
-        before = self.caller.n_sent
+        before = self._caller.n_sent
         n_threads = session.account.limits.concurrency
         try:
             answers = each(partial(ask, session), items, n_threads, session.stop)
@@ -633,7 +667,7 @@ class RemoteModel:
                 yield answer
                 report_progress(done / len(items))
         finally:
-            self.count(Usage(n_sent=self.caller.n_sent - before))
+            self.count(Usage(n_sent=self._caller.n_sent - before))
 
     def send(
         self, body: dict[str, Any], session: ChatSession, read: Callable[[Any], Answer]
@@ -641,7 +675,7 @@ class RemoteModel:
         """Have one request answered; see ``Caller.call``."""
         body = {"model": self.name, **body}
         request = transport.ModelRequest(self.kind, body, session.account, session.stop, read)
-        answer: Answer = self.caller.call(request)
+        answer: Answer = self._caller.call(request)
         return answer
 
     def keep_answer(
@@ -658,7 +692,7 @@ class RemoteModel:
         ``share`` is that of the price which was paid, as in ``Account.answered``.
         """
         session.cache.put(key, value, self._source, characters, tokens)
-        session.account.answered((*tokens, value.get("tokens_cached")), self.model, share)
+        session.account.answered((*tokens, value.get("tokens_cached")), self.name, share)
 
 
 def each(
@@ -732,6 +766,11 @@ class LanguageModel(RemoteModel):
         self._held: Answers = {}
         #: Questions that batches of this process have answered, and nobody has looked up yet.
         self.batched: set[str] = set()
+        #: The efforts with which it thinks to the end of what a plain answer takes.
+        self.starves: set[str] = set()
+        # Deployments of two accounts may share their names.
+        address = os.environ.get(f"{endpoint.upper()}_API_BASE", "")
+        self._asked = endpoint if "://" in endpoint else f"{endpoint} {address}".rstrip(" /")
 
     def prepare(self, requests: Iterable[ChatRequest]) -> None:
         """Have every request answered that is not yet: from the cache, or by the endpoint.
@@ -752,6 +791,10 @@ class LanguageModel(RemoteModel):
                 key: value for key, value in self._held.items() if not isinstance(value, Failure)
             }
 
+    def unknown(self, effort: str | None) -> set[str]:
+        """Return which parameters the endpoint turned out not to take with an effort."""
+        return self._caller.unknown(effort)
+
     def forget(self, *, count: bool = False) -> None:
         """Drop the answers in memory; the cache keeps its own.
 
@@ -759,12 +802,14 @@ class LanguageModel(RemoteModel):
         """
         with self._lock:
             if count:
-                self.batched |= set(map(self.key, self._held))
+                self.batched.update(map(self._key, self._held))
             self._held = {}
 
     def question(self, item: ChatRequest) -> Question:
         """Return what would be asked."""
-        return Question(self.key(item), [text for _, text in item.messages], item.max_tokens)
+        if item.most_tokens and self.knows(raised := self.question(item.raised())):
+            return raised
+        return Question(self._key(item), [text for _, text in item.messages], item.max_tokens)
 
     def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
         """Return the answer to each request, or why there is none; from any thread."""
@@ -777,10 +822,11 @@ class LanguageModel(RemoteModel):
         session = self.session()
         unknown = list[ChatRequest]()
         for request in [request for request in wanted if request not in answers]:
-            if (known := session.cache.get(key := self.key(request))) is not None:
-                answers[request] = ChatAnswer.from_dict(known)
-                self._note(request, answers[request], int(key not in self.batched))
-                self.batched.discard(key)
+            if (known := self._known(session.cache, request)) is not None:
+                answers[request] = known
+                keys = {self._key(request), self._key(request.raised())} if self.batched else set()
+                self._note(request, known, n_cached=int(keys.isdisjoint(self.batched)))
+                self.batched.difference_update(keys)
             else:
                 unknown.append(request)
         for request, answer in self.ask_each(self._ask, unknown, session):
@@ -788,15 +834,39 @@ class LanguageModel(RemoteModel):
             self._note(request, answer)
         return [answers[request] for request in requests]
 
+    def _known(self, cache: AnswerCache, request: ChatRequest) -> ChatAnswer | None:
+        """Return the answer that is kept: to the question, or to it with all its tokens."""
+        for asked in (request, request.raised())[: 1 + bool(request.most_tokens)]:
+            if (known := cache.get(self._key(asked))) is not None:
+                answer = ChatAnswer.from_dict(known)
+                if asked is not request or (request.most_tokens and answer.is_starved):
+                    self.starves.add(request.effort)
+                if asked is not request or not (request.most_tokens and answer.is_starved):
+                    return answer
+        return None
+
     def _ask(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
-        key, texts, _ = self.question(request)
         # Another process may have asked meanwhile.
-        if (known := session.cache.get(key)) is not None:
-            return ChatAnswer.from_dict(known)
+        if (known := self._known(session.cache, request)) is not None:
+            return known
+        if not request.most_tokens:
+            return self._asked_once(session, request)
+        if request.effort not in self.starves:
+            answer = self._asked_once(session, request)
+            if not answer.is_starved:
+                return answer
+            # Learnt for good: a model that thinks less is asked once, and pays for no more.
+            self.starves.add(request.effort)
+        answer = self._asked_once(session, request.raised())
+        # It may be more than a server has room for.
+        return self._asked_once(session, request) if isinstance(answer, Failure) else answer
+
+    def _asked_once(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
+        key, texts, _ = self.question(request)
         try:
             answer = self.send(request.parameters(), session, read_answer)
         except transport.RefusedError as error:
-            return Failure(str(error))
+            return Failure(str(error), is_starved=transport.OUTPUT_LIMIT in error.about)
         self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), answer.tokens)
         # Where another process was faster, its answer is the one that both keep.
         kept = session.cache.get(key)
@@ -815,9 +885,8 @@ class LanguageModel(RemoteModel):
         with self._lock:
             self._held[request] = answer
 
-    def key(self, request: ChatRequest) -> str:
-        """Return the digest under which the answer to a request is kept."""
-        return request.key(self.endpoint, self.name)
+    def _key(self, request: ChatRequest) -> str:
+        return request.key(self._asked, self.name)
 
 
 def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
@@ -837,4 +906,4 @@ def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
     """
     if not isinstance(model, str) or not model:
         raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
-    return shared(LanguageModel, model, transport.resolve_endpoint(base_url))
+    return shared(LanguageModel, model, transport.resolve_endpoint(base_url, model))
