@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 
 class CalibrailError(Exception):
@@ -83,6 +85,19 @@ class ServiceError(CalibrailError):
     def __init__(self, message: str, *, status: int | None = None, problem: str = "") -> None:
         super().__init__(message)
         self.status, self.problem = status, problem
+
+
+def error_text(code: str, /, **given: Any) -> str:
+    """Return what ``errors.toml`` says of a code; what was given stands in its words."""
+    return " ".join(_texts()[code].split()).format(**given)
+
+
+@cache
+def _texts() -> dict[str, str]:
+    # Most runs end without an error.
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
-from calibrail.errors import DataError, file_errors
+from calibrail.errors import DataError, error_text, file_errors
 
 #: The name that stands for standard input.
 STANDARD_INPUT: Final = "-"
@@ -84,10 +84,7 @@ def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
     for begins, kind in _COMPRESSED.items():
         if head.startswith(begins):
             stream.close()
-            raise DataError(
-                f"{path} is compressed with {kind}, which is not read: save it uncompressed, or "
-                "compressed with gzip or zstd"
-            )
+            raise DataError(error_text("compressed", path=path, kind=kind))
     if head.startswith((_GZIP, _ZSTD)):
         stream = io.BufferedReader(_Unpacked(path, stream, head))
         head = stream.peek(64)[:64]

@@ -42,7 +42,7 @@ from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._tool_export import Export, ExportNotes
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 
@@ -552,9 +552,7 @@ def _download(reference: str) -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise DataError(
-            f"reading hf:{reference} needs the package datasets: pip install datasets"
-        ) from error
+        raise DataError(error_text("datasets_missing", reference=reference)) from error
     name, _, split = reference.partition(":")
     try:
         return datasets.load_dataset(name, split=split or "test")

@@ -19,7 +19,7 @@ from calibrail.data.example import Example
 from calibrail.data.tables import string_array
 from calibrail.engine import shards
 from calibrail.engine.local import BLOCK, concat_tables, keys_of, model_name, score_here
-from calibrail.errors import CalibrailError, DataError, ModelError
+from calibrail.errors import CalibrailError, DataError, ModelError, error_text
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
 from calibrail.models.hardware import installed_versions
@@ -498,9 +498,7 @@ class _Scoring:
             # What stood there before is known.
             if path in self._made and known.values.keys() < self._names.keys():
                 if (result := shards.read_result(path)) is None:
-                    raise DataError(
-                        f"{path} was damaged or removed while this ran; run the same command again"
-                    )
+                    raise DataError(error_text("damaged_while_it_ran", path=path))
                 known.add(result, self._names, shard.n)
         values, reasons = dict(part.columns), dict(part.reasons)
         for name, key in self._names.items():

@@ -20,7 +20,7 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.data.tables import byte_array
 from calibrail.engine.local import characters, share_of
-from calibrail.errors import CalibrailError, DataError, InputError, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, error_text, file_errors
 from calibrail.formatting import count
 from calibrail.models.batching import blocks
 from calibrail.options.fields import spell_option
@@ -547,10 +547,7 @@ def _cells(columns: Mapping[str, Any]) -> str:
         # In their order: who adds them up would else get other last digits.
         return json.dumps(dict(columns)) if columns else ""
     except TypeError as error:
-        raise InputError(
-            f"a cell of the data cannot be kept in a shard: {error}; turn its column into texts or "
-            "numbers"
-        ) from error
+        raise InputError(error_text("cell_not_for_shards", error=error)) from error
 
 
 def text_of(value: str | bytes | None) -> str:

@@ -20,7 +20,7 @@ import pydantic
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.errors import GuardrailError, file_errors
+from calibrail.errors import GuardrailError, error_text, file_errors
 from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
 from calibrail.options import Promise, Requirement, fields
@@ -326,10 +326,7 @@ class FrozenConfig(_Frozen):
             raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
         newest = migrate(content, source)
         if content_digest(content) != content.get("digest") or render(content) != raw:
-            raise GuardrailError(
-                f"{source} was changed after it was frozen: its digest does not match its content; "
-                "restore the file, or calibrate and export again"
-            )
+            raise GuardrailError(error_text("guardrail_changed", source=source))
         try:
             config = cls.model_validate(newest)
         except pydantic.ValidationError as error:

@@ -20,7 +20,7 @@ from calibrail.conformal.sequential.audited_calibration import labelling_probabi
 from calibrail.conformal.sequential.sequential_test import share_so_far
 from calibrail.data.duplicates import normalise
 from calibrail.data.example import Example
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, Order
 from calibrail.labelling.replay import check_draws
@@ -602,10 +602,7 @@ def read_sample(folder: Path) -> LabelledSample:
     """
     plan = read_plan(folder, "audit-sample")
     if plan.purpose != "watch":
-        raise InputError(
-            f"the answers in {folder} were not drawn from a decision log; name a folder that "
-            "`calibrail audit-sample` made"
-        )
+        raise InputError(error_text("folder_not_drawn_from_log", folder=folder))
     problems: list[str] = []
     files = LabelFolder(folder, problems)
     with files.lock():

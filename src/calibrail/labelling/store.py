@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
 from calibrail.atomic_files import write_atomically
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, file_errors
 
 try:
     import fcntl
@@ -409,9 +409,7 @@ def checked_spans(spans: Iterable[Span], response: str) -> tuple[Span, ...]:
         except (TypeError, ValueError):
             holds = False
         if not holds:
-            raise InputError(
-                f"a span is (begin, end, text), and must begin before it ends; got {span!r:.80}"
-            )
+            raise InputError(error_text("span_shape", span=span))
         if response[start:stop] != text:
             raise InputError(
                 f"the span from {start} to {stop} must hold the text of the response there, "

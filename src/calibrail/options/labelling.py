@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -189,6 +189,4 @@ class RecalibrateOptions(Record):
             try:
                 datetime.fromisoformat(self.since)
             except (TypeError, ValueError) as error:
-                raise InputError(
-                    f"since must be a time, e.g. 2027-03-01 or 2027-03-01T12:00; got {self.since!r}"
-                ) from error
+                raise InputError(error_text("since_no_time", since=self.since)) from error

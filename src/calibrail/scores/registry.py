@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
@@ -264,10 +264,7 @@ def _brief(value: JSON) -> str:
 def _add(params: dict[str, JSON], part: str, text: str) -> None:
     key, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or not key or not value:
-        raise InputError(
-            f"a parameter is written KEY=VALUE; got {part!r} in {text!r}, where NAME:KEY=VALUE is "
-            "expected (a column: column:column=NAME,higher=hallucinated)"
-        )
+        raise InputError(error_text("parameter_shape", part=part, text=text))
     if key in params:
         raise InputError(f"the parameter {key} is given twice in {text!r}")
     try:
