@@ -14,8 +14,7 @@ from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from calibrail.data import tables
-from calibrail.data.benchmarks import FOLDERS, NATIVES, folder_of
-from calibrail.data.benchmarks._base import Folder
+from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import (
     Example,
     Filtered,
@@ -34,14 +33,15 @@ from calibrail.data.files import (
     STANDARD_INPUT,
     data_files,
     file_labels,
+    find_list,
+    json_rows,
     seekable,
     standard_input,
     table_kind,
 )
-from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
-from calibrail.data.traces._tool_export import Export, ExportNotes
+from calibrail.data.traces._spans import Export, ExportNotes
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from calibrail.engine.processes import environment, threads_each
+from calibrail.engine.distributed import environment, threads_each
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.models.hardware import cores

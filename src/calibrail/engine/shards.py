@@ -386,7 +386,7 @@ class ShardRun:
             case "local":
                 return (self._here(job) for job in jobs)
             case "processes":
-                from calibrail.engine.processes import run_in_processes
+                from calibrail.engine.distributed import run_in_processes
 
                 return run_in_processes(jobs, self.options)
             case "ray":

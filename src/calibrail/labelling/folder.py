@@ -11,8 +11,16 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import write_atomically
 from calibrail.errors import DataError, InputError, error_text, file_errors
-from calibrail.labelling.ledger import LabelLedger, SessionPlan
-from calibrail.labelling.store import Label, Lock, Log, StoredLine, parse_draw, parse_label
+from calibrail.labelling.ledger import (
+    Label,
+    LabelLedger,
+    Lock,
+    Log,
+    SessionPlan,
+    StoredLine,
+    parse_draw,
+    parse_label,
+)
 
 #: Labels and skips after which an answer that was put off comes back.
 ROUND: Final = 20

@@ -22,10 +22,9 @@ from calibrail.data.duplicates import normalise
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder, read_plan
-from calibrail.labelling.ledger import LedgerAnswer, Order
+from calibrail.labelling.ledger import Draw, LedgerAnswer, Log, Order, json_line
 from calibrail.labelling.replay import check_draws
 from calibrail.labelling.sampling import Guesser, Pool, PooledAnswer
-from calibrail.labelling.store import Draw, Log, json_line
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record

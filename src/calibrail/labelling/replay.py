@@ -19,10 +19,9 @@ from calibrail.conformal.sequential.sequential_test import (
 from calibrail.data.example import Example, Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError, error_text
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Order, SessionPlan
+from calibrail.labelling.ledger import Draw, LabelLedger, LedgerAnswer, Order, SessionPlan
 from calibrail.labelling.sampling import Pool
 from calibrail.labelling.session import has_text
-from calibrail.labelling.store import Draw
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing
 

@@ -27,8 +27,7 @@ from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError, error_text, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import Lots, Order
-from calibrail.labelling.store import Draw, Log, json_line
+from calibrail.labelling.ledger import Draw, Log, Lots, Order, json_line
 from calibrail.options.data import ReadOptions
 from calibrail.serialization import plain
 

@@ -21,10 +21,9 @@ from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
 from calibrail.labelling import log_sampling
 from calibrail.labelling.folder import POOL_FILE, LabelFolder, has_labels, read_plan
-from calibrail.labelling.ledger import Order, SessionPlan, Traces
+from calibrail.labelling.ledger import Draw, Lock, Order, SessionPlan, Traces
 from calibrail.labelling.sampling import Pool, PooledAnswer
 from calibrail.labelling.session import has_text
-from calibrail.labelling.store import Draw, Lock
 from calibrail.options import AuditOptions, Drawing, ReadOptions, fields, keywords
 from calibrail.pipelines.label import changes, other_guardrail
 from calibrail.pipelines.loading import Progress

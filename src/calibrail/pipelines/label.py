@@ -18,7 +18,7 @@ from calibrail.errors import DataError, InputError, ModelError, file_errors
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
-from calibrail.labelling import sampling, store
+from calibrail.labelling import ledger, sampling
 from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
 from calibrail.labelling.ledger import Order, SessionPlan, Traces
 from calibrail.labelling.session import Session, hallucinated_needed
@@ -144,7 +144,7 @@ def _begin(
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(
-            store.json_line(item.to_dict()) for item in sampling.without_copies(units, ())
+            ledger.json_line(item.to_dict()) for item in sampling.without_copies(units, ())
         )
         write_atomically(folder / folders.POOL_FILE, pool, durable=True)
         if guardrail is not None:
@@ -415,7 +415,7 @@ def label(
     file = None if origin is None else str(origin.path)
     asked = _LabelRequest(requirement, frozen, promise, drawing, options, reading, file, looks)
     # Whoever comes second waits until the first one has read the traces.
-    with folders.prepared_folder(folder), store.Lock(folder / folders.LOCK)():
+    with folders.prepared_folder(folder), ledger.Lock(folder / folders.LOCK)():
         if folders.has_labels(folder):
             plan = folders.read_plan(folder)
             # What was logged is decided already.

@@ -21,8 +21,8 @@ from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.tables import csv_rows
 from calibrail.errors import DataError, InputError, error_text
+from calibrail.labelling.ledger import Span, json_line
 from calibrail.labelling.session import Task
-from calibrail.labelling.store import Span, json_line
 from calibrail.options.data import SKIP
 
 _UNSURE: Final = UNDECIDED | {"?", "null"}
