@@ -1,6 +1,6 @@
 """Exceptions of the package, and errors of files in plain words."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -98,6 +98,26 @@ def _texts() -> dict[str, str]:
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
+
+
+@contextmanager
+def errors_as(
+    kind: Callable[[str], Exception],
+    causes: type[Exception] | tuple[type[Exception], ...],
+    code: str,
+    /,
+    **given: Any,
+) -> Iterator[None]:
+    """Raise errors of some classes as another one, in the words of a code.
+
+    Beside what was given, ``error`` stands in them for the error, ``reason`` for what an operating
+    system says of it.
+    """
+    try:
+        yield
+    except causes as error:
+        reason = getattr(error, "strerror", None) or error
+        raise kind(error_text(code, **{"error": error, "reason": reason, **given})) from error
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.values import native
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
@@ -472,10 +472,8 @@ def _precise(values: Any) -> Any:
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
     values = [native(value) for value in groups]
-    try:
+    with errors_as(InputError, (TypeError, ValueError), "sklearn_groups"):
         return group_numbers(values, len(values))
-    except (TypeError, ValueError) as error:
-        raise InputError(error_text("sklearn_groups", error=error)) from error
 
 
 def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:

@@ -65,7 +65,7 @@ from scipy.special import bdtr
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import decimal
-from calibrail.errors import CalibrailError, InputError, error_text
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.options.fields import one_of
 from calibrail.options.guarantee import Undefined
 from calibrail.serialization import Record
@@ -189,10 +189,8 @@ def parse_risk(text: str) -> Risk:
     if match is None:
         raise InputError(f"risk must read like 'precision>=0.9' or 'fpr<=0.2'; got {text!r}")
     name, relation, number = match.groups()
-    try:
+    with errors_as(InputError, ValueError, "risk_level", text=text):
         level = float(number)
-    except ValueError as error:
-        raise InputError(error_text("risk_level", text=text)) from error
     # Risk refuses a relation that is not the name's own.
     return Risk(name, cast(Relation, relation), level)
 
@@ -250,10 +248,8 @@ def p_values(wrong: Ints, trials: Ints, risks: tuple[Risk, ...]) -> Floats:
 
 def mapie() -> Any:
     """Return the module ``mapie.risk_control``: it takes seconds to import and has no types."""
-    try:
+    with errors_as(CalibrailError, ImportError, "mapie_missing"):
         return import_module("mapie.risk_control")
-    except ImportError as error:
-        raise CalibrailError(error_text("mapie_missing", error=error)) from error
 
 
 Method = Literal["monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"]

@@ -42,7 +42,7 @@ from calibrail.data.files import (
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._spans import Export, ExportNotes
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 
@@ -549,10 +549,8 @@ def _file(name: str | os.PathLike[str]) -> Path:
 
 def _download(reference: str) -> Any:
     """Load ``NAME`` or ``NAME:SPLIT``, by default the split ``test``, with ``datasets``."""
-    try:
+    with errors_as(DataError, ImportError, "datasets_missing", reference=reference):
         import datasets
-    except ImportError as error:
-        raise DataError(error_text("datasets_missing", reference=reference)) from error
     name, _, split = reference.partition(":")
     try:
         return datasets.load_dataset(name, split=split or "test")

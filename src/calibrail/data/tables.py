@@ -30,7 +30,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.values import native
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError, error_text, errors_as
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
 
@@ -681,11 +681,9 @@ def _opened_csv(
     encoding = None if encoding is None else str(encoding)
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
-    try:
-        with _opened_text(path, encoding) as stream:
-            head = stream.read(_HEAD)
-    except LookupError as error:
-        raise InputError(f"encoding must be one that Python knows; got {encoding!r}") from error
+    wrong = errors_as(InputError, LookupError, "encoding_unknown", encoding=encoding)
+    with wrong, _opened_text(path, encoding) as stream:
+        head = stream.read(_HEAD)
     stated = _STATED.match(head)
     chosen = str(delimiter or (stated[1] if stated else _delimiter(path, head)))
     if len(chosen) != 1:
@@ -731,10 +729,8 @@ def _delimiter(path: Path, head: str) -> str:
 
 
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
-    try:
+    with errors_as(DataError, csv.Error, "header_unreadable", path=path):
         header = [name.strip() for name in next(reader, [])]
-    except csv.Error as error:
-        raise DataError(f"{path} has no readable header: {error}") from error
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
     if _SURROGATE.search("".join(header)):

@@ -20,7 +20,7 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.data.tables import byte_array
 from calibrail.engine.local import characters, share_of
-from calibrail.errors import CalibrailError, DataError, InputError, error_text, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, errors_as, file_errors
 from calibrail.formatting import count
 from calibrail.models.batching import blocks
 from calibrail.options.fields import spell_option
@@ -543,11 +543,9 @@ def _buffers(table: pa.Table) -> Iterator[memoryview]:
 
 
 def _cells(columns: Mapping[str, Any]) -> str:
-    try:
+    with errors_as(InputError, TypeError, "cell_not_for_shards"):
         # In their order: who adds them up would else get other last digits.
         return json.dumps(dict(columns)) if columns else ""
-    except TypeError as error:
-        raise InputError(error_text("cell_not_for_shards", error=error)) from error
 
 
 def text_of(value: str | bytes | None) -> str:

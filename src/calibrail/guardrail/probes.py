@@ -25,7 +25,7 @@ import numpy as np
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
-from calibrail.errors import GuardrailError, InputError, ModelError, error_text
+from calibrail.errors import GuardrailError, InputError, ModelError, error_text, errors_as
 from calibrail.guardrail.file import ProbedMember, Probes, ScoreSpecConfig, plain
 from calibrail.models.batching import isolated_cache
 from calibrail.models.hardware import machine
@@ -428,10 +428,8 @@ def frozen_detector(
             _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
             score = build(spec)
         if learns(score):
-            try:
+            with errors_as(GuardrailError, InputError, "guardrail_not_loaded"):
                 score = with_state(score, frozen.state_bytes())
-            except InputError as error:
-                raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
         _refuse_other_detector(frozen, score, unit)
     return score
 
@@ -446,10 +444,8 @@ def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
     if (path := find_source(name.partition(":")[0])) is None:
         # It runs in this process already, or cannot be found, which importing it says.
         return
-    try:
+    with errors_as(GuardrailError, OSError, "detector_source_unreadable", path=path, name=name):
         here = sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise GuardrailError(f"cannot read {path} of the detector {name}: {error}") from error
     if here not in frozen:
         known = ", ".join(sorted(frozen)) or "none"
         raise GuardrailError(

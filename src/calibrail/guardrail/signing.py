@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.atomic_files import read_regular
-from calibrail.errors import GuardrailError, InputError, error_text
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as
 from calibrail.options import fields
 from calibrail.serialization import Record
 
@@ -71,12 +71,10 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
             raise GuardrailError(f"{file} is there already; keys are not replaced: name another")
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in ((path, private, 0o600), (beside, public, 0o644)):
-        try:
+        with errors_as(GuardrailError, OSError, "key_not_written", file=file):
             handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(handle, "wb") as opened:
                 opened.write(content)
-        except OSError as error:
-            raise GuardrailError(f"cannot write {file}: {error.strerror or error}") from error
     return beside, key_id(key.public_key()), passphrase is not None
 
 
@@ -178,10 +176,8 @@ def _passphrase() -> bytes | None:
 
 
 def _read_key(path: Path) -> bytes:
-    try:
+    with errors_as(GuardrailError, OSError, "key_unreadable", path=path):
         raw = path.read_bytes()
-    except OSError as error:
-        raise GuardrailError(f"cannot read the key {path}: {error.strerror or error}") from error
     if raw.count(_BEGIN) > 1:
         raise GuardrailError(error_text("several_keys_in_file", path=path))
     return raw

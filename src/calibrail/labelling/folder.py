@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import write_atomically
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.ledger import (
     Label,
     LabelLedger,
@@ -77,7 +77,7 @@ class Assignments:
             It lacks a field.
         """
         content = line.content
-        try:
+        with errors_as(DataError, (KeyError, TypeError, ValueError), "handed_damaged", line=line):
             seat, order, event = assignment_key(content), int(content["order"]), content["event"]
             name, labels = seat[0], int(content["labels"])
             self._gone[name] += max(0, self._had[name] - (event == "undone") - labels)
@@ -101,8 +101,6 @@ class Assignments:
                 case _:
                     self.put_off[seat].pop(order, None)
                     self.screens[seat] = Screen(order, datetime.fromisoformat(content["time"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(error_text("handed_damaged", line=line, error=error)) from error
 
     def lost(self, labels: Mapping[str, int]) -> dict[str, int]:
         """Return how many labels of whom are gone, where each annotator has so many now."""

@@ -110,10 +110,7 @@ def _agreed_plan(
 ) -> SessionPlan:
     """Return what was agreed on in the first call, or is in this one; refuse anything else."""
     if drawing is not None and fields.optional(drawing, Drawing, "drawing").whole_groups:
-        raise InputError(
-            "each line of a log is drawn by itself; leave out "
-            f"{fields.spell_option(Drawing, 'whole_groups', True)}"
-        )
+        raise InputError(say("refused.lines_drawn_singly"))
     if not has_labels(folder):
         return SessionPlan(
             purpose="watch",

@@ -23,7 +23,7 @@ from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
 from calibrail.labelling.ledger import Order, SessionPlan, Traces
 from calibrail.labelling.session import Session, hallucinated_needed
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
-from calibrail.options.fields import changed, cli_or_python, optional, spell_option
+from calibrail.options.fields import changed, optional, spell_option
 from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh
@@ -211,10 +211,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
         raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
     max_fpr = levels.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
-        raise InputError(
-            f"{spell_option(Requirement, 'max_fpr')} must be given: how many faithful answers "
-            "may be held back?"
-        )
+        raise InputError(say("refused.max_fpr_missing"))
     coverage = requirement.min_coverage
     if coverage is None:
         promised = guardrail.config.promise
@@ -290,11 +287,7 @@ def _refuse_changed(
     if traces is None:
         return
     if plan.purpose == "watch":
-        raise InputError(
-            f"the answers in {folder} come from a decision log, not from {spoken(traces)}: leave "
-            "that out to label them; `calibrail audit-sample` draws more of them, and fills in "
-            f"texts with {cli_or_python('--traces', 'traces=')}"
-        )
+        raise InputError(say("refused.answers_of_a_log", folder=folder, traces=spoken(traces)))
     used = reading or ReadOptions(**plan.reading["settings"])
     if (files := _file_states(traces, used)) and files == plan.traces.files:
         return

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.models.batching import single_input_batches
 from calibrail.models.embeddings import load_encoder
 from calibrail.models.llm.chat import RemoteModel
@@ -732,12 +732,8 @@ def with_state(score: Score, raw: bytes | None) -> Score:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
+    with errors_as(InputError, (SafetensorError, KeyError), "learnt_damaged", name=name):
         return score.restore(load(raw))
-    except (SafetensorError, KeyError) as error:
-        raise InputError(
-            f"what the score {name} has learnt is damaged ({error}); calibrate again"
-        ) from error
 
 
 def both_classes(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import parse_label
-from calibrail.errors import CalibrailError, InputError, error_text
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.models.batching import report_progress
 from calibrail.options.fields import doubles, number, one_of, small_float
 from calibrail.scores.base import JSON, Score, Scores, missing
@@ -82,12 +82,10 @@ class Estimator:
         from sklearn.utils.validation import check_is_fitted
 
         self._object, self._name = estimator, name
-        try:
-            # What is no estimator of scikit-learn alone knows whether it is ready.
-            with suppress(TypeError):
-                check_is_fitted(estimator)
-        except NotFittedError as error:
-            raise InputError(error_text("estimator_not_fitted", name=name)) from error
+        unfitted = errors_as(InputError, NotFittedError, "estimator_not_fitted", name=name)
+        # What is no estimator of scikit-learn alone knows whether it is ready.
+        with unfitted, suppress(TypeError):
+            check_is_fitted(estimator)
         inputs = features or tuple(map(str, getattr(estimator, "feature_names_in_", ())))
         if not inputs and (n := getattr(estimator, "n_features_in_", None)) is not None:
             raise InputError(error_text("estimator_without_names", name=name, n=n))
@@ -119,12 +117,8 @@ class Estimator:
             return pd.DataFrame(cells)
         if len(cells) == 1 and self._inputs[0] in TEXT_FIELDS:
             return next(iter(cells.values()))
-        try:
+        with errors_as(InputError, ValueError, "features_no_numbers", names=", ".join(cells)):
             return np.array(list(cells.values()), dtype=np.float64).T
-        except ValueError as error:
-            raise InputError(
-                f"several features must be numbers; {', '.join(cells)} are not ({error})"
-            ) from error
 
     def _class_place(self, positive: Any) -> int | None:
         """Return which of the estimator's classes means hallucinated; None where it has none."""

@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self
 
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
@@ -138,14 +138,12 @@ class Cursor:
         InputError
             It is no such content.
         """
-        try:
+        with errors_as(InputError, (KeyError, TypeError, AttributeError), "log_position_unknown"):
             return cls(
                 {name: ChainPosition(*item) for name, item in content["chains"].items()},
                 {name: Stream(*item) for name, item in content["streams"].items()},
                 content["forgotten"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"it does not say how far the log was read: {error!r}") from error
 
     def has_read(self, chain: str, seq: int) -> bool:
         """Return whether a line lies in what was read; yes for chains not remembered any more."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError, error_text, errors_as
 from calibrail.labelling.ledger import Span, json_line
 from calibrail.labelling.session import Task
 from calibrail.options.data import SKIP
@@ -99,10 +99,8 @@ class LabelWords:
         """Return the same, `SKIP` where nothing was said, and otherwise that it says neither."""
         if isinstance(value, str) and re.sub(r"[\s_-]+", " ", label_key(value)) in _UNSURE:
             return None
-        try:
+        with errors_as(InputError, TieError, "label_tied", value=value):
             label = SKIP if self._reader.is_missing(value) else self._reader(value)
-        except TieError as error:
-            raise InputError(f"label {value!r:.60}: {error}; write one label") from error
         return "neither" if label is None else label
 
 

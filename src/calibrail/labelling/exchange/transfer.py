@@ -15,7 +15,7 @@ from calibrail.data.example import RowProblem
 from calibrail.data.labels import LabelReader
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.exchange import formats
 from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
 from calibrail.labelling.ledger import Balance, Lots
@@ -94,10 +94,8 @@ def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
 
 def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the items of a JSON list, or what each of JSON lines holds."""
-    try:
+    with errors_as(DataError, UnicodeDecodeError, "import_no_utf8", path=path):
         text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8: {error}; save it as UTF-8") from error
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -368,10 +366,8 @@ def _rows(path: Path, raw: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        try:
+        with errors_as(DataError, ValueError, "import_no_json", where=where):
             content = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{where} is not JSON ({error}); correct it") from error
         if not isinstance(content, dict):
             raise DataError(f"{where} must hold an object; got {content!r:.60}")
         yield where, content
@@ -455,8 +451,6 @@ def take_all(session: Session, lots: Lots) -> None:
     words = LabelWords(LabelReader(ReadOptions(), "label"))
     while (task := session.next(ELSEWHERE)) is not None:
         row = lots.rows[task.id]
-        try:
+        with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
-        except InputError as error:
-            raise InputError(f"{row['where']}: {error}") from error
         session.put(str(row.get("annotator") or ELSEWHERE), task.order, label)
