@@ -217,6 +217,7 @@ def fit_rule(
     clusters: Ints | None = None,
     names: Sequence[str] | None = None,
     cuts: tuple[float, ...] | None = None,
+    together: bool = False,
 ) -> Rule:
     """Find every threshold that a promise calls for.
 
@@ -237,6 +238,8 @@ def fit_rule(
         the promise names several columns, their groups as ``group_keys`` joins them.
     cuts : tuple of float, optional
         Where the thirds of the answers' lengths end, if they are among the groups.
+    together : bool
+        As for ``calibrate_groups``.
 
     Raises
     ------
@@ -261,7 +264,7 @@ def fit_rule(
         grouped = (
             replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
             if overlap
-            else calibrate_groups(scores, members, promise)
+            else calibrate_groups(scores, members, promise, together=together)
         )
         calibration = grouped.fallback
     elif clusters is not None:

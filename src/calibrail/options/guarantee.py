@@ -43,7 +43,8 @@ class Promise(Record):
         Accept a threshold that flags everything where there are too few calibration examples.
     by : str, tuple of str, or None
         Column of groups (a topic, a source, a model): each with enough examples gets a threshold
-        and a promise, under ``pac`` by itself with probability 1 - delta.
+        and a promise, under ``pac`` with probability 1 - delta: all together where no test part is
+        kept, else each by itself.
         Several columns: groups that overlap, with a promise for each value of each column; among
         them ``length`` stands for the thirds of the answers' lengths.
     min_n : int or None
@@ -123,9 +124,8 @@ class Promise(Record):
 
     @property
     def proves_itself(self) -> bool:
-        """Whether the rank of one threshold proves all that is promised, without a test."""
-        one = self.by is None and self.beta is None and self.unit == "answer"
-        return self.guarantee == "pac" and one
+        """Whether ranks of thresholds prove all that is promised, without a test."""
+        return self.guarantee == "pac" and self.beta is None and self.unit == "answer"
 
     @property
     def coverage(self) -> float:

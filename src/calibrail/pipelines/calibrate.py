@@ -453,7 +453,14 @@ def _thresholds(
     clusters = sample.clusters if promise.clustered and names is None else None
     with sample.labels_to_add():
         rule = fit_rule(
-            sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
+            sample.values,
+            sample.labels,
+            part,
+            promise,
+            clusters=clusters,
+            names=names,
+            cuts=cuts,
+            together=sample.whole,
         )
     if not requirement.risks:
         return rule, None
