@@ -78,7 +78,8 @@ class Members(base.ModelScore):
         return tuple(chain.from_iterable(demands))
 
 
-def _pinned(score: Any) -> Any:
+def pinned_member(score: Any) -> Any:
+    """Return the pinned copy of a member that has one."""
     return score.pinned() if isinstance(score, base.Pinning) else score
 
 
@@ -229,7 +230,7 @@ class Hybrid(base.Learning, Members):
     def pinned(self) -> base.Score:
         """Return a copy whose members are pinned."""
         other = copy.copy(self)
-        other.members = {part: _pinned(member) for part, member in self.members.items()}
+        other.members = {part: pinned_member(member) for part, member in self.members.items()}
         return other
 
     @property
@@ -411,7 +412,7 @@ class WorstSentence(Members):
 
     def pinned(self) -> base.Score:
         """Return a copy whose detector is pinned."""
-        return self._of(_pinned(self.member))
+        return self._of(pinned_member(self.member))
 
     def _of(self, member: base.Score) -> Self:
         other = copy.copy(self)

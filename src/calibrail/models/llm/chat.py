@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, astuple, dataclass
 from functools import lru_cache, partial
 from itertools import count
@@ -254,6 +255,29 @@ class AnswerCache:
 def open_cache(path: Path | None) -> AnswerCache:
     """Return the process's one connection to a cache file."""
     return AnswerCache(path)
+
+
+#: Samples between the first one of a round of questions and that of the next round.
+_APART: Final = 1 << 20
+_round: ContextVar[int] = ContextVar("round", default=0)
+
+
+@contextmanager
+def asked_again(number: int) -> Iterator[None]:
+    """Ask within the block for further answers to what was asked, so many rounds later.
+
+    The answers of each round are kept by themselves; 0 changes nothing.
+    """
+    token = _round.set(_round.get() + number)
+    try:
+        yield
+    finally:
+        _round.reset(token)
+
+
+def first_sample() -> int:
+    """Return the number of the first sample of the round that is asked now."""
+    return _APART * _round.get()
 
 
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
