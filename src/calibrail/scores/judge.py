@@ -248,7 +248,7 @@ class Judge(base.ModelScore):
     Parameters
     ----------
     model : str
-        The model's name at the endpoint, e.g. ``"gpt-4o-mini"``.
+        The model's name at the endpoint, e.g. ``"gpt-6-luna"``.
     mode : {"auto", "verdict", "logprob", "votes", "graded", "rating"}
         ``verdict``: one word, 0 or 1. ``logprob``: P("hallucination") / (P("hallucination") +
         P("faithful")) from the log-probabilities of the verdict's first token. ``votes``: the share
@@ -273,7 +273,7 @@ class Judge(base.ModelScore):
         None, or a file or text of one's own, which may hold ``{before}``, what the answer says up
         to there. Set when a guardrail on sentences is frozen.
     served : str or None
-        The model as the endpoint itself names it (``gpt-4o-mini-2024-07-18``): another leaves the
+        The model as the endpoint itself names it (``gpt-6-luna-2026-09-22``): another leaves the
         score undefined. Set when a guardrail is frozen.
     scale : str or None
         The grades of ``mode="rating"``: ``"1-5"``, ``"A-E"`` or ``"no/yes"``.

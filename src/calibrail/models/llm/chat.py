@@ -861,5 +861,5 @@ def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
         If the name or the address is none.
     """
     if not isinstance(model, str) or not model:
-        raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
+        raise InputError(f'model must be a name, e.g. model="gpt-6-luna"; got {model!r}')
     return shared(LanguageModel, model, transport.resolve_endpoint(base_url, model))
