@@ -123,7 +123,7 @@ class Hybrid(base.Learning, Members):
     Parameters
     ----------
     expensive : str
-        The score that judges, e.g. ``"judge:model=gpt-4o-mini"``.
+        The score that judges, e.g. ``"judge:model=gpt-6-luna"``.
     cheap : str
         The score that decides the clear cases, e.g. ``"rad"``.
     low, high : float or None
