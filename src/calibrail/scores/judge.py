@@ -9,7 +9,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -427,12 +427,7 @@ class Judge(base.ModelScore):
             lessons.append(
                 f"{self.model} thought to the end of {few} tokens, so it was allowed {most:,}."
             )
-        if len(self._names) > 1:
-            lessons.append(
-                f"The endpoint answered as several models ({', '.join(sorted(self._names))}): "
-                "scores of one are not those of another, and none can be pinned. Name a dated one."
-            )
-        return tuple(lessons)
+        return (*lessons, *several_names(self._names))
 
     def inputs(self, example: Example) -> tuple[chat.ChatRequest, ...]:
         """Return what is asked about one example."""
@@ -570,11 +565,8 @@ class Judge(base.ModelScore):
     def _read(self, reply: chat.ChatAnswer | chat.Failure) -> float | str:
         if isinstance(reply, chat.Failure):
             return base.NoReplyFailure(f"{NO_REPLY}: {reply.reason}")
-        if self.served is not None and reply.served != self.served:
-            return base.DetectorFailure(
-                f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "
-                "calibrated; calibrate again"
-            )
+        if (other := other_model(self.served, reply)) is not None:
+            return other
         if self.rating is not None:
             return judge_replies.read_rating(reply, self.rating)
         readers: dict[Mode, Callable[[chat.ChatAnswer], float | str]] = {
@@ -590,6 +582,26 @@ class Judge(base.ModelScore):
         for name, value in changes.items():
             setattr(other, name, value)
         return other
+
+
+def several_names(names: Collection[str]) -> tuple[str, ...]:
+    """Return what a reader should know of an endpoint that answered by more than one name."""
+    if len(names) < 2:
+        return ()
+    return (
+        f"The endpoint answered as several models ({', '.join(sorted(names))}): "
+        "scores of one are not those of another, and none can be pinned. Name a dated one.",
+    )
+
+
+def other_model(served: str | None, reply: chat.ChatAnswer) -> base.DetectorFailure | None:
+    """Return why a reply does not count where another model gave it than was calibrated."""
+    if served in (None, reply.served):
+        return None
+    return base.DetectorFailure(
+        f"the endpoint answered as {reply.served[:100]!r}, and {served!r} was calibrated; "
+        "calibrate again"
+    )
 
 
 def _pinned(name: str, prompt: Template) -> dict[str, base.JSON]:

@@ -333,6 +333,15 @@ class ChatRequest:
     effort: str = ""
     most_tokens: int = 0
 
+    @property
+    def kind(self) -> str:
+        """What the transport is asked for."""
+        return "chat"
+
+    def read(self, body: Any) -> "ChatAnswer":
+        """Return the answer that a body holds; a ``ValueError`` says what is wrong with it."""
+        return read_answer(body)
+
     def parameters(self) -> dict[str, Any]:
         """Return everything but the model as the fields of an OpenAI request."""
         fields: dict[str, Any] = {
@@ -437,9 +446,18 @@ class ChatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request has no answer, in words that hold nothing of what was sent."""
+    """Why a request has no answer, in words that hold nothing of what was sent.
+
+    Attributes
+    ----------
+    reason : str
+        The words.
+    status : int or None
+        The status of HTTP with which the endpoint refused it; None where it was given up.
+    """
 
     reason: str
+    status: int | None = None
     #: Whether the model thought to the end of its tokens.
     is_starved: bool = False
 
@@ -672,11 +690,15 @@ class RemoteModel:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 
     def send(
-        self, body: dict[str, Any], session: ChatSession, read: Callable[[Any], Answer]
+        self,
+        body: dict[str, Any],
+        session: ChatSession,
+        read: Callable[[Any], Answer],
+        kind: str | None = None,
     ) -> Answer:
-        """Have one request answered; see ``Caller.call``."""
-        body = {"model": self.name, **body}
-        request = transport.ModelRequest(self.kind, body, session.account, session.stop, read)
+        """Have one request answered, of the model's own kind unless one is named: `Caller.call`."""
+        body, kind = {"model": self.name, **body}, kind or self.kind
+        request = transport.ModelRequest(kind, body, session.account, session.stop, read)
         answer: Answer = self._caller.call(request)
         return answer
 
@@ -848,9 +870,9 @@ class LanguageModel(RemoteModel):
     def _asked_once(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
         key, texts, _ = self.question(request)
         try:
-            answer = self.send(request.parameters(), session, read_answer)
+            answer = self.send(request.parameters(), session, request.read, request.kind)
         except transport.RefusedError as error:
-            return Failure(str(error), is_starved=transport.OUTPUT_LIMIT in error.about)
+            return Failure(str(error), error.status, transport.OUTPUT_LIMIT in error.about)
         tokens = answer.tokens_in, answer.tokens_out
         self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), tokens)
         # Where another process was faster, its answer is the one that both keep.
