@@ -9,7 +9,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -248,7 +248,7 @@ class Judge(base.ModelScore):
     Parameters
     ----------
     model : str
-        The model's name at the endpoint, e.g. ``"gpt-4o-mini"``.
+        The model's name at the endpoint, e.g. ``"gpt-6-luna"``.
     mode : {"auto", "verdict", "logprob", "votes", "graded", "rating"}
         ``verdict``: one word, 0 or 1. ``logprob``: P("hallucination") / (P("hallucination") +
         P("faithful")) from the log-probabilities of the verdict's first token. ``votes``: the share
@@ -273,7 +273,7 @@ class Judge(base.ModelScore):
         None, or a file or text of one's own, which may hold ``{before}``, what the answer says up
         to there. Set when a guardrail on sentences is frozen.
     served : str or None
-        The model as the endpoint itself names it (``gpt-4o-mini-2024-07-18``): another leaves the
+        The model as the endpoint itself names it (``gpt-6-luna-2026-09-22``): another leaves the
         score undefined. Set when a guardrail is frozen.
     scale : str or None
         The grades of ``mode="rating"``: ``"1-5"``, ``"A-E"`` or ``"no/yes"``.
@@ -427,12 +427,7 @@ class Judge(base.ModelScore):
             lessons.append(
                 f"{self.model} thought to the end of {few} tokens, so it was allowed {most:,}."
             )
-        if len(self._names) > 1:
-            lessons.append(
-                f"The endpoint answered as several models ({', '.join(sorted(self._names))}): "
-                "scores of one are not those of another, and none can be pinned. Name a dated one."
-            )
-        return tuple(lessons)
+        return (*lessons, *several_names(self._names))
 
     def inputs(self, example: Example) -> tuple[chat.ChatRequest, ...]:
         """Return what is asked about one example."""
@@ -451,8 +446,8 @@ class Judge(base.ModelScore):
             # What was frozen is asked as it was calibrated.
             most_tokens=0 if self.served is not None or most == few else most,
         )
-        n = self.votes if is_voting else 1
-        return tuple(replace(request, sample=sample) for sample in range(n))
+        n, first = self.votes if is_voting else 1, chat.first_sample()
+        return tuple(replace(request, sample=first + sample) for sample in range(n))
 
     @property
     def _allowance(self) -> tuple[int, int]:
@@ -570,11 +565,8 @@ class Judge(base.ModelScore):
     def _read(self, reply: chat.ChatAnswer | chat.Failure) -> float | str:
         if isinstance(reply, chat.Failure):
             return base.NoReplyFailure(f"{NO_REPLY}: {reply.reason}")
-        if self.served is not None and reply.served != self.served:
-            return base.DetectorFailure(
-                f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "
-                "calibrated; calibrate again"
-            )
+        if (other := other_model(self.served, reply)) is not None:
+            return other
         if self.rating is not None:
             return judge_replies.read_rating(reply, self.rating)
         readers: dict[Mode, Callable[[chat.ChatAnswer], float | str]] = {
@@ -590,6 +582,26 @@ class Judge(base.ModelScore):
         for name, value in changes.items():
             setattr(other, name, value)
         return other
+
+
+def several_names(names: Collection[str]) -> tuple[str, ...]:
+    """Return what a reader should know of an endpoint that answered by more than one name."""
+    if len(names) < 2:
+        return ()
+    return (
+        f"The endpoint answered as several models ({', '.join(sorted(names))}): "
+        "scores of one are not those of another, and none can be pinned. Name a dated one.",
+    )
+
+
+def other_model(served: str | None, reply: chat.ChatAnswer) -> base.DetectorFailure | None:
+    """Return why a reply does not count where another model gave it than was calibrated."""
+    if served in (None, reply.served):
+        return None
+    return base.DetectorFailure(
+        f"the endpoint answered as {reply.served[:100]!r}, and {served!r} was calibrated; "
+        "calibrate again"
+    )
 
 
 def _pinned(name: str, prompt: Template) -> dict[str, base.JSON]:

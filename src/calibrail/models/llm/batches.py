@@ -121,12 +121,6 @@ class BatchFolder:
         (self._folder / f"{batch.name}.json").unlink(missing_ok=True)
 
 
-class StatusError(RefusedError):
-    """A batch API refused a request, with this status of HTTP."""
-
-    status = 0
-
-
 class BatchState(NamedTuple):
     """How far a batch is.
 
@@ -204,7 +198,7 @@ class OpenAIBatches:
         ------
         AgainError
             If it may be sent again.
-        StatusError
+        RefusedError
             If it is refused.
         ModelError
             If no request can succeed.
@@ -232,11 +226,7 @@ class OpenAIBatches:
         said: Mapping[str, Any] = {}
         with suppress(ValueError, TypeError, KeyError):
             said = json.loads(body)["error"]
-        what = _meaning(self._address, answer.status_code, said, answer.headers)
-        if isinstance(what, RefusedError):
-            what = StatusError(what.reason)
-            what.status = answer.status_code
-        raise what
+        raise _meaning(self._address, answer.status_code, said, answer.headers)
 
     def retried(self, act: Callable[[], Made], patience: int = 1) -> Made:
         """Do something until it succeeds, as often as the limits allow, times ``patience``."""
@@ -445,7 +435,7 @@ class _BatchRun:
         assert limits.cache is not None
         self._folder = BatchFolder(limits.cache)
         self._provider = provider_of(model.endpoint, limits)
-        self._wanted = dict(map(self._asked, requests))
+        self._wanted = dict(self._asked(item) for item in requests if item.kind == "chat")
         self._rounds, self._most = Counter[str](), self._provider.most
         self._told: set[str | None] = set()
 
@@ -525,7 +515,7 @@ class _BatchRun:
             batch.sent = time.time()
             self._folder.save(batch)
             batch.id = provider.retried(create)
-        except StatusError as error:
+        except RefusedError as error:
             self._folder.remove(batch)
             why = "it takes no batches" if error.status in (404, 405) else "no batch was begun"
             raise ModelError(f"{model.endpoint} answered {error}: {why}; {_LEAVE_OUT}") from None
@@ -586,7 +576,7 @@ class _BatchRun:
             state = self._provider.look(str(batch.id))
             results = self._provider.results(str(batch.id), state)
             return state, self._left(batch, results if state.ended and not state.refused else ())
-        except StatusError as error:
+        except RefusedError as error:
             if error.status == 404 and time.time() > batch.created + _KEPT:
                 # Nobody has its answers any more.
                 return BatchState(True, 0), self._left(batch, ())

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache, partial
 from itertools import count
@@ -262,6 +263,29 @@ def open_cache(path: Path | None) -> AnswerCache:
     return AnswerCache(path)
 
 
+#: Samples between the first one of a round of questions and that of the next round.
+_APART: Final = 1 << 20
+_round: ContextVar[int] = ContextVar("round", default=0)
+
+
+@contextmanager
+def asked_again(number: int) -> Iterator[None]:
+    """Ask within the block for further answers to what was asked, so many rounds later.
+
+    The answers of each round are kept by themselves; 0 changes nothing.
+    """
+    token = _round.set(_round.get() + number)
+    try:
+        yield
+    finally:
+        _round.reset(token)
+
+
+def first_sample() -> int:
+    """Return the number of the first sample of the round that is asked now."""
+    return _APART * _round.get()
+
+
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
 #: beginning, or after what a model thinks aloud.
 KEPT_POSITIONS: Final = 16
@@ -312,6 +336,15 @@ class ChatRequest:
     sample: int = 0
     effort: str = ""
     most_tokens: int = 0
+
+    @property
+    def kind(self) -> str:
+        """What the transport is asked for."""
+        return "chat"
+
+    def read(self, body: Any) -> "ChatAnswer":
+        """Return the answer that a body holds; a ``ValueError`` says what is wrong with it."""
+        return read_answer(body)
 
     def parameters(self) -> dict[str, Any]:
         """Return everything but the model as the fields of an OpenAI request."""
@@ -425,9 +458,18 @@ class ChatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request has no answer, in words that hold nothing of what was sent."""
+    """Why a request has no answer, in words that hold nothing of what was sent.
+
+    Attributes
+    ----------
+    reason : str
+        The words.
+    status : int or None
+        The status of HTTP with which the endpoint refused it; None where it was given up.
+    """
 
     reason: str
+    status: int | None = None
     #: Whether the model thought to the end of its tokens.
     is_starved: bool = False
 
@@ -670,11 +712,15 @@ class RemoteModel:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 
     def send(
-        self, body: dict[str, Any], session: ChatSession, read: Callable[[Any], Answer]
+        self,
+        body: dict[str, Any],
+        session: ChatSession,
+        read: Callable[[Any], Answer],
+        kind: str | None = None,
     ) -> Answer:
-        """Have one request answered; see ``Caller.call``."""
-        body = {"model": self.name, **body}
-        request = transport.ModelRequest(self.kind, body, session.account, session.stop, read)
+        """Have one request answered, of the model's own kind unless one is named: `Caller.call`."""
+        body, kind = {"model": self.name, **body}, kind or self.kind
+        request = transport.ModelRequest(kind, body, session.account, session.stop, read)
         answer: Answer = self._caller.call(request)
         return answer
 
@@ -864,9 +910,9 @@ class LanguageModel(RemoteModel):
     def _asked_once(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
         key, texts, _ = self.question(request)
         try:
-            answer = self.send(request.parameters(), session, read_answer)
+            answer = self.send(request.parameters(), session, request.read, request.kind)
         except transport.RefusedError as error:
-            return Failure(str(error), is_starved=transport.OUTPUT_LIMIT in error.about)
+            return Failure(str(error), error.status, transport.OUTPUT_LIMIT in error.about)
         self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), answer.tokens)
         # Where another process was faster, its answer is the one that both keep.
         kept = session.cache.get(key)
@@ -905,5 +951,5 @@ def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
         If the name or the address is none.
     """
     if not isinstance(model, str) or not model:
-        raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
+        raise InputError(f'model must be a name, e.g. model="gpt-6-luna"; got {model!r}')
     return shared(LanguageModel, model, transport.resolve_endpoint(base_url, model))

@@ -121,7 +121,8 @@ class ProviderTransport:
             behind = behind.__cause__ or behind.__context__
         status = getattr(given, "status_code", 0)
         # So it words what it cannot read.
-        is_broken = name == "APIConnectionError" and (given is error or status == 422)
+        is_broken = status == 422 and name != "UnprocessableEntityError"
+        is_broken |= given is error and name == "APIConnectionError"
         if is_broken or not isinstance(status, int) or status < 300:
             return AgainError(f"no answer that can be used ({name})")
         response = getattr(given, "response", None)

@@ -11,7 +11,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -447,6 +447,9 @@ INSTALL: Final = "pip install 'calibrail[judge]'"
 #: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
 MAX_BODY: Final = 256 * 2**20
 
+#: Where requests go whose kind is not the route itself.
+_PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
+
 #: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
 REQUEST_ID: Final = "X-Client-Request-Id"
 
@@ -503,9 +506,16 @@ class RefusedError(Exception):
         Whether the text exceeds what the model reads.
     """
 
+    #: The status of HTTP with which it was refused; None where it was given up.
+    status: int | None = None
+
     def __init__(self, reason: str, about: Collection[str] = (), too_long: bool = False) -> None:
         super().__init__(reason)
         self.reason, self.about, self.too_long = reason, about, too_long
+
+
+class NoRouteError(ModelError):
+    """The endpoint does not offer what was asked for, whatever the request."""
 
 
 class OpenAITransport:
@@ -554,8 +564,8 @@ class OpenAITransport:
 
         Parameters
         ----------
-        kind : {"chat", "embedding"}
-            What is asked for.
+        kind : {"chat", "embedding", "decisions", "systemone"}
+            What is asked for; the last two are routes of the endpoint.
         body : mapping
             The fields of the request.
         seconds : float
@@ -570,23 +580,19 @@ class OpenAITransport:
         ModelError
             If no request can: no key, a wrong key, an unknown model.
         """
-        # What stands in extra_body is sent as it is: the SDK's own walk through the fields of a
-        # request would take as long as the rest of it.
-        fields: dict[str, Any] = {"extra_body": body, "model": body["model"], "timeout": seconds}
-        resource: Any = self._client.chat.completions if kind == "chat" else self._client.embeddings
-        if kind == "chat":
-            fields["messages"] = []
-        else:
-            # Left out, the SDK would ask for base64; null is what servers take for nothing.
-            fields |= {"input": [], "encoding_format": body.get("encoding_format")}
         # An endpoint that sends it back ties its answer to this request and no other.
         name = uuid4().hex
-        fields["extra_headers"] = {REQUEST_ID: name}
+        # Past the SDK's own methods: they walk through the fields of a request, which takes as long
+        # as the rest of it, and know none for ``/systemone``.
+        headers = {REQUEST_ID: name, "X-Stainless-Raw-Response": "stream"}
+        options: Any = {"headers": headers, "timeout": seconds}
         deadline = time.monotonic() + seconds
         late = f"no complete answer within {seconds:g} s"
         content = bytearray()
         try:
-            with resource.with_streaming_response.create(**fields) as response:
+            route = f"/{_PATHS.get(kind, kind)}"
+            sent: Any = self._client.post(route, cast_to=object, body=body, options=options)
+            with closing(sent) as response:
                 if response.headers.get(REQUEST_ID, name) != name:
                     raise AgainError("the endpoint sent the answer to another request")
                 for part in response.iter_bytes():
@@ -598,7 +604,7 @@ class OpenAITransport:
                         raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
             return json.loads(content)
         except self._sdk.APIStatusError as error:
-            raise self._explained(error) from None
+            raise self._explained(kind, error) from None
         except self._broken as error:
             cause = type(error.__cause__ or error).__name__
             is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
@@ -606,7 +612,7 @@ class OpenAITransport:
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
 
-    def _explained(self, error: Any) -> Exception:
+    def _explained(self, kind: str, error: Any) -> Exception:
         """Return what an error status means."""
         wants_key = (
             f"the key in the environment variable {KEY_VARIABLE} is not accepted"
@@ -619,6 +625,11 @@ class OpenAITransport:
             "use it?"
         )
         status, code = int(error.status_code), _word(error.code) or _word(error.type)
+        if kind in ("decisions", "systemone") and status in (404, 405, 501):
+            return NoRouteError(
+                f"{self._endpoint} answered HTTP {status} to /{kind}: it has no such route, or not "
+                "for this model"
+            )
         text = f"{error.param or error.message}", f"{error.message}"
         remedies = {401: wants_key, 404: no_model}
         return explained(self._endpoint, status, code, text, error.response.headers, remedies)
@@ -676,7 +687,9 @@ def explained(
         reason += ": longer than the model reads"
     elif about:
         reason += f" about {', '.join(sorted(about))}"
-    return RefusedError(reason, about, too_long)
+    refused = RefusedError(reason, about, too_long)
+    refused.status = status
+    return refused
 
 
 def connection_errors() -> tuple[type[Exception], ...]:
@@ -730,6 +743,8 @@ FIRST_FAIL: Final = 4
 _HARMLESS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "chat": ({"messages": [{"role": "user", "content": "Say yes."}]}, "choices"),
     "embedding": ({"input": ["yes"]}, "data"),
+    "decisions": ({"input": "Yes."}, "answers"),
+    "systemone": ({"state": "Yes."}, "answers"),
 }
 
 
@@ -739,7 +754,7 @@ class ModelRequest:
 
     Attributes
     ----------
-    kind : {"chat", "embedding"}
+    kind : {"chat", "embedding", "decisions", "systemone"}
         What is asked for.
     body : mapping
         The fields of the request.
