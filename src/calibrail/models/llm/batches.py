@@ -223,10 +223,10 @@ class OpenAIBatches:
                 body = answer.read()
         except self._broken as error:
             raise AgainError(f"the connection failed ({type(error).__name__})") from None
-        said: Mapping[str, Any] = {}
+        problem: Mapping[str, Any] = {}
         with suppress(ValueError, TypeError, KeyError):
-            said = json.loads(body)["error"]
-        raise _meaning(self._address, answer.status_code, said, answer.headers)
+            problem = json.loads(body)["error"]
+        raise _meaning(self._address, answer.status_code, problem, answer.headers)
 
     def retried(self, act: Callable[[], Made], patience: int = 1) -> Made:
         """Do something until it succeeds, as often as the limits allow, times ``patience``."""
@@ -240,7 +240,7 @@ class OpenAIBatches:
             time.sleep(max(pause, min(wait or 0.0, self._limits.patience)))
         raise ModelError(f"{self._address} did not answer, asked {most} times ({reason}); {_ANEW}")
 
-    def begun(self, since: float) -> Iterator[Mapping[str, Any]]:
+    def list_since(self, since: float) -> Iterator[Mapping[str, Any]]:
         """Yield the provider's batches that were begun since then, the newest first."""
         page: Mapping[str, Any] = {}
         while not page or (page.get("has_more") and page["data"]):
@@ -277,12 +277,12 @@ class OpenAIBatches:
 
     def look(self, id: str) -> BatchState:
         """Return how far a batch is."""
-        found = self.send("GET", f"{self.path}/{quote(id, safe='')}")
-        status, counts = found.get("status"), found.get("request_counts") or {}
+        item = self.send("GET", f"{self.path}/{quote(id, safe='')}")
+        status, counts = item.get("status"), item.get("request_counts") or {}
         n_done = counts.get("completed") or 0
-        files = tuple(filter(None, (found.get("output_file_id"), found.get("error_file_id"))))
-        errors = (found.get("errors") or {}).get("data") or [{}] if status == "failed" else ()
-        codes = {transport._word(item.get("code")) or "no code" for item in errors}
+        files = tuple(filter(None, (item.get("output_file_id"), item.get("error_file_id"))))
+        errors = (item.get("errors") or {}).get("data") or [{}] if status == "failed" else ()
+        codes = {transport._word(error.get("code")) or "no code" for error in errors}
         # A batch may be completed a moment before its answers can be read.
         is_over = status in ("completed", "failed", "expired", "cancelled")
         ended = is_over and not (n_done and not files)
@@ -356,9 +356,9 @@ class AnthropicBatches(OpenAIBatches):
 
     def look(self, id: str) -> BatchState:
         """Return how far a batch is."""
-        found = self.send("GET", f"{self.path}/{quote(id, safe='')}")
-        counts = found["request_counts"]
-        n_done, ended = sum(counts.values()) - counts["processing"], found["processing_status"]
+        item = self.send("GET", f"{self.path}/{quote(id, safe='')}")
+        counts = item["request_counts"]
+        n_done, ended = sum(counts.values()) - counts["processing"], item["processing_status"]
         return BatchState(ended == "ended", n_done, (), bool(counts["canceled"]))
 
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
@@ -419,7 +419,7 @@ def ask_in_batches(model: LanguageModel, requests: Iterable[ChatRequest], say: S
     """
     run = _BatchRun(model, requests, say)
     try:
-        while batches := run.submitted():
+        while batches := run.under_way():
             run.collect(batches)
     except KeyboardInterrupt:
         say(f"interrupted; what was submitted to {model.endpoint} goes on there: {_ANEW}")
@@ -446,7 +446,7 @@ class _BatchRun:
             request = request.raised()
         return self._model._key(request), request
 
-    def submitted(self) -> list[Batch]:
+    def under_way(self) -> list[Batch]:
         """Return the batches under way that answer what is wanted, having submitted what lacks."""
         if not (wanted := self._lacking(())):
             return []
@@ -546,7 +546,7 @@ class _BatchRun:
         """Return the id of a batch that may have begun; it may stand in the list a little late."""
         known = {*batch.others, *(item.id for item in self._folder.known())}
         while True:
-            for item in self._provider.begun(batch.created - _CLOCKS):
+            for item in self._provider.list_since(batch.created - _CLOCKS):
                 if item["id"] not in known and self._provider.is_same(item, batch):
                     return str(item["id"])
             if time.time() > (batch.sent or 0.0) + SETTLED:
