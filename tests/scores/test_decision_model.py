@@ -239,7 +239,7 @@ def test_documents_cannot_end_their_tags() -> None:
         ({"question": " "}, "question must ask about"),
         ({"higher": "hallucinated"}, "means faithful"),
         ({"route": "completions"}, "route must be"),
-        ({"template": "calibrail/1"}, "template must be one of"),
+        ({"template": "calibrail/1"}, "template must be"),
         ({"template": "lynx/1", "question": OWN, "higher": "faithful"}, "of its own"),
         ({"template": "granite-guardian/4.1", "route": "decisions"}, "route=chat"),
     ],

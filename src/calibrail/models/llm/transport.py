@@ -498,10 +498,7 @@ class OpenAITransport:
         if code == "insufficient_quota":
             return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
         if kind in ("decisions", "systemone") and status in (404, 405, 501):
-            return NoRouteError(
-                f"{self._endpoint} answered {reason} to /{kind}: it has no such route, or not for "
-                "this model"
-            )
+            return NoRouteError(f"{self._endpoint} answered {reason} to /{kind}: no such route")
         if status in (408, 409, 425, 429) or status >= 500:
             return AgainError(reason, _retry_after(error.response.headers))
         wants_key = (
