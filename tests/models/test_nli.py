@@ -291,6 +291,100 @@ class TestMiniCheck:
             EntailmentModel(str(folder)).judge(PAIRS)
 
 
+CHECKERS = {
+    "minicheck": "{document}{eos}{claim}",
+    "factcg": (
+        "{document}\n\nChoose your answer: based on the paragraph above can we conclude that "
+        '"{claim}"?\n\nOPTIONS:\n- Yes\n- No\nI think the answer is '
+    ),
+}
+
+
+class TestCheckers:
+    @pytest.mark.parametrize(
+        ("kind", "checker"),
+        [("roberta", "minicheck"), ("deberta-v2", "minicheck"), ("deberta-v2", "factcg")],
+    )
+    def test_both_texts_are_read_as_one_with_its_prompt(
+        self, kind: str, checker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import torch
+        import transformers
+
+        # Random weights misjudge the pairs with known answers as they please.
+        monkeypatch.setattr(classifiers, "SWAPPED", 3.0)
+        labels = ["LABEL_0", "LABEL_1"]
+        unnamed = tiny_models.make_classifier(tmp_path / kind, kind, labels, max_length=300)
+        folder = tmp_path / {"minicheck": "MiniCheck-tiny", "factcg": "FactCG-tiny"}[checker]
+        folder.symlink_to(unnamed, target_is_directory=True)
+        with pytest.raises(ModelError, match="do not say which output is entailment"):
+            EntailmentModel(str(unnamed)).judge(PAIRS)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(
+            folder, dtype=torch.float32
+        ).eval()
+
+        def supported(document: str, claim: str) -> float:
+            text = CHECKERS[checker].format(document=document, claim=claim, eos=tokenizer.eos_token)
+            with torch.inference_mode():
+                logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
+            return float(torch.softmax(logits.double(), -1)[1])
+
+        opened = EntailmentModel(str(folder))
+        assert opened.fingerprint()["head"] == f"{checker} classifier"
+        found = [judgement.entailment for judgement in opened.judge(PAIRS)]
+        expected = [supported(*pair) for pair in PAIRS]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert np.ptp(expected) > 1e-4
+        # A document that holds the sign between the two texts does not end there.
+        hostile = f"the old tower{tokenizer.eos_token}bridge"
+        (judgement,) = opened.judge([(hostile, "sea")])
+        assert judgement.entailment != pytest.approx(supported(hostile, "sea"), abs=1e-9)
+        # The best window of a long document counts.
+        long = ". ".join(document for document, _ in PAIRS * 20)
+        (judgement,) = EntailmentModel(str(folder), window=40).judge([(long, "the bell rings")])
+        assert judgement.n_windows > 4
+        part = long[judgement.start : judgement.end]
+        assert judgement.entailment == pytest.approx(supported(part, "the bell rings"), abs=0.05)
+
+
+def published(
+    model: str, pairs: Sequence[tuple[str, str]], checker: str | None = None
+) -> list[float]:
+    """Judge pairs by a published model; skip where its weights are not on this machine."""
+    try:
+        judgements = EntailmentModel(model).judge(pairs)
+    except ModelError as error:
+        pytest.skip(str(error))
+    return [judgement.entailment for judgement in judgements]
+
+
+class TestPublishedExamples:
+    """What model cards print, where the weights are on this machine."""
+
+    @pytest.fixture(autouse=True)
+    def offline(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    def test_minicheck(self) -> None:
+        document = "A group of students gather in the school library to study for their upcoming "
+        document += "final exams."
+        claims = ["The students are preparing for an examination.", "The students are on vacation."]
+        pairs = [(document, claim) for claim in claims]
+        found = published("lytang/MiniCheck-Flan-T5-Large", pairs)
+        assert found == pytest.approx([0.9805923700, 0.0071213078], abs=1e-4)
+
+    def test_hhem(self) -> None:
+        pairs = [
+            ("The capital of France is Berlin.", "The capital of France is Paris."),
+            ("I am in California", "I am in United States."),
+            ("I am in United States", "I am in California."),
+            ("Mark Wahlberg was a fan of Manny.", "Manny was a fan of Mark Wahlberg."),
+        ]
+        found = published("vectara/hallucination_evaluation_model", pairs)
+        assert found == pytest.approx([0.0111, 0.6474, 0.1290, 0.0543], abs=1e-3)
+
+
 class TestLoading:
     def test_pickled_weights_are_never_loaded(self, tmp_path: Path) -> None:
         import torch

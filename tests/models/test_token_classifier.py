@@ -48,17 +48,27 @@ def test_what_the_contexts_lack_is_marked(matcher: Path) -> None:
     assert marked(model, FALSE, CONTEXT, "open museum") == []
 
 
-def test_the_input_is_that_of_the_published_code(modernbert: Path) -> None:
-    model = shared(TokenClassifier, str(modernbert))
+@pytest.mark.parametrize(
+    ("name", "version", "around"),
+    [("modernbert", "lettucedetect/1", "\n"), ("lettucedect-v2-x", "lettucedetect/2", "")],
+)
+def test_the_input_is_that_of_the_published_code(
+    name: str, version: str, around: str, modernbert: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).symlink_to(modernbert, target_is_directory=True)
+    model = shared(TokenClassifier, str(tmp_path / name))
+    assert model.describe()["prompt"] == version
     prompt = (
-        "\nBriefly answer the following question:\nthe {city}?\nBear in mind that your response "
-        "should be strictly based on the following 2 passages:\npassage 1: the river\n"
-        "passage 2: snow\nIn case the passages do not contain the necessary information to answer "
-        'the question, please reply with: "Unable to answer based on given passages."\noutput:\n'
+        f"{around}Briefly answer the following question:\nthe {{city}}?\n"
+        "Bear in mind that your response should be strictly based on the following 2 passages:\n"
+        "passage 1: the river\npassage 2: snow\n"
+        "In case the passages do not contain the necessary information to answer "
+        'the question, please reply with: "Unable to answer based on given passages."\noutput:'
     )
-    (tokens,) = model._read(model.head, [reading("the {city}?", ["the river", "snow"], TRUE)])
+    read = model.reading("the {city}?", ["the river", "snow"], TRUE)
+    (tokens,) = model._read(model.head, [read])
     tokenizer = model.head.network.tokenizer
-    expected = tokenizer(prompt, TRUE, truncation="only_first", max_length=512)
+    expected = tokenizer(prompt + around, TRUE, truncation="only_first", max_length=512)
     assert tokens.ids == expected["input_ids"]
     (window,) = passes(tokens, model.length, None)
     assert window.ids == tokens.ids
@@ -157,7 +167,7 @@ class TestLabels:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = str(make_token_classifier(tmp_path / "m", "bert", ("LABEL_0", "LABEL_1")))
-        monkeypatch.setattr(classifiers, "UNNAMED", {folder: "LABEL_1"})
+        monkeypatch.setattr(classifiers, "UNNAMED", (folder,))
         assert TokenClassifier(folder).fingerprint()["hallucinated"] == ["LABEL_1"]
 
     def test_swapped_outputs_are_noticed_when_it_is_opened(

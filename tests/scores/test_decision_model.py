@@ -15,7 +15,8 @@ from calibrail.cli import app
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import shared_models
-from calibrail.models.llm.transport import CallLimits, Price, limit_calls
+from calibrail.models.llm.providers import ProviderTransport
+from calibrail.models.llm.transport import CallLimits, NoRouteError, Price, limit_calls
 from calibrail.pipelines.estimate import plan_calls
 from calibrail.scores.base import DetectorFailure, NoReplyFailure
 from calibrail.scores.decision_model import (
@@ -239,7 +240,7 @@ def test_documents_cannot_end_their_tags() -> None:
         ({"question": " "}, "question must ask about"),
         ({"higher": "hallucinated"}, "means faithful"),
         ({"route": "completions"}, "route must be"),
-        ({"template": "calibrail/1"}, "template must be one of"),
+        ({"template": "calibrail/1"}, "template must be"),
         ({"template": "lynx/1", "question": OWN, "higher": "faithful"}, "of its own"),
         ({"template": "granite-guardian/4.1", "route": "decisions"}, "route=chat"),
     ],
@@ -285,6 +286,12 @@ def test_open_checkers_are_read_where_their_verdict_stands(
             assert roles == ["system", "user", "assistant", "user"]
             assert '{"doc_id": 1, "text": "A document."}' in seen.body["messages"][0]["content"]
             assert f"### Criteria: {TEMPLATES['granite-guardian/4.1']['asked']}" in text
+
+
+def test_the_library_of_providers_has_no_decision_route() -> None:
+    transport = object.__new__(ProviderTransport)
+    with pytest.raises(NoRouteError, match=r"anthropic/m: .* /systemone"):
+        transport.send("systemone", {"model": "anthropic/m"}, 1.0)
 
 
 def test_a_word_of_three_letters_is_one_token() -> None:

@@ -10,7 +10,7 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import InputError
-from calibrail.models.classifiers import TokenProbabilities
+from calibrail.models.classifiers import TokenProbabilities, reading
 from calibrail.scores import build, parse_spec
 from calibrail.scores.entailment import TokenScore
 from calibrail.testing import check_score
@@ -69,6 +69,8 @@ def test_white_space_and_what_came_before_count_nowhere(matcher: Path) -> None:
     places, values = ((0, 6), (6, 9), (9, 10), (10, 13)), (0.9, 0.2, 0.8, 0.3)
 
     class Model:
+        reading = staticmethod(reading)
+
         def probabilities(self, items: object) -> list[TokenProbabilities]:
             return [TokenProbabilities(places, values)]
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, permutations
+from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -151,7 +152,8 @@ class PairHead:
     """
 
     def __init__(self, network: Network, prompt: str = "", *, long_first: bool = True) -> None:
-        self.network, self.prompt, self.long_first = network, prompt, long_first
+        self.prompt = prompt.replace("{eos}", str(network.tokenizer.eos_token))
+        self.network, self.long_first = network, long_first
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[TokenPair]:
         """Tokenise pairs as the model was trained to read them."""
@@ -331,7 +333,7 @@ class HeadKind:
 
     Attributes
     ----------
-    name : {"classifier", "hhem", "minicheck"}
+    name : {"classifier", "hhem", "minicheck", "minicheck classifier", "factcg classifier"}
         How it is read.
     labels : tuple of str
         Meaning of each of its outputs, in their order.
@@ -351,7 +353,7 @@ class HeadKind:
 
 
 def find_kind(place: loading.Location, model: str) -> HeadKind:
-    """Tell from a model's files what kind of entailment model it is.
+    """Tell from a model's files, or a checker's from its name, what kind of model it is.
 
     Raises
     ------
@@ -366,8 +368,12 @@ def find_kind(place: loading.Location, model: str) -> HeadKind:
         opened_as = loading.Architecture(architecture, "a MiniCheck model")
         prompt = loading.PUBLISHED["prompts"]["minicheck"]
         return HeadKind("minicheck", TWO_LABELS, MiniCheck, opened_as, prompt)
-    labels = label_order(place.config("id2label"), model)
     opened_as = loading.Architecture("AutoModelForSequenceClassification", "an entailment model")
+    for name, known in loading.PUBLISHED["checkers"].items():
+        if Path(model).name.startswith(known["named"]):
+            head = f"{name} classifier"
+            return HeadKind(head, TWO_LABELS, EntailmentHead, opened_as, known["prompt"])
+    labels = label_order(place.config("id2label"), model)
     return HeadKind("classifier", labels, EntailmentHead, opened_as)
 
 
@@ -479,8 +485,8 @@ class EntailmentModel(PairModel):
 
     Scores of one process share one: ``shared`` in ``models/batching.py``.
 
-    Reads sequence classifiers with named classes, vectara/hallucination_evaluation_model (HHEM)
-    and MiniCheck-Flan-T5. At the first use three pairs with known answers are judged.
+    Reads sequence classifiers with named classes, vectara/hallucination_evaluation_model (HHEM),
+    MiniCheck and FactCG. At the first use three pairs with known answers are judged.
 
     Parameters
     ----------
@@ -562,12 +568,14 @@ class EntailmentModel(PairModel):
 #: What goes before the contexts, the contexts, what goes behind them, and the answer.
 Reading = tuple[str, str, str, str]
 
-#: It goes up when the same answer would be read as another text.
-PROMPT: Final = "lettucedetect/1"
+#: It goes up when the same answer would be read as another text; those of the second version
+#: neither begin nor end with an empty line.
+PROMPTS: Final = ("lettucedetect/1", "lettucedetect/2")
 
 #: Models that give their outputs no names, and which one of two is the hallucinated token's:
 #: LettuceDetect's code reads the second one.
-UNNAMED: Final = {"KRLabsOrg/lettucedect-": "LABEL_1", "KRLabsOrg/tinylettuce-": "LABEL_1"}
+UNNAMED: Final = ("KRLabsOrg/lettucedect-", "KRLabsOrg/tinylettuce-")
+HALLUCINATED: Final = "LABEL_1"
 
 _FALSE: Final = (NOT_ENTAILMENT, CONTRADICTION)
 
@@ -642,12 +650,23 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
 
     label: str | None = None
 
+    def reading(self, question: str, contexts: Sequence[str], answer: str) -> Reading:
+        """Return an answer with its contexts and question as this model reads them."""
+        before, passages, after, answer = reading(question, contexts, answer)
+        if self._prompt == PROMPTS[1]:
+            before, after = before.lstrip("\n"), after.rstrip("\n")
+        return before, passages, after, answer
+
+    @property
+    def _prompt(self) -> str:
+        return PROMPTS[Path(self.model).name.startswith("lettucedect-v2-")]
+
     def describe(self) -> dict[str, Any]:
         """Return the outputs, which of them mean a hallucinated token, and the prompt."""
         names = self._names()
         chosen = [names[index] for index in self._hallucinated()]
         return {"head": "token classifier", "labels": names, "hallucinated": chosen} | {
-            "prompt": PROMPT
+            "prompt": self._prompt
         }
 
     def probabilities(self, items: Sequence[Reading]) -> list[TokenProbabilities]:
@@ -669,7 +688,8 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
 
     def samples(self, head: TokenHead) -> list[Window]:
         """Return answers of several lengths, as far as the model can read them."""
-        tokens = self._read(head, [reading(*sample) for sample in PUBLISHED["samples"]["tokens"]])
+        samples = PUBLISHED["samples"]["tokens"]
+        tokens = self._read(head, [self.reading(*sample) for sample in samples])
         return [passes(item, self.length, None)[0] for item in tokens]
 
     def compute(self, items: Sequence[Reading]) -> None:
@@ -715,10 +735,9 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
             If none is named, and the names do not tell.
         """
         names = self._names()
-        known = [name for start, name in UNNAMED.items() if self.model.startswith(start)]
         label = self.label
-        if label is None and known and known[0] in names:
-            label = known[0]
+        if label is None and self.model.startswith(UNNAMED) and HALLUCINATED in names:
+            label = HALLUCINATED
         if label is not None:
             if label not in names:
                 raise InputError(
@@ -745,7 +764,7 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
             If it does: then the outputs are taken to be swapped.
         """
         question, contexts, (true, false) = TOKENS_SELF_TEST
-        (tokens,) = self._read(head, [reading(question, contexts, true + false)])
+        (tokens,) = self._read(head, [self.reading(question, contexts, true + false)])
         windows = passes(tokens, self.length, self.window)
         rows = [value for window in windows for value in head.values([window])]
         firsts = [window.first_short for window in windows]

@@ -21,8 +21,8 @@ from calibrail.text.words import rules_version
 TEMPLATES: Final[Mapping[str, Any]] = tomllib.loads(
     (files(__package__) / "decision_prompts.toml").read_text("utf-8")
 )
-DEFAULT: Final = "calibrail-decision/1"
 
+Template = Literal["calibrail-decision/1", "granite-guardian/4.1", "lynx/1"]
 Route = Literal["auto", "decisions", "systemone", "chat"]
 #: Routes in the order in which an endpoint is asked whether it has them.
 ROUTES: Final[tuple[Route, ...]] = ("decisions", "systemone", "chat")
@@ -139,7 +139,7 @@ class DecisionScore(base.ModelScore):
     higher: str | None = None
     route: Route = "auto"
     base_url: str | None = None
-    template: str = DEFAULT
+    template: Template = "calibrail-decision/1"
     served: str | None = None
 
     name = "decision"
@@ -151,9 +151,7 @@ class DecisionScore(base.ModelScore):
 
     def __post_init__(self) -> None:
         one_of(self.route, Route, "route")
-        if self.template not in TEMPLATES:
-            known = ", ".join(TEMPLATES)
-            raise InputError(f"template must be one of {known}; got {self.template!r}")
+        one_of(self.template, Template, "template")
         self.prompt = prompt = TEMPLATES[self.template]
         #: What is asked, and what a yes to it means.
         self.asked, self.yes_means = prompt["asked"], prompt["higher"]

@@ -17,7 +17,6 @@ from calibrail.models.classifiers import (
     Judgement,
     Reading,
     TokenClassifier,
-    reading,
 )
 from calibrail.options.fields import one_of, share
 from calibrail.scores import base
@@ -381,7 +380,8 @@ class TokenScore(base.LocalScore):
 
     def inputs(self, example: Example) -> list[Reading]:
         """Return the answer, up to the end of a sentence, with its question and contexts."""
-        return [reading(example.question, base.filled(example.contexts), _answer(example))]
+        chunks = base.filled(example.contexts)
+        return [self.classifier.reading(example.question, chunks, _answer(example))]
 
     def value(self, example: Example) -> base.Valued | str:
         """Return the highest probability of a token, or their mean."""

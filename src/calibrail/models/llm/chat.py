@@ -716,7 +716,7 @@ class RemoteModel:
         body: dict[str, Any],
         session: ChatSession,
         read: Callable[[Any], Answer],
-        kind: str | None = None,
+        kind: str = "",
     ) -> Answer:
         """Have one request answered, of the model's own kind unless one is named: `Caller.call`."""
         body, kind = {"model": self.name, **body}, kind or self.kind

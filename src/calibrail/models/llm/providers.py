@@ -9,6 +9,7 @@ from calibrail.errors import ModelError
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
+    NoRouteError,
     RefusedError,
     explained,
 )
@@ -88,6 +89,8 @@ class ProviderTransport:
     def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
         """Send one request and return the answer as a chat completion; see `OpenAITransport`."""
         model = body["model"]
+        if kind in ("decisions", "systemone"):
+            raise NoRouteError(f"{model}: the library of providers knows no route /{kind}")
         if self._responses:
             model = model.replace("/", "/responses/", 1)
         if "://" in model:

@@ -1,0 +1,62 @@
+"""uqlm: the answers of its results, with every confidence score as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calibrail.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrail.data.example import Example
+    from calibrail.scores.base import Score
+
+
+def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Example]:
+    """Return the answers of a result, each with its prompt, its samples and its scores.
+
+    Parameters
+    ----------
+    result : UQResult or mapping
+        What a scorer of uqlm returned, or its ``to_dict()``, also after a way through JSON.
+    labels : sequence of int or None, optional
+        1 for a hallucinated answer, 0 for a faithful one, None for one without a label.
+
+    Raises
+    ------
+    InputError
+        If it holds no responses, or there is not one label for each.
+    """
+    from calibrail.data.example import Example
+
+    data = (result.get("data") if isinstance(result, Mapping) else result.data) or {}
+    n = len(data.get("responses") or ())
+    if not n or n != len(labels or data["responses"]):
+        raise InputError(f"a uqlm result holds one response for each label; this one holds {n}")
+    names = [name for name, values in data.items() if _are_scores(values, n)]
+    prompts, samples = data.get("prompts") or [""] * n, data.get("sampled_responses") or [()] * n
+    return [
+        Example(
+            str(prompts[row]),
+            (),
+            str(data["responses"][row]),
+            id=str(row),
+            label=labels[row] if labels else None,
+            samples=tuple(map(str, samples[row])),
+            columns={name: data[name][row] for name in names},
+        )
+        for row in range(n)
+    ]
+
+
+def detector(scorer: str) -> Score:
+    """Return the detector that reads a scorer's column: a higher confidence means faithful."""
+    from calibrail.scores.registry import build_column
+
+    return build_column(scorer, "faithful")
+
+
+def _are_scores(values: Any, n: int) -> bool:
+    """Return whether a column holds a number, or nothing, for each answer."""
+    kinds = {type(item) for item in values}
+    return len(values) == n and kinds <= {int, float, type(None)} and kinds != {type(None)}
