@@ -44,6 +44,7 @@ PUBLIC = [
     "monitor",
     "read",
     "recalibrate",
+    "repeat",
     "score_sentences",
     "select",
     "shift",

@@ -66,6 +66,8 @@ from calibrail.pipelines.monitor import Watch as Watch
 from calibrail.pipelines.monitor import monitor as monitor
 from calibrail.pipelines.recalibrate import Recalibration as Recalibration
 from calibrail.pipelines.recalibrate import recalibrate as recalibrate
+from calibrail.pipelines.repeat import RepeatRun as RepeatRun
+from calibrail.pipelines.repeat import repeat as repeat
 from calibrail.pipelines.run import Run as Run
 from calibrail.pipelines.scoring import score_sentences as score_sentences
 from calibrail.pipelines.select import BatchSelection as BatchSelection
@@ -106,6 +108,7 @@ __all__ = [
     "monitor",
     "read",
     "recalibrate",
+    "repeat",
     "score_sentences",
     "select",
     "shift",

@@ -30,6 +30,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "doctor": calibrail.diagnose,
     "label": calibrail.label,
     "plan": plan,
+    "repeat": calibrail.repeat,
     "select": calibrail.select,
     "shift": calibrail.shift,
 }
@@ -83,7 +84,7 @@ def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
     assert compared > 1
 
 
-@pytest.mark.parametrize("name", ["audit", "calibrate", "compare", "shift"])
+@pytest.mark.parametrize("name", ["audit", "calibrate", "compare", "repeat", "shift"])
 def test_the_detector_that_nobody_named_is_the_same(name: str) -> None:
     parameters = inspect.signature(CALLS[name]).parameters
     scores = parameters["score"] if "score" in parameters else parameters["scores"]

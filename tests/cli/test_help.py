@@ -12,7 +12,7 @@ from calibrail.cli import COMMANDS, app
 
 PANELS = {
     "Start": ["doctor", "score", "calibrate", "compare", "plan"],
-    "Evidence": ["certify", "audit", "shift", "agree", "explain"],
+    "Evidence": ["certify", "audit", "shift", "agree", "repeat", "explain"],
     "Ship": ["export", "keygen", "verify", "card"],
     "Operate": ["check", "select", "serve", "monitor", "cache", "log"],
     "Label": ["label", "audit-sample", "recalibrate"],

@@ -47,6 +47,7 @@ SCENARIOS = {
     "monitor": ("product.json", "log", "-o", "OUT", "--labels", "audit"),
     "plan": ("--alpha", 0.1),
     "recalibrate": ("product.json", "log", "--labels", "audit", "-o", "OUT"),
+    "repeat": ("DATA", *COLUMN, "--alpha", 0.2, "-o", "OUT"),
     "score": ("DATA", "--score", "length", "-o", "OUT"),
     "select": ("guardrail.json", "DATA", "--fdr", 0.5),
     "shift": ("DATA", *COLUMN, "--by", "kind", "-o", "OUT"),

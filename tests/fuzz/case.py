@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "compare": "--score novelty,rouge_l --alpha 0.3 -o run",
     "audit": "--score novelty --no-geometry -o run",
     "shift": "--score novelty --by kind --alpha 0.3 -o run",
+    "repeat": "--score novelty --alpha 0.3 -o run",
     "agree": "--human human --judge judge",
     "certify": "--max-fpr 0.9",
     "check": "-o decisions.jsonl",

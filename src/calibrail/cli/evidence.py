@@ -1,4 +1,4 @@
-"""Commands of evidence: certify, audit, shift, agree, explain."""
+"""Commands of evidence: certify, audit, shift, agree, repeat, explain."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -165,6 +165,74 @@ def agree_command(
         result.to_dict(),
         unusable(result.n_quarantined, quarantine),
         names={"GUARDRAIL": guardrail, "DATA": data},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatArguments:
+    """How often each answer is judged, what decides, and what is compared."""
+
+    times: int = setting(default=3, metavar="N", main=True)
+    threshold: float | None = setting(default=None)
+    guardrail: Path | None = setting(default=None, metavar="FILE")
+    anchors: Path | None = setting(default=None, metavar="FILE", main=True)
+
+
+@opt.takes_settings
+def repeat_command(
+    data: opt.Data,
+    output: opt.RunFolder,
+    detectors: opt.DetectorsAlone,
+    repeats: RepeatArguments,
+    promise: opt.ThresholdPromise,
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(only=("confidence",), help={"confidence": "Level of every interval and test."}),
+    ],
+    reading: opt.Reading,
+    calls: opt.Calls,
+    trust: opt.TrustArguments,
+    show: opt.ShowRun,
+) -> None:
+    """Judge every answer several times: how stable the judge is, and what a vote brings.
+
+    Says how many decisions and scores differ, and what the mean of all replies misses and flags.
+    Writes repeat.json and report.html into RUN. With --anchors a judge that was changed behind its
+    name is told: exit code 3.
+    """
+    quarantine, scores = output / "quarantine.jsonl", detectors.scores()
+    if len(scores) != 1:
+        raise InputError(f"repeat takes one score; got {len(scores)}")
+    about: dict[str, Any] = {
+        "guardrail": trust.load_named(repeats.guardrail),
+        "anchors": repeats.anchors,
+        "reading": replace(reading, quarantine=None if show.dry_run else quarantine),
+    }
+    with counting("judging", calls) as context:
+        if show.dry_run:
+            from calibrail.pipelines.repeat import Judging
+
+            asked = Judging.of(data, scores[0], **about)
+            with asked.asking():
+                show.planned(list(asked.answers.values()), asked.detector, times=repeats.times)
+        result = calibrail.repeat(
+            data,
+            scores[0],
+            times=repeats.times,
+            threshold=repeats.threshold,
+            promise=promise,
+            confidence=requirement.confidence,
+            context=context,
+            **about,
+        )
+        result.save(output)
+    show.finish(
+        "repeat",
+        result.to_dict(),
+        spent(result.table),
+        unusable(result.n_quarantined, quarantine),
+        f"wrote {output}/repeat.json, report.html",
+        code=OF_VERDICT["rejected"] if result.changed else DONE,
     )
 
 

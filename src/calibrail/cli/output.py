@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +150,7 @@ class Showing:
                 write_page(document, path)
             note(f"wrote {path}")
 
-    def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
+    def planned(self, data: Any, scores: Any, **options: Any) -> NoReturn:
         """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
         from calibrail.pipelines.estimate import plan_calls
 

@@ -18,7 +18,7 @@ from calibrail.conformal.group_thresholds import (
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under, minimum_n
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError, TooFewExamplesError, errors_as
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
 
@@ -114,7 +114,7 @@ class Rule(Record):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Rebuild a rule; every calibration in it is checked against its own scores."""
-        try:
+        with errors_as(InputError, (KeyError, TypeError), "rule_lacks_field"):
             calibration = content["calibration"]
             build: type[Calibration] = Calibration
             if "clusters" in calibration:
@@ -131,8 +131,6 @@ class Rule(Record):
                 None if upper is None else Calibration.from_dict(upper),
                 content.get("chosen"),
             )
-        except (KeyError, TypeError) as error:
-            raise InputError(f"the rule lacks the field {error}") from error
 
     def _named(self, n: int, groups: Groups) -> Sequence[str]:
         if groups is None or len(groups) != n:

@@ -13,16 +13,18 @@ from typing import Final
 
 from calibrail.atomic_files import read_regular
 from calibrail.data.files import STANDARD_INPUT, SUFFIXES, data_files, suffix_of
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.options.fields import cli_or_python
 
 #: What stands in the folder of a run, of any command.
-_REPORTS: Final = ("report.json", "compare.json", "audit.json", "shift.json", "status.json")
+_REPORTS: Final = (
+    *("report.json", "compare.json", "audit.json", "shift.json", "repeat.json", "status.json"),
+)
 #: What stays in the folder of a run that takes the place of another: the looks at its data, and
 #: the rows that its reader has set aside.
 _STAYING: Final = ("looks.json", "quarantine.jsonl")
 RUN_FILES: Final = (
-    *(*_REPORTS[:4], "calibration.json", "cost.json"),
+    *(*_REPORTS[:5], "calibration.json", "cost.json"),
     *("report.html", "scores.parquet", "sentences.parquet", "state.safetensors"),
     *_STAYING,
 )
@@ -177,9 +179,7 @@ def refuse_read(outputs: Sequence[Output], read: Iterable[Path]) -> None:
                     f"{output} would be written over {known[own]}, which is read; name another one"
                 )
             if own in taken:
-                raise InputError(
-                    f"{taken[own]} and {output} are the same file; name another one for one of them"
-                )
+                raise InputError(error_text("written_twice", value=taken[own], output=output))
             taken[own] = output
 
 
@@ -218,10 +218,7 @@ def refuse_within(outputs: Sequence[Output], sources: Iterable[Path]) -> None:
             place = output.path if output.names is not None else output.path.parent
             above = [place, *(Path(os.path.realpath(place)).parents if deep else ())]
             if is_data and identity(source) in map(identity, above):
-                raise InputError(
-                    f"{output} would lie in {source}, which is read as data: it would be read with "
-                    "it the next time; name a place elsewhere"
-                )
+                raise InputError(error_text("written_into_data", output=output, source=source))
 
 
 class _Replacing:

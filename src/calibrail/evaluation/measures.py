@@ -1,4 +1,4 @@
-"""Measures of a detector, of its baselines, and of removed sentences."""
+"""Measures of a detector, of its baselines, of removed sentences and of repeated replies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -516,3 +516,58 @@ def baseline_result(
         fpr=fpr,
         beats_detector=difference.lies_above(0.0) and fpr.count < detector_fpr.count,
     )
+
+
+def share_by_group(
+    shares: intervals.Floats, groups: intervals.Ints, lots: NDArray[np.uint64], confidence: float
+) -> Bound | MeanBound:
+    """Return the mean of shares, one an answer, with an exact interval.
+
+    The groups are independent, not their answers: where some hold several, each group counts once,
+    by the mean of its answers.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (n,)
+        In [0, 1].
+    groups : ndarray of int64, shape (n,)
+        What answers share.
+    lots : ndarray of uint64, shape (n,)
+        Something of each answer that has nothing to do with its share.
+    confidence : float
+        Level of the interval.
+
+    Examples
+    --------
+    >>> lots = np.arange(4, dtype=np.uint64)
+    >>> share_by_group(np.array([1.0, 0.0, 0.0, 0.0]), np.arange(4), lots, 0.95).method
+    'clopper-pearson'
+    >>> share_by_group(np.array([1.0, 0.0, 0.0, 0.0]), np.array([0, 0, 1, 2]), lots, 0.95).n
+    3
+    """
+    _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if sizes.max(initial=1) == 1 and np.isin(shares, (0.0, 1.0)).all():
+        return exact_bound(int(shares.sum()), len(shares), confidence)
+    means = np.minimum(1.0, np.bincount(member, weights=shares) / sizes)
+    lowest = np.full(len(sizes), np.iinfo(np.uint64).max)
+    np.minimum.at(lowest, member, lots)
+    return mean_bound(means[shuffled(np.arange(len(sizes)), lowest)], confidence)
+
+
+def ranked_replies(replies: intervals.Floats) -> intervals.Floats:
+    """Return replies, shape (n, k), without NaN: an undefined one lies beyond all others.
+
+    Examples
+    --------
+    >>> ranked_replies(np.array([[0.0, 1.0], [np.nan, 1.0]])).tolist()
+    [[0.0, 1.0], [2.0, 1.0]]
+    """
+    known = np.append(replies[~np.isnan(replies)], 0.0)
+    return np.where(np.isnan(replies), known.max() + (np.ptp(known) or 1.0), replies)
+
+
+def differing_replies(replies: intervals.Floats, tolerance: float = 0.0) -> NDArray[np.bool_]:
+    """Return which two replies to an answer differ by more than that, shape (n, k, k)."""
+    ranked = ranked_replies(replies)
+    differ: NDArray[np.bool_] = np.abs(ranked[:, :, None] - ranked[:, None, :]) > tolerance
+    return differ

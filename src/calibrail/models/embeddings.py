@@ -14,7 +14,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models import loading
 from calibrail.models.batching import ResultStore, batches, blocks, run_key, shared, text_key
 from calibrail.models.hardware import Runtime
-from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, read_tokens
+from calibrail.models.llm.chat import ChatSession, Question, RemoteModel, first_sample, read_tokens
 from calibrail.models.llm.transport import RefusedError, resolve_endpoint
 from calibrail.models.networks import Exportable, Network
 from calibrail.models.windows import whole_characters
@@ -279,6 +279,8 @@ class ApiEncoder(RemoteModel, Encoder):
 
     def _key(self, text: str) -> str:
         content = [self.kind, self.endpoint, self.name, self.prompt, text]
+        if sample := first_sample():
+            content.append(str(sample))
         return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import count
 from os import PathLike
 from typing import Any, Final, TypeAlias, cast
 
@@ -34,16 +35,19 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
+from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.hardware import installed_versions
+from calibrail.models.llm.chat import asked_again
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
-from calibrail.options.fields import cli_or_python, optional, spell_option
+from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, scoring
+from calibrail.pipelines.estimate import plan_calls
 from calibrail.pipelines.examples import page_examples
 from calibrail.pipelines.independence import (
     at_worst,
@@ -115,11 +119,7 @@ def _thirds(scored: scoring.Scored, characters: Floats) -> tuple[float, ...]:
         wrong = scored.groups[calibrating & (labels == 1)]
         rows = calibrating & (labels == 0) & ~np.isin(scored.groups, wrong)
     if (n := int(rows.sum())) < _LEAST:
-        raise DataError(
-            f"{LENGTH} needs at least {_LEAST} answers that set no threshold, to cut their lengths "
-            f"into thirds; there are {n}; set some apart with "
-            f"{spell_option(SplitOptions, 'fit_share', 0.2)}"
-        )
+        raise DataError(say("refused.too_few_for_lengths", length=LENGTH, least=_LEAST, n=n))
     shares = np.arange(1, len(THIRDS)) / len(THIRDS)
     return tuple(np.quantile(characters[rows], shares, method="inverted_cdf").tolist())
 
@@ -403,6 +403,7 @@ def calibrate(
     report = settled_report(report)
     report = data_reuse.report_after_reuse(report, standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
+    report = _asked_again(report, scored, sample, rule, names)
     tested = data_reuse.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
@@ -426,6 +427,40 @@ def calibrate(
         examples=page_examples(scored, rule, names, text=context.text),
         sentences=scored.sentences,
     )
+
+
+def _asked_again(
+    report: Report, scored: scoring.Scored, sample: Sample, rule: Rule, names: Sequence[str] | None
+) -> Report:
+    """Add how many test answers a judge decided otherwise when it was asked again, if it was.
+
+    That is what the cache holds of the very same questions, as ``calibrail repeat`` leaves it;
+    nothing is sent. Where more decisions differ than the verdict can bear, a warning says so.
+    """
+    detector, rows = scored.detectors[0], sample.rows(TEST)
+    first, counts = rule.flags(sample.values, names, sample.tolerance), list[int]()
+    if scored.answers is None or scored.sentences is not None or not scored.data["calls"]:
+        return report
+    examples = [scored.answers[row] for row in np.flatnonzero(rows).tolist()]
+    for number in count(1):
+        with asked_again(number), no_calls():
+            plans = plan_calls(examples, detector, labelled=False)
+            if not plans or any(plan.n_calls for plan in plans):
+                break
+            values = np.full(len(rows), np.nan)
+            values[rows] = detector.score(examples).values
+        other = rule.flags(values, names, sample.tolerance) != first
+        counts.append(int((other & rows).sum()))
+    if not counts:
+        return report
+    n = len(counts) * len(examples)
+    repeats = {"n": n, "count": sum(counts), "share": sum(counts) / n}
+    warnings, margin = report.warnings, report.certificate.get("flips")
+    if report.verdict == "certified" and margin and repeats["share"] > margin["share"]:
+        about = {**repeats, "margin": margin}
+        warnings = (*warnings, ReportWarning("flips_more_than_its_margin", values=about))
+    notes = (*report.notes, say("calibrate.asked_again", repeats))
+    return replace(report, warnings=warnings, notes=notes, data={**report.data, "repeats": repeats})
 
 
 def _origin(scored: scoring.Scored, context: Context) -> ReportOrigin:
@@ -549,11 +584,7 @@ def _production(
     if target is None:
         return None
     if not scored.baselines:
-        raise InputError(
-            "target is compared by the baselines, and none stand beside the detectors; give "
-            "answers with their texts, and leave out "
-            f"{cli_or_python('--no-baselines', 'baselines=False')}"
-        )
+        raise InputError(say("refused.target_without_baselines"))
     options = replace(
         optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
     )

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any, Final
 
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
-from calibrail.models.llm.chat import RemoteModel
+from calibrail.models.llm.chat import RemoteModel, asked_again
 from calibrail.models.llm.transport import account
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
@@ -95,6 +95,7 @@ def plan_calls(
     splitting: SplitOptions | None = None,
     labelled: bool = True,
     unit: guarantee.Unit = "answer",
+    times: int = 1,
 ) -> tuple[PlannedCalls, ...]:
     """Read the data and count the calls that scoring it would send; nothing is sent.
 
@@ -109,6 +110,8 @@ def plan_calls(
         Whether answers without a label are left out.
     unit : {"answer", "sentence"}
         What is scored.
+    times : int
+        How often each is.
 
     Raises
     ------
@@ -136,7 +139,8 @@ def plan_calls(
         # Data that cannot be read is refused; it need not be read to its end.
         next(iter(examples), None)
         return ()
-    if any(map(base.learns, detectors)):
+    # Which answers a hybrid asks about follows from what it has learnt; others ask about all.
+    if any(base.learns(score) and hasattr(score, "undecided") for score in detectors):
         examples = answers_read = dataset.Dataset(examples)
         detectors = fitted(detectors, answers_read, splitting, keep, apart)
     plans: dict[tuple[str, int], _CallPlan] = {}
@@ -146,17 +150,19 @@ def plan_calls(
         if sentences:
             batch = list(chain.from_iterable(map(sentence_examples, answers)))
         n_examples += len(answers)
-        for score in detectors:
+        for score, number in product(detectors, range(times)):
             undecided = getattr(score, "undecided", None)
-            n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
             # All that it will ask for, what depends on its own first step included.
             demands = getattr(score, "eventual_demands", getattr(score, "demands", None))
-            for demand in demands(batch) if demands is not None else ():
-                if isinstance(demand.model, RemoteModel):
-                    key = (registry.key_of(score), id(demand.model))
-                    plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
-                    plan.n_judged += n_judged
-                    plan.add([item for part in demand.parts for item in part])
+            with asked_again(number):
+                n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
+                asked = demands(batch) if demands is not None else ()
+                for demand in asked:
+                    if isinstance(demand.model, RemoteModel):
+                        key = (registry.key_of(score), id(demand.model))
+                        plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
+                        plan.n_judged += n_judged * (number == 0)
+                        plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples, unit) for plan in plans.values())
 
 

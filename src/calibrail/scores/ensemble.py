@@ -6,7 +6,9 @@ hallucinated. A score that says the opposite on the fit split gets no weight, an
 it around would be to learn from a detector that does not work.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -19,8 +21,8 @@ from calibrail.errors import InputError
 from calibrail.options import SplitOptions
 from calibrail.options.fields import one_of, spell_option
 from calibrail.scores import base
-from calibrail.scores.members import Members, member_items
-from calibrail.scores.registry import build, key_of, parse_specs
+from calibrail.scores.members import Members, member_items, pinned_member
+from calibrail.scores.registry import build, key_of, parse_specs, spell
 
 _Floats = NDArray[np.float64]
 
@@ -31,6 +33,9 @@ class Combined(base.Learning, Members):
     What a member that learns knew of the examples that the combination learns from would be taken
     for skill.
     """
+
+    #: The members, as a specification.
+    scores: str = field(init=False)
 
     def combine(self, members: Sequence[base.Score]) -> None:
         """Take the members, each once, by their keys."""
@@ -49,6 +54,20 @@ class Combined(base.Learning, Members):
                 "mode=verdict, mode=votes or mode=graded"
             )
         self.members = dict(zip(keys, members, strict=True))
+
+    def pinned(self) -> base.Score:
+        """Return a copy whose members are pinned; the same where none asks an endpoint."""
+        if not any(isinstance(member, base.Pinning) for member in self.members.values()):
+            return self
+        members, other = list(map(pinned_member, self.members.values())), copy.copy(self)
+        keys = dict(zip(self.members, map(key_of, members), strict=True))
+        other.members = dict(zip(keys.values(), members, strict=True))
+        other.scores = ",".join(map(spell, members))
+        # An array of one member is called by its key.
+        named = {f"values:{old}": f"values:{new}" for old, new in keys.items()}
+        if self._state is not None:
+            other._state = {named.get(name, name): array for name, array in self._state.items()}
+        return other
 
     def scored(self, examples: Sequence[Example]) -> dict[str, base.Scores]:
         """Return what each member says, by key."""
@@ -430,9 +449,14 @@ class Fused(Combined):
         InputError
             If a label is missing, or a class is too rare.
         """
-        features = matrix(self.scored(examples))
+        scored = self.scored(examples)
+        features = matrix(scored)
         usable = np.array(~np.isnan(features).all(axis=1))
         usable[list(self.lacking(examples))] = False
+        # Whether a call failed says nothing of the answer.
+        for scores in scored.values():
+            whys = scores.reasons.items()
+            usable[[row for row, why in whys if isinstance(why, base.DetectorFailure)]] = False
         labels = base.both_classes(self.name, examples, usable)
         return self.restore(train(self.model, features[usable], labels, self.strength))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.formatting import percent
 from calibrail.scores import base
 from calibrail.scores.registry import build, parse_spec, spell
@@ -78,7 +78,8 @@ class Members(base.ModelScore):
         return tuple(chain.from_iterable(demands))
 
 
-def _pinned(score: Any) -> Any:
+def pinned_member(score: Any) -> Any:
+    """Return the pinned copy of a member that has one."""
     return score.pinned() if isinstance(score, base.Pinning) else score
 
 
@@ -122,7 +123,7 @@ class Hybrid(base.Learning, Members):
     Parameters
     ----------
     expensive : str
-        The score that judges, e.g. ``"judge:model=gpt-4o-mini"``.
+        The score that judges, e.g. ``"judge:model=gpt-6-luna"``.
     cheap : str
         The score that decides the clear cases, e.g. ``"rad"``.
     low, high : float or None
@@ -159,10 +160,7 @@ class Hybrid(base.Learning, Members):
             if not (
                 base.is_number(low) and base.is_number(high) and -np.inf < low <= high < np.inf
             ):
-                raise InputError(
-                    "low and high must be numbers, low not above high; got "
-                    f"low={low!r}, high={high!r}"
-                )
+                raise InputError(error_text("band_limits", low=low, high=high))
             self._state = {"band": np.array([low, high], dtype=np.float64)}
         if not base.is_number(lost) or not 0.0 <= lost < 0.5:
             raise InputError(f"lost must be a share from 0 to less than 0.5; got {lost!r}")
@@ -232,7 +230,7 @@ class Hybrid(base.Learning, Members):
     def pinned(self) -> base.Score:
         """Return a copy whose members are pinned."""
         other = copy.copy(self)
-        other.members = {part: _pinned(member) for part, member in self.members.items()}
+        other.members = {part: pinned_member(member) for part, member in self.members.items()}
         return other
 
     @property
@@ -414,7 +412,7 @@ class WorstSentence(Members):
 
     def pinned(self) -> base.Score:
         """Return a copy whose detector is pinned."""
-        return self._of(_pinned(self.member))
+        return self._of(pinned_member(self.member))
 
     def _of(self, member: base.Score) -> Self:
         other = copy.copy(self)

@@ -509,3 +509,52 @@ def look_inverted(
             return None
         areas[name] = area
     return areas
+
+
+#: Ways to deal out replies that a test compares with the one that was seen.
+_DEALT: Final = 999
+#: Numbers held at once.
+_HELD: Final = 1_000_000
+
+
+def changed_replies(replies: Floats, n_before: int) -> float:
+    """Return the p-value of "replies of before and of now come from one and the same judge".
+
+    Then all replies to an answer are exchangeable, however much they flicker, so that those of
+    before and of now differ as they do when all are dealt out anew. They may differ in their mean
+    over all answers (a judge has become stricter), or answer by answer (energy distance); what is
+    seen is as rare as the rarer of the two. The p-value is exact, whatever the number of answers
+    and replies: it is at most u with probability at most u (Phipson and Smyth, 2010).
+
+    Parameters
+    ----------
+    replies : ndarray of float64, shape (n, k)
+        None undefined. With one of before and one of now the answers tell of the mean alone.
+    n_before : int
+        The first so many are of before.
+
+    Examples
+    --------
+    >>> changed_replies(np.tile([0.0, 1.0, 0.0, 1.0], (40, 1)), 2)
+    1.0
+    >>> changed_replies(np.tile([0.0, 0.0, 1.0, 1.0], (40, 1)), 2)
+    0.001
+    """
+    n, k = replies.shape
+    distances = np.abs(replies[:, :, None] - replies[:, None, :])
+    rng, statistics, left = np.random.default_rng(0), list[Floats](), _DEALT
+    order = np.tile(np.arange(k), (1, n, 1))
+    while True:
+        weights = np.where(order < n_before, 1.0 / n_before, -1.0 / (k - n_before))
+        moved = np.abs((weights * replies).sum(axis=(1, 2)))
+        apart = -(weights[:, :, None] @ distances @ weights[..., None]).sum(axis=(1, 2, 3))
+        statistics.append(np.stack([moved, apart], axis=1))
+        if (size := min(left, max(1, _HELD // distances.size))) == 0:
+            break
+        order = rng.random((size, n, k)).argsort(axis=2)
+        left -= size
+    # Sums in another order may differ in their last digits.
+    every = np.round(np.concatenate(statistics), 9)
+    rarity = [len(every) - np.searchsorted(np.sort(column), column) for column in every.T]
+    rarest = np.minimum(*rarity)
+    return float(np.mean(rarest <= rarest[0]))
