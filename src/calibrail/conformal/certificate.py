@@ -308,9 +308,8 @@ def joint_certificate(
             "calibration must hold a pac or anytime threshold; got "
             f"{'one that flags everything' if calibration.flag_all else calibration.guarantee}"
         )
-    proven = float(1 - decimal(calibration.alpha))
     if requirement.min_coverage is None:
-        requirement = replace(requirement, min_coverage=proven)
+        requirement = replace(requirement, min_coverage=float(1 - decimal(calibration.alpha)))
     certificate = _by_rank(calibration, counts, requirement)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
@@ -355,10 +354,9 @@ def certify_all(proven: Bound, counts: ClassCounts, requirement: Requirement) ->
     """
     level, delta = checked_limits(requirement)[2], float(1 - decimal(proven.confidence))
     part = bounds.part_level(level)
-    joint, least = joint_confidence(delta, level), proven.lower
+    joint, sure = joint_confidence(delta, level), (proven.confidence, part)
     region = Region(proven, counts.bounds(part)[1], joint)
-    sure = (proven.confidence, part)
-    return _decide(counts, requirement, joint, level, region, least, proven, sure)
+    return _decide(counts, requirement, joint, level, region, proven.lower, proven, sure)
 
 
 def proven_coverage(calibration: Calibration) -> Bound:
@@ -669,8 +667,8 @@ def certify_groups(
     first = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
     for name, item in made.items():
         # What hangs on the verdicts of others hangs on their labels, too: it has no tolerance.
-        tells = thresholds is None and item.confidence == first.confidence
-        if item.verdict == "certified" and tells:
+        shown = item.verdict, item.confidence
+        if thresholds is None and shown == ("certified", first.confidence):
             made[name] = replace(item, flips=flip_tolerance(counts[name], first))
     p = undercovered(tuple(counts.values()), requirement)
     return {name: GroupVerdict(made[name], item) for name, item in zip(counts, p, strict=True)}

@@ -7,12 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrail.conformal import (
-    Bound,
-    Calibration,
-    ClusteredCalibration,
-    OverlappingCalibration,
-)
+from calibrail.conformal import Calibration, ClusteredCalibration, OverlappingCalibration
+from calibrail.conformal.bounds import Bound
 from calibrail.conformal.group_thresholds import spelled
 from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.threshold_rule import Rule
@@ -416,13 +412,11 @@ def evaluate(
         decision = VerdictResult(verdict, "risks", content)
         chapters["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
-        rows = (
-            by_overlapping_groups(rule.groups, names, sample, limits, trimmed)
-            if isinstance(rule.groups, OverlappingCalibration)
-            else by_group(rule.groups, names, sample, limits, trimmed)
-        )
+        overlap = isinstance(rule.groups, OverlappingCalibration)
+        table: Any = by_overlapping_groups if overlap else by_group
+        rows = table(rule.groups, names, sample, limits, trimmed)
         chapters["by_group"] = {"column": spelled(promise.by), **rows}
-        if sample.whole and not isinstance(rule.groups, OverlappingCalibration):
+        if sample.whole:
             decision = decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
             tested = replace(tested, coverage=Bound(**decision.certificate["coverage"]))
     elif rule.chosen is None:

@@ -85,13 +85,10 @@ class Sample(Record):
 
     def __post_init__(self) -> None:
         n = len(self.values)
-        if not n == len(self.labels) == len(self.split):
-            raise InputError(
-                "values, labels and codes must have one entry per example; got "
-                f"{n}, {len(self.labels)} and {len(self.split)}"
-            )
-        if self.groups is not None and len(self.groups) != n:
-            raise InputError(f"groups must have one entry per example; got {len(self.groups)}")
+        for name in ("labels", "split", "groups"):
+            given = getattr(self, name)
+            if given is not None and len(given) != n:
+                raise InputError(f"{name} must have one entry per example, {n}; got {len(given)}")
         if np.isinf(self.values).any():
             raise InputError("values must be finite, or NaN where undefined; got an infinite value")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
@@ -128,9 +125,11 @@ class Sample(Record):
         coverage, fpr = (wilson(*self.count(flagged, TEST, k), confidence) for k in (1, 0))
         return coverage, fpr
 
-    def counts(self, flagged: Mask, among: Mask | None = None) -> conformal.ClassCounts:
+    def counts(
+        self, flagged: Mask, among: Mask | None = None, part: int = TEST
+    ) -> conformal.ClassCounts:
         """Return how many of each class are flagged in the test part, or among some answers."""
-        caught, alarms = (self.count(flagged, TEST, k, among) for k in (1, 0))
+        caught, alarms = (self.count(flagged, part, k, among) for k in (1, 0))
         return conformal.ClassCounts(*caught, *alarms)
 
     def count(

@@ -8,13 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail import conformal
-from calibrail.conformal.certificate import (
-    certify_all,
-    certify_group_trimming,
-    certify_trimming,
-    joint_confidence,
-    proven_coverage,
-)
+from calibrail.conformal import certificate as certificates
+from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
 from calibrail.conformal.group_thresholds import joined, parted
 from calibrail.conformal.threshold import decimal
 from calibrail.conformal.threshold_rule import Rule
@@ -181,7 +176,7 @@ def _classes_share_groups(sample: Sample) -> bool:
 
 
 def decide_by_groups(
-    grouped: conformal.GroupedCalibration,
+    grouped: conformal.GroupedCalibration | conformal.OverlappingCalibration,
     rows: Sequence[Mapping[str, Any]],
     flagged: Mask,
     sample: Sample,
@@ -203,9 +198,9 @@ def decide_by_groups(
         Decisions about all examples.
     """
     own = all(row["own"] for row in rows)
-    proven = proven_coverage(grouped.fallback)
+    proven = certificates.proven_coverage(grouped.fallback)
     proven = proven if own else replace(proven, lower=0.0)
-    certificate = certify_all(proven, sample.one_per_group(flagged), requirement)
+    certificate = certificates.certify_all(proven, sample.one_per_group(flagged), requirement)
     content = {**certificate.to_dict(), "flips": None}
     if (own or certificate.verdict == "rejected") and not _classes_share_groups(sample):
         return VerdictResult(certificate.verdict, "bounds", content)
@@ -252,13 +247,13 @@ def by_group(
         one, ``delta`` is the error of all groups' own thresholds together.
     """
     members = np.asarray(names, dtype=object)
-    present = sorted(set(members[sample.rows(_measured(sample))].tolist()))
+    present = sorted(set(members[sample.rows(CALIBRATION if sample.whole else TEST)].tolist()))
     groups = {name: (members == name, members) for name in present}
     shared, decided = _decided(grouped, names, groups, sample, requirement, trimmed)
     delta, level, rows = None, requirement.confidence, []
     if sample.whole:
         delta = cast(float, grouped.fallback.delta)
-        level = joint_confidence(delta, level)
+        level = certificates.joint_confidence(delta, level)
     for name, verdict in decided.items():
         calibration = grouped.of(name)
         rows.append(
@@ -280,11 +275,6 @@ def by_group(
     }
 
 
-def _measured(sample: Sample) -> int:
-    """Return the part of which groups are measured: the one that calibrates without a test part."""
-    return CALIBRATION if sample.whole else TEST
-
-
 def _decided(
     grouped: conformal.GroupedCalibration | conformal.OverlappingCalibration,
     names: Sequence[str],
@@ -298,16 +288,12 @@ def _decided(
     ``groups`` holds the members of each, and the column of names that divides the answers.
     """
     shared = sample.calibrated(replace(grouped.fallback.promise, allow_flag_all=True))
-    proven = grouped.groups if isinstance(grouped, conformal.GroupedCalibration) else None
+    proven = cast(conformal.GroupedCalibration, grouped).groups if sample.whole else None
+    part = CALIBRATION if sample.whole else TEST
 
-    def verdicts(
-        flagged: Mask, thresholds: Mapping[str, conformal.Calibration] | None
-    ) -> dict[str, conformal.GroupVerdict]:
-        part, counts = _measured(sample), {}
-        for name, (members, _) in groups.items():
-            caught, alarms = (sample.count(flagged, part, k, members) for k in (1, 0))
-            counts[name] = conformal.ClassCounts(*caught, *alarms)
-        return conformal.certify_groups(counts, requirement, thresholds)
+    def verdicts(flagged: Mask, proven: Any = None) -> dict[str, conformal.GroupVerdict]:
+        counts = {name: sample.counts(flagged, item[0], part) for name, item in groups.items()}
+        return conformal.certify_groups(counts, requirement, proven)
 
     def of_trimmed(left: RemovalOutcome) -> dict[str, conformal.GroupVerdict]:
         parts = {}
@@ -318,10 +304,8 @@ def _decided(
         return certify_group_trimming(parts, requirement)
 
     if trimmed is None:
-        own = verdicts(
-            grouped.flags(sample.values, names, sample.tolerance), proven if sample.whole else None
-        )
-        beside = verdicts(shared.flags(sample.values, sample.tolerance), None)
+        own = verdicts(grouped.flags(sample.values, names, sample.tolerance), proven)
+        beside = verdicts(shared.flags(sample.values, sample.tolerance))
     else:
         own = of_trimmed(trimmed)
         beside = of_trimmed(trimmed.again(np.full(len(sample), shared.threshold)))

@@ -491,16 +491,8 @@ def _thresholds(
     # Thresholds by a column rest on one answer of each group already.
     clusters = sample.clusters if promise.clustered and names is None else None
     with sample.labels_to_add():
-        rule = fit_rule(
-            sample.values,
-            sample.labels,
-            part,
-            promise,
-            clusters=clusters,
-            names=names,
-            cuts=cuts,
-            together=sample.whole,
-        )
+        answers = sample.values, sample.labels, part, promise
+        rule = fit_rule(*answers, clusters=clusters, names=names, cuts=cuts, together=sample.whole)
     if not requirement.risks:
         return rule, None
     # The guardrail flags at value + tolerance, so that is what the risks are tested on.
