@@ -420,8 +420,8 @@ class Judge(base.ModelScore):
             top_logprobs=20 if self.mode in ("auto", "verdict", "logprob") else 0,
             schema=SCHEMA if self.mode == "graded" else "",
         )
-        n, first = self.votes if is_voting else 1, chat.first_sample()
-        return tuple(replace(request, sample=first + sample) for sample in range(n))
+        n = self.votes if is_voting else 1
+        return tuple(replace(request, sample=request.sample + sample) for sample in range(n))
 
     def try_out(self, examples: Sequence[Example]) -> str | None:
         """Ask about the first few answers; return why no more is to be asked, None where it may."""

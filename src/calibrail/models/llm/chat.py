@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -309,7 +309,8 @@ class ChatRequest:
     schema : str
         JSON schema of the answer, as text; empty for free text.
     sample : int
-        Which of several answers to the same question; it seeds the endpoint's sampling.
+        Which of several answers to the same question; it seeds the endpoint's sampling. The first
+        one of the round that is asked now, where nothing is said.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -317,7 +318,7 @@ class ChatRequest:
     max_tokens: int = 16
     top_logprobs: int = 0
     schema: str = ""
-    sample: int = 0
+    sample: int = field(default_factory=first_sample)
 
     def parameters(self) -> dict[str, Any]:
         """Return everything but the model as the fields of an OpenAI request."""
