@@ -2,7 +2,8 @@
 
 A server in a process of its own takes 200 ms for every call. With 32 calls in flight, 1,000 answers
 take at least 1,000 / 32 x 0.2 s = 6.25 s. Goal: at most 1.3 times that. Then answers by the
-thousand, answered at once: the peak memory must not grow with their number.
+thousand, answered at once: the peak memory must not grow with their number. The same once more by
+the provider's name, through litellm: what that library costs a call.
 """
 
 from __future__ import annotations
@@ -115,9 +116,13 @@ def examples(n: int, start: int = 0) -> Iterator[Example]:
         )
 
 
-def judge(url: str, n: int, start: int = 0) -> float:
-    """Return the seconds that ``n`` new answers take."""
-    score = build(ScoreSpec("judge", {"model": "m", "base_url": url, "mode": "logprob"}))
+def judge(url: str, n: int, start: int = 0, named: bool = False) -> float:
+    """Return the seconds that ``n`` new answers take; ``named`` asks through litellm."""
+    where = {"model": "m", "base_url": url}
+    if named:
+        where = {"model": "openai/m", "base_url": "openai"}
+    os.environ.update(OPENAI_API_BASE=url, OPENAI_API_KEY="none")
+    score = build(ScoreSpec("judge", {**where, "mode": "logprob"}))
     started = time.perf_counter()
     with limit_calls(CallLimits(concurrency=CONCURRENCY)):
         table = score_examples(examples(n, start), [score])
@@ -133,6 +138,18 @@ def peak(url: str, n: int, folder: str) -> float:
     return float(found.stdout)
 
 
+def imported() -> float:
+    """Return the seconds that a new process takes to import litellm, as calibrail does."""
+    code = "from calibrail.models.llm.providers import ProviderTransport as P; P('openai')"
+    plain = "from calibrail.models.llm import providers"
+    spent = []
+    for program in (plain, code):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", program], check=True)
+        spent.append(time.perf_counter() - started)
+    return spent[1] - spent[0]
+
+
 def main() -> None:
     if sys.argv[1:2] == ["serve"]:
         asyncio.run(serve(float(sys.argv[2])))
@@ -144,14 +161,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CALIBRAIL_CACHE"] = str(Path(folder) / "answers.sqlite")
         ideal = N / CONCURRENCY * LATENCY
-        with endpoint(LATENCY) as url:
-            judge(url, 64, start=10**6)
-            seconds = [judge(url, N, start=N * turn) for turn in range(ROUNDS)]
         with endpoint(0.0) as url:
+            judge(url, 64, start=10**6)
             again = judge(url, 2 * N)
             known = judge(url, 2 * N)
+            # A process counts the memory of the one that started it: so before litellm is loaded.
             peaks = [peak(url, n, folder) for n in SIZES]
+        seconds, by_name = [], []
+        with endpoint(LATENCY) as url:
+            judge(url, 64, start=10**6)
+            judge(url, 64, start=10**6, named=True)
+            for turn in range(ROUNDS):
+                seconds.append(judge(url, N, start=N * turn))
+                by_name.append(judge(url, N, start=N * turn, named=True))
+        with endpoint(0.0) as url:
+            again_by_name = judge(url, 2 * N, start=10**7, named=True)
     ratio = sorted(seconds)[ROUNDS // 2] / ideal
+    named = sorted(by_name)[ROUNDS // 2]
     lines = [
         f"An endpoint that takes {1000 * LATENCY:.0f} ms for every call, {CONCURRENCY} calls at "
         f"the same time, {N:,} answers, every one written to the cache. Ideal: {ideal:.2f} s.",
@@ -160,6 +186,13 @@ def main() -> None:
         "|---|---|---|---|",
         f"| judging {N:,} answers (median of {ROUNDS}) | {sorted(seconds)[ROUNDS // 2]:.2f} "
         f"({min(seconds):.2f} to {max(seconds):.2f}) | {ratio:.2f} | 1.3 |",
+        f"| the same by the provider's name, through litellm | {named:.2f} ({min(by_name):.2f} to "
+        f"{max(by_name):.2f}) | {named / ideal:.2f} | |",
+        "",
+        f"The library takes {named / sorted(seconds)[ROUNDS // 2]:.2f} times as long as the direct "
+        f"path at this latency, and {again_by_name / again:.1f} times without any: "
+        f"{1000 * again_by_name / (2 * N):.1f} ms a call. Importing it takes "
+        f"{imported():.1f} s, once, where a provider is named.",
         "",
         f"Without latency a call costs {1000 * again / (2 * N):.1f} ms of our "
         f"own work; an answer that is known {1000 * known / (2 * N):.2f} ms.",
@@ -168,7 +201,7 @@ def main() -> None:
         "|---|---|",
         *(f"| {n:,} | {value:.0f} MiB |" for n, value in zip(SIZES, peaks, strict=True)),
     ]
-    write("judge_throughput", "Judging: throughput and memory", lines, ["openai"])
+    write("judge_throughput", "Judging: throughput and memory", lines, ["openai", "litellm"])
 
 
 if __name__ == "__main__":

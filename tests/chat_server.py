@@ -34,6 +34,9 @@ MOST_ALTERNATIVES = 20
 #: What the service reports for a token that it never says.
 NEVER = -9999.0
 
+#: Tokens that a decision route says it took.
+DECISION_USAGE = {"input_tokens": 45, "output_tokens": 0, "total_tokens": 45}
+
 HALLUCINATION = ("hall", "ucination")
 FAITHFUL = ("faith", "ful")
 
@@ -149,6 +152,30 @@ def in_mode(mode: str, p: Callable[[str], float]) -> Callable[[dict[str, Any]], 
     return {"votes": sampled, "graded": graded}.get(mode, verdicts)(p)
 
 
+def predicate(p_of_state: Callable[[str], float]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Answer the questions of ``/decisions`` with the probability of what is shown."""
+
+    def answers(body: dict[str, Any]) -> dict[str, Any]:
+        p = p_of_state(body["input"])
+        kinds = {"type": "predicate", "probability": p}
+        found = [{"name": asked.get("name"), **kinds} for asked in body["questions"]]
+        return {"model": f"{body['model']}-1", "answers": found, "usage": DECISION_USAGE}
+
+    return answers
+
+
+def noul(p_of_state: Callable[[str], float]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Answer the questions of ``/systemone`` with the probability of what is shown."""
+
+    def answers(body: dict[str, Any]) -> dict[str, Any]:
+        found = {
+            name: {"type": "noul", "noul": p_of_state(body["state"])} for name in body["questions"]
+        }
+        return {"model": f"{body['model']}-1", "answers": found, "usage": DECISION_USAGE}
+
+    return answers
+
+
 def script(*names: str | None) -> _Faults:
     """Give the n-th attempt of every key the n-th of these faults, later ones none."""
     return lambda key, attempt: names[attempt] if attempt < len(names) else None
@@ -175,7 +202,7 @@ def scattered(rate: float, *names: str, seed: int = 0) -> _Faults:
 
 def key_of(body: Mapping[str, Any]) -> str:
     """Return what makes two requests the same: messages (or inputs) and seed."""
-    what = body["messages"] if "messages" in body else body.get("input")
+    what = body["messages"] if "messages" in body else body.get("input", body.get("state"))
     stated = json.dumps([what, body.get("seed")], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(stated.encode()).hexdigest()
 
@@ -420,6 +447,8 @@ class ChatServer(LocalServer):
         Parameters that are refused with 400.
     context : int, optional
         Characters over all messages beyond which a request is refused with 400.
+    routes : mapping of str to callable, optional
+        Further routes, ``decisions`` or ``systemone``: from the body of a request to the answer's.
 
     Attributes
     ----------
@@ -440,8 +469,10 @@ class ChatServer(LocalServer):
         logprobs: bool = True,
         reject: tuple[str, ...] = (),
         context: int | None = None,
+        routes: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
     ) -> None:
         super().__init__()
+        self.routes = {f"/v1/{name}": answers for name, answers in (routes or {}).items()}
         self.answer = answer
         self.faults = faults
         self.latency = latency
@@ -483,6 +514,9 @@ class ChatServer(LocalServer):
             name = self.served or "judge"
             model = {"id": name, "object": "model", "created": 1700000000, "owned_by": "tests"}
             line.send(200, {"object": "list", "data": [model]})
+            return
+        if path in self.routes:
+            line.send(200, self.routes[path](body))
             return
         if line.command != "POST" or path not in ("/v1/chat/completions", "/v1/embeddings"):
             raise RefusedError(404, f"Invalid URL ({line.command} {path})")

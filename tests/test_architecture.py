@@ -280,7 +280,7 @@ READS_SENTENCES = {
     "report/messages.py": {"reason.split"},
     "report/documents/guardrail.py": {"reason.replace"},
     # The first words of what a parser says are shown.
-    "data/json_files.py": {"str(error).split"},
+    "data/files.py": {"str(error).split"},
 }
 
 

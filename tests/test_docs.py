@@ -32,7 +32,7 @@ from calibrail.labelling.session import Session
 from calibrail.models.embeddings import Encoder, load_encoder
 from calibrail.serve.process import serve
 from tests.answers import rows, write
-from tests.chat_server import ChatServer, sampled
+from tests.chat_server import ChatServer, predicate, sampled
 from tests.data.traces.shapes import langfuse_trace
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +88,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_vectors: None) -> Iterator[Path]:
     """A folder with the files that the pages speak of, and an endpoint for their judges."""
     monkeypatch.chdir(tmp_path)
-    with ChatServer(sampled(_suspicion)) as endpoint:
+    with ChatServer(sampled(_suspicion), routes={"decisions": predicate(_suspicion)}) as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
         monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
         yield _furnished(tmp_path, monkeypatch)

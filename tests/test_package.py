@@ -16,7 +16,7 @@ from tests import package
 
 #: What an installation without extras does not have.
 EXTRAS = (
-    *("torch", "transformers", "sentence_transformers", "huggingface_hub", "openai"),
+    *("torch", "transformers", "sentence_transformers", "huggingface_hub", "openai", "litellm"),
     *("fastapi", "uvicorn", "httpx2", "prometheus_client", "py3langid"),
     *("onnx", "onnxruntime", "openvino", "ray", "pyspark"),
 )

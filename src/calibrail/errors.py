@@ -1,8 +1,10 @@
 """Exceptions of the package, and errors of files in plain words."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 
 class CalibrailError(Exception):
@@ -83,6 +85,39 @@ class ServiceError(CalibrailError):
     def __init__(self, message: str, *, status: int | None = None, problem: str = "") -> None:
         super().__init__(message)
         self.status, self.problem = status, problem
+
+
+def error_text(code: str, /, **given: Any) -> str:
+    """Return what ``errors.toml`` says of a code; what was given stands in its words."""
+    return " ".join(_texts()[code].split()).format(**given)
+
+
+@cache
+def _texts() -> dict[str, str]:
+    # Most runs end without an error.
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
+
+
+@contextmanager
+def errors_as(
+    kind: Callable[[str], Exception],
+    causes: type[Exception] | tuple[type[Exception], ...],
+    code: str,
+    /,
+    **given: Any,
+) -> Iterator[None]:
+    """Raise errors of some classes as another one, in the words of a code.
+
+    Beside what was given, ``error`` stands in them for the error, ``reason`` for what an operating
+    system says of it.
+    """
+    try:
+        yield
+    except causes as error:
+        reason = getattr(error, "strerror", None) or error
+        raise kind(error_text(code, **{"error": error, "reason": reason, **given})) from error
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.values import native
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
@@ -233,9 +233,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             return values[0], ones, clusters[used] if clusters is not None else None
         if self.guarantee != "marginal":
             raise InputError(
-                f"guarantee {self.guarantee} is about one threshold of one score, and {len(rows)} "
-                "folds have as many; give cv=ShuffleSplit(n_splits=1, test_size=0.5), or an "
-                "estimator that learnt from other answers (FrozenEstimator)"
+                error_text("sklearn_guarantee_of_folds", guarantee=self.guarantee, n=len(rows))
             )
         if len(np.unique(used)) < len(used):
             raise InputError("cv holds an answer out twice; give folds that are disjoint")
@@ -307,12 +305,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             params = local["params"] if isinstance(local.get("params"), dict) else {}
             lost = any(given.get("groups") is not None for given in (local, params))
             if module.startswith("sklearn.") and lost:
-                raise InputError(
-                    "the groups given to a search or cross-validation do not reach "
-                    "ConformalThresholdClassifier, whose promise would not hold; call "
-                    "sklearn.set_config(enable_metadata_routing=True), and leave "
-                    "set_fit_request(groups=True) as it is"
-                )
+                raise InputError(error_text("sklearn_groups_not_routed"))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the label of each answer: that of ``classes_[1]`` where it is flagged."""
@@ -377,9 +370,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     def _one_column(self, checked: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores, shape (n,), higher = more likely hallucinated."""
         if checked.shape[1] != 1:
-            raise InputError(
-                f"X must hold one score per answer, shape (n,) or (n, 1); got {checked.shape}"
-            )
+            raise InputError(error_text("sklearn_one_score", checked=checked))
         return self._sign() * checked[:, 0]
 
 
@@ -395,10 +386,7 @@ def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
     given, owner = frame.f_locals.get("y"), frame.f_locals.get("self")
     words = [isinstance(next(iter(np.asarray(labels).flat), None), str) for labels in (given, y)]
     if words == [True, False] and str(frame.f_globals.get("__name__")).startswith("sklearn."):
-        raise InputError(
-            f"{type(owner).__name__} numbers the words of y by the alphabet, which does not say "
-            "what they mean; give it 1 = hallucinated and 0 = faithful"
-        )
+        raise InputError(error_text("sklearn_alphabet", kind=type(owner).__name__))
 
 
 def _refuse_steps_that_learnt(frame: FrameType) -> None:
@@ -428,12 +416,7 @@ def _refuse_steps_that_learnt(frame: FrameType) -> None:
         finally:
             np.random.set_state(state)
     if learnt:
-        raise InputError(
-            f"{' or '.join(learnt)} in the Pipeline learnt from the labels of the rows that "
-            "would set the threshold, which would miss more than alpha; give the whole pipeline as "
-            "ConformalThresholdClassifier(estimator=..., cv=5), or fit it on other rows and wrap "
-            "it in FrozenEstimator"
-        )
+        raise InputError(error_text("sklearn_learnt_pipeline", names=" or ".join(learnt)))
 
 
 def _parts(step: Any) -> Iterator[Any]:
@@ -489,12 +472,8 @@ def _precise(values: Any) -> Any:
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
     values = [native(value) for value in groups]
-    try:
+    with errors_as(InputError, (TypeError, ValueError), "sklearn_groups"):
         return group_numbers(values, len(values))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"groups must hold one name or number an answer, or None where it stands alone; {error}"
-        ) from error
 
 
 def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
@@ -502,9 +481,7 @@ def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":
-        raise InputError(
-            f"Only binary classification is supported. The type of the target is {kind}."
-        )
+        raise InputError(error_text("sklearn_not_binary", kind=kind))
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     reader = LabelReader(ReadOptions(), name)
     means: Sequence[int | None] = [reader.of_one(value) for value in classes.tolist()]
@@ -514,9 +491,7 @@ def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
     if len(classes) == 1 and means[0] == HALLUCINATED and classes[0] == 1:
         return np.array([0, 1]), np.ones(len(labels), dtype=np.int8)
     if len(classes) == 1:
-        raise InputError(
-            f"y must hold hallucinated answers (1); got one class alone, {classes[0]!r}"
-        )
+        raise InputError(error_text("sklearn_one_class", value=classes[0]))
     if set(means) != {FAITHFUL, HALLUCINATED}:
         one, other = classes.tolist()
         raise InputError(

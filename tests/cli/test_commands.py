@@ -184,6 +184,7 @@ def test_nothing_heavy_is_imported_without_need(
     program = (
         "import sys, atexit\n"
         "heavy = ('torch', 'transformers', 'sentence_transformers', 'sklearn', 'pandas')\n"
+        "heavy += ('openai', 'litellm')\n"
         "atexit.register(lambda: print([m for m in heavy if m in sys.modules], file=sys.stderr))\n"
         "from calibrail.cli import main\n"
         f"sys.argv = ['calibrail', *{filled!r}]\n"

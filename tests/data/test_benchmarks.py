@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calibrail.data import Example, read, read_all
-from calibrail.data.benchmarks.question_answering import answer_kind
+from calibrail.data.benchmarks import answer_kind
 from calibrail.errors import DataError, InputError
 from tests.rows import Write
 

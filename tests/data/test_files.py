@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.data import json_files, read, read_all
+from calibrail.data import files, read, read_all
 from calibrail.data.example import SourceRow
 from calibrail.data.files import count_rows, table_kind
 from calibrail.errors import DataError
@@ -154,9 +154,9 @@ def test_of_lines_with_a_long_first_one_no_more_is_read_than_the_first_rows(
     path = tmp_path / name
     long = [good(id=str(i), contexts=[{"text": "c" * 200_000}]) for i in range(30)]
     path.write_bytes(b"\xef\xbb\xbf\n" + lines(*long))
-    monkeypatch.setattr(json_files, "open_bytes", lambda path: io.BufferedReader(Counted(path)))
+    monkeypatch.setattr(files, "open_bytes", lambda path: io.BufferedReader(Counted(path)))
     monkeypatch.setattr(Counted, "done", 0)
-    rows = json_files.json_rows(path)
+    rows = files.json_rows(path)
     assert isinstance(row := next(rows), SourceRow) and row.values["id"] == "0"
     assert Counted.done < 2_000_000
     assert len(list(rows)) == 29

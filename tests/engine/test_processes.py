@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.engine.processes import _no_interrupt, run_in_processes
+from calibrail.engine.distributed import _no_interrupt, run_in_processes
 from calibrail.engine.shards import Job, Outcome
 from calibrail.options import EngineOptions
 

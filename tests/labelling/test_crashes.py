@@ -15,8 +15,8 @@ import pytest
 
 import calibrail
 from calibrail.errors import DataError
+from calibrail.labelling.ledger import Log
 from calibrail.labelling.sampling import Pool
-from calibrail.labelling.store import Log
 from calibrail.options import Drawing
 from tests.labelling.rows import frozen, label_some, lines, traces, write
 from tests.memory import peak_bytes

@@ -11,9 +11,8 @@ import pytest
 from scipy.stats import chi2
 
 from calibrail.data.example import Example
-from calibrail.labelling.ledger import LabelLedger, SessionPlan, Traces
+from calibrail.labelling.ledger import Label, LabelLedger, SessionPlan, Traces
 from calibrail.labelling.log_sampling import LogCandidate, LogSampler, draw_lines, probabilities
-from calibrail.labelling.store import Label
 from calibrail.options import Drawing
 
 LIMITS = (0.9, 0.2)

@@ -167,6 +167,8 @@ def test_the_key_tells_every_question_apart() -> None:
         replace(REQUEST, top_logprobs=20),
         replace(REQUEST, schema=SCHEMA),
         replace(REQUEST, sample=1),
+        replace(REQUEST, effort="none"),
+        replace(REQUEST, effort="low"),
     ]
     keys = [request.key("http://a/v1", "m") for request in [REQUEST, *others]]
     keys += [REQUEST.key("http://b/v1", "m"), REQUEST.key("http://a/v1", "n")]
@@ -184,7 +186,17 @@ def test_every_field_is_in_the_key() -> None:
         "top_logprobs",
         "schema",
         "sample",
+        "effort",
+        "most_tokens",
     }
+    # What may be spent beyond it asks nothing else.
+    assert replace(REQUEST, most_tokens=4096).key("e", "m") == REQUEST.key("e", "m")
+
+
+def test_answers_of_before_there_were_efforts_keep_their_keys() -> None:
+    request = ChatRequest((("user", "Is it so?"),), max_tokens=10, top_logprobs=20)
+    digest = "7b88a10857728a7ff95e405821aa0dae7f9ee7caec65f8fb05cbabfb93c379a4"
+    assert request.key("https://api.openai.com/v1", "m") == digest
 
 
 def test_half_a_character_is_keyed_but_not_sent() -> None:

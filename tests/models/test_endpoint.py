@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.errors import CalibrailError, InputError, ModelError
+from calibrail.models.llm.chat import ChatRequest, load_llm
 from calibrail.models.llm.transport import OPENAI, is_trusted, key_for, resolve_endpoint
+from calibrail.scores.judge import Judge
 
 KEY = "sk-very-secret"
 
@@ -139,3 +144,45 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
     assert endpoint.lower().startswith(("http://", "https://"))
     assert resolve_endpoint(endpoint) == endpoint
     assert key_for(endpoint) in (None, KEY)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "environment", "model", "resolved"),
+    [
+        (None, None, "anthropic/claude-haiku-5-5", "anthropic"),
+        ("anthropic", None, "anthropic/claude-haiku-5-5", "anthropic"),
+        ("anthropic", "http://localhost:8000/v1", "anthropic/claude-haiku-5-5", "anthropic"),
+        (None, None, "bedrock/arn:aws:bedrock:us-east-1:1:inference-profile/x", "bedrock"),
+        # Names with a slash at an endpoint of one's own are that endpoint's.
+        ("http://localhost:8000/v1", None, "openai/gpt-oss-20b", "http://localhost:8000/v1"),
+        (None, "http://localhost:8000/v1", "openai/gpt-oss-20b", "http://localhost:8000/v1"),
+        ("http://localhost:8000/v1", None, "meta-llama/Llama-4", "http://localhost:8000/v1"),
+        # What can be no provider's name goes to OpenAI, as it always did.
+        (None, None, "meta-llama/Llama-4", OPENAI),
+        (None, None, "Qwen/Qwen4-8B", OPENAI),
+        (None, None, "gpt-6-luna", OPENAI),
+        (None, None, "/models/judge.gguf", OPENAI),
+    ],
+)
+def test_a_provider_is_named_where_no_address_is(
+    base_url: str | None,
+    environment: str | None,
+    model: str,
+    resolved: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("OPENAI_BASE_URL", environment)
+    assert resolve_endpoint(base_url, model) == resolved
+    assert Judge(model=model, base_url=base_url).params["base_url"] == resolved
+
+
+def test_a_provider_without_its_library_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setattr("os.environ", {**os.environ})
+    with pytest.raises(ModelError, match=r"providers extra: pip install .*base_url"):
+        load_llm("anthropic/claude-haiku-5-5").answers([ChatRequest((("user", "x"),))])

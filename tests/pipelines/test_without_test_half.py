@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail.conformal import ClassCounts, calibrate_threshold, clopper_pearson, rank
+from calibrail.conformal import (
+    ClassCounts,
+    GroupedCalibration,
+    calibrate_groups,
+    calibrate_threshold,
+    clopper_pearson,
+    rank,
+)
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.report.documents.calibrate_sections import next_step
@@ -80,7 +87,7 @@ def test_what_a_rank_does_not_prove_keeps_its_test_part(
 
 
 def test_a_share_of_one_needs_a_promise_that_proves_itself() -> None:
-    for asked in ({"guarantee": "marginal"}, {"beta": 0.3}, {"by": "q"}):
+    for asked in ({"guarantee": "marginal"}, {"beta": 0.3}, {"by": "q", "guarantee": "marginal"}):
         with pytest.raises(DataError, match=r"the test split is empty; .*needs none"):
             calibrated(answers(), splitting=SplitOptions(calibration_share=1.0), **asked)
     # An id that is the same for all makes one group, which no other share would part.
@@ -169,3 +176,94 @@ def test_counts_of_a_test_keep_their_bounds() -> None:
         calibrail.conformal.joint_certificate(made, ClassCounts(9, 10, 1, 10), required)
     alone = calibrail.conformal.joint_certificate(made, ClassCounts(0, 0, 1, 100), required)
     assert alone.verdict == "inconclusive" and alone.needed["hallucinated"] is None
+
+
+def by_topic(n: int = 200, tiny: int = 0, **more: Any) -> list[Any]:
+    """Return so many answers of three topics each, and a few of a further one."""
+    rows = []
+    for k, topic in enumerate(["law", "news", "tax"]):
+        rows += [{**row, "topic": topic, "s": row["s"] + k} for row in answers(n, seed=k, **more)]
+    rows += [{**row, "topic": "tiny"} for row in answers(tiny, seed=9)]
+    return [{**row, "id": k, "q": f"{row['topic']} {row['q']}"} for k, row in enumerate(rows)]
+
+
+def test_groups_keep_the_promise_together_and_their_false_alarms_are_all_counted() -> None:
+    rows = by_topic()
+    run = calibrated(rows, by="topic", max_fpr=0.7)
+    report = run.report.to_dict()
+    table, grouped = report["by_group"], run.rule.groups
+    assert isinstance(grouped, GroupedCalibration)
+    assert (table["delta"], table["confidence"], report["verdict"]) == (0.1, 0.875, "certified")
+    for row in table["rows"]:
+        made = grouped.groups[row["group"]]
+        assert (made.n, made.rank) == (100, rank(100, 0.1, "pac", 0.1 / 3))
+        assert row["n_calibration"] == 100 and row["verdict"] == "certified"
+        assert (row["coverage"]["method"], row["coverage_at_least"]) == ("rank", 0.9)
+        mine = [item for item in rows if item["topic"] == row["group"] and not item["label"]]
+        alarms = sum(item["s"] >= row["threshold"] for item in mine)
+        assert (row["fpr"]["count"], row["fpr"]["n"]) == (alarms, 100)
+        # One threshold for all is compared with the limit on the answers that set it.
+        assert row["shared_coverage"]["n"] == 100
+    assert report["test"]["coverage"]["method"] == "rank" and report["test"]["fpr"]["n"] == 300
+    halved = calibrated(rows, by="topic", max_fpr=0.7, splitting=HALVES)
+    assert isinstance(halved.rule.groups, GroupedCalibration)
+    assert {item.delta for item in halved.rule.groups.groups.values()} == {0.1}
+    assert halved.report.by_group is not None and halved.report.by_group["delta"] is None
+
+
+@pytest.mark.parametrize("n", [30, 45, 100])
+def test_how_many_thresholds_share_an_error_follows_from_sizes_alone(n: int) -> None:
+    names = ["large"] * 200 + [f"g{k // n}" for k in range(3 * n)]
+    made = calibrate_groups(
+        np.arange(len(names), dtype=float), names, Promise(0.1, "pac"), together=True
+    )
+    # 22 answers are enough for one threshold, and 33 for each of three.
+    assert len(made.groups) == (1 if n == 30 else 4)
+    assert {item.delta for item in made.groups.values()} == {0.1 / len(made.groups)}
+    assert GroupedCalibration.from_dict(made.to_dict()).min_n == made.min_n
+
+
+def test_nothing_is_proven_of_a_group_that_shares_a_threshold_but_what_its_answers_show() -> None:
+    run = calibrated(by_topic(tiny=20), by="topic", max_fpr=0.7)
+    assert run.report.by_group is not None
+    rows = {row["group"]: row for row in run.report.by_group["rows"]}
+    assert not rows["tiny"]["own"] and rows["tiny"]["verdict"] == "inconclusive"
+    assert rows["tiny"]["coverage"]["n"] == 10 and rows["law"]["verdict"] == "certified"
+    assert (run.verdict, run.report.reason_code) == ("inconclusive", "groups_apart")
+    assert run.report.test.coverage.lower == 0.0 and run.report.certificate["region"] is None
+    assert "Look at the table of groups" in next_step(run.report.to_dict())
+    # All that a threshold misses in a group speaks against it, whatever set the threshold.
+    low = [row | {"s": row["s"] - 9 * (row["topic"] == "tiny")} for row in by_topic(tiny=40)]
+    broken = calibrated(low, by="topic", max_fpr=0.7, min_n=50).report.by_group
+    assert broken is not None
+    worst = next(row for row in broken["rows"] if row["group"] == "tiny")
+    assert worst["verdict"] == "rejected" and worst["shared_p_undercovered"] < 0.01
+
+
+@pytest.mark.parametrize(("max_fpr", "verdict"), [(0.9, "certified"), (0.3, "inconclusive")])
+def test_questions_with_both_classes_have_the_verdict_of_all_their_groups(
+    max_fpr: float, verdict: str
+) -> None:
+    run = calibrated(by_topic(1200, size=4), by="topic", max_fpr=max_fpr)
+    assert run.report.by_group is not None
+    verdicts = {row["verdict"] for row in run.report.by_group["rows"]}
+    assert run.report.reason_code == "groups_apart" and run.verdict == verdict
+    assert (verdicts == {"certified"}) is (verdict == "certified")
+    assert run.report.certificate["coverage_at_least"] == 0.9
+    highest = max(row["fpr_at_most"] for row in run.report.by_group["rows"])
+    assert run.report.certificate["fpr_at_most"] == highest
+
+
+def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -> None:
+    run = calibrated(by_topic(tiny=20), by="topic", max_fpr=0.7)
+    page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
+    assert "90% confidence all together" in page and "with 87.5% confidence no group" in page
+    assert "counted on answers that set it" in page and "test part" not in page.split("Look at")[0]
+    run.freeze().save(tmp_path / "guardrail.json")
+    card = " ".join(run_command("card", str(tmp_path / "guardrail.json")).stdout.split())
+    assert "all groups together with 90% confidence" in card
+    new = [row | {"id": f"new {row['id']}"} for row in by_topic(900)]
+    for row in new:
+        row["s"] += 0.001
+    fresh = calibrail.certify(tmp_path / "guardrail.json", new, max_fpr=0.9, min_coverage=0.7)
+    assert fresh.verdict == "certified"

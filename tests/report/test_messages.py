@@ -67,7 +67,8 @@ class Anything(int):
 @cache
 def parameters(code: str) -> frozenset[str]:
     trees = map(environment().parse, catalogue()[code].values())
-    return frozenset(name for tree in trees for name in meta.find_undeclared_variables(tree))
+    names = {name for tree in trees for name in meta.find_undeclared_variables(tree)}
+    return frozenset(names - environment().globals.keys())
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))

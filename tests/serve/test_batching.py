@@ -17,8 +17,7 @@ from calibrail import Example
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.scores.base import Scores
-from calibrail.serve.batching import WorkQueue
-from calibrail.serve.service import Service
+from calibrail.serve.service import Service, WorkQueue
 from tests.serve.conftest import ANSWER
 
 Visiting = Callable[..., None]

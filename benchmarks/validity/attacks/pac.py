@@ -1,4 +1,4 @@
-"""pac without a test half: the threshold from all hallucinated answers, and its verdicts.
+"""pac without a test half: thresholds from all hallucinated answers, by topics too, and verdicts.
 
 A run that is refused, or ends in a verdict that is wrong, counts as one that went wrong. Before the
 threshold was its own proof, no run without a test half came to an end.
@@ -25,6 +25,12 @@ STATED = DELTA + (1.0 - CONFIDENCE) / 2.0
 SEPARATION = 1.5
 #: Steps in which a coarse score is told, per standard deviation.
 STEPS = 2.0
+#: Topics with a threshold of their own, and questions of one more that is too small for it.
+TOPICS, TINY = 5, 8
+#: By how much all scores of a topic are higher than those of the one before it.
+BETWEEN = 0.5
+#: What raises few false alarms in every topic, as far as its hallucinations are caught.
+GENEROUS = 0.9
 
 Floats = NDArray[np.float64]
 #: Scores, labels and groups of a file.
@@ -69,18 +75,28 @@ def alarms(threshold: float, *, tied: bool) -> float:
 
 
 def ran(
-    rng: np.random.Generator, folder: Path, draw: Draw, *, tied: bool, **asked: Any
+    rng: np.random.Generator,
+    folder: Path,
+    draw: Draw,
+    *,
+    tied: bool = False,
+    tiny: bool = False,
+    **asked: Any,
 ) -> calibrail.Run:
     """Write answers as a user has them, and calibrate without a test half."""
     scores, labels, groups = draw(rng)
+    topics = np.where(tiny & (groups < TINY), TOPICS, groups % TOPICS)
+    if "by" in asked:
+        scores = scores + BETWEEN * topics
     if tied:
         scores = np.round(scores * STEPS) / STEPS
     order = rng.permutation(len(labels))
     with (folder / "answers.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["id", "question_id", "label", "score"])
+        writer.writerow(["id", "question_id", "topic", "label", "score"])
         for row in order.tolist():
-            writer.writerow([f"a{row}", f"q{groups[row]}", labels[row], repr(float(scores[row]))])
+            told = f"a{row}", f"q{groups[row]}", f"t{topics[row]}"
+            writer.writerow([*told, labels[row], repr(float(scores[row]))])
     return calibrail.calibrate(
         folder / "answers.csv",
         "column:column=score,higher=hallucinated",
@@ -89,9 +105,8 @@ def ran(
         delta=DELTA,
         confidence=CONFIDENCE,
         reading=calibrail.ReadOptions(id_column="id", group_column="question_id"),
-        splitting=calibrail.SplitOptions(calibration_share=1.0),
         baselines=False,
-        **asked,
+        **{"splitting": calibrail.SplitOptions(calibration_share=1.0), **asked},
     )
 
 
@@ -131,6 +146,47 @@ def wrong_verdict(draw: Draw, *, tied: bool = False, more: float = 0.0) -> Try:
     return attempt
 
 
+def wrong_table(
+    draw: Draw, *, limit: float | None = None, tied: bool = False, tiny: bool = False
+) -> Try:
+    """Return an attempt at any wrong verdict, of a topic or of all answers.
+
+    The limit of false alarms is that of ``wrong_verdict``, or one that every topic keeps.
+    """
+    alarmed = float(ndtr(-(ndtri(ALPHA) + SEPARATION))) if limit is None else limit
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool:
+        try:
+            run = ran(rng, folder, draw, tied=tied, tiny=tiny, by="topic", max_fpr=alarmed)
+        except CalibrailError:
+            return True
+        rates, wrong = [], False
+        assert run.report.by_group is not None
+        for row in run.report.by_group["rows"]:
+            at = row["threshold"] - BETWEEN * int(row["group"][1:])
+            rates.append((miss(at, tied=tied), alarms(at, tied=tied)))
+            kept = rates[-1][0] <= ALPHA and rates[-1][1] <= alarmed
+            wrong |= row["verdict"] == ("rejected" if kept else "certified")
+        # Topics are as frequent as each other, but for the tiny one.
+        missed, flagged = np.mean(rates[:TOPICS], axis=0).tolist()
+        kept = missed <= ALPHA and flagged <= alarmed
+        return wrong or run.verdict == ("rejected" if kept else "certified")
+
+    return attempt
+
+
+def topic_not_certified(n: int) -> Try:
+    """Return an attempt to certify one of equally good topics with as many labels as are said."""
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool:
+        draw = alone(n, 0.5)
+        run = ran(rng, folder, draw, by="topic", max_fpr=0.7, splitting=None)
+        assert run.report.by_group is not None
+        return bool(run.report.by_group["rows"][0]["verdict"] != "certified")
+
+    return attempt
+
+
 def not_certified(n: int) -> Try:
     """Return an attempt to certify a good detector with as many labels as are said to do."""
 
@@ -156,6 +212,8 @@ _MISSES = "pac from all answers, threshold misses more than alpha, or none"
 _VERDICT = "pac from all answers, wrong verdict, or none"
 _QUESTIONS = "120 questions of 1 to 8 answers, alike by 0.7"
 _DRAWN = grouped(120, (1, 2, 8), 0.7)
+_TABLE = "pac by topic from all answers, any wrong verdict, or none"
+_MANY = grouped(600, (1, 2, 8), 0.7)
 
 ATTACKS = [
     Attack(_MISSES, "500 answers", DELTA, (40, 40), misses_too_much(alone(500))),
@@ -171,6 +229,28 @@ ATTACKS = [
         STATED,
         (40, 40),
         wrong_verdict(alone(500), more=0.02),
+    ),
+    Attack(_TABLE, "5 topics, 1,000 answers", STATED, (40, 40), wrong_table(alone(1000))),
+    Attack(
+        _TABLE,
+        "5 topics, 500 answers, nearly all false alarms accepted",
+        STATED,
+        (40, 40),
+        wrong_table(alone(500), limit=GENEROUS),
+    ),
+    Attack(
+        f"{_TABLE}, grouped, tied, with a tiny topic",
+        "600 questions of 1 to 8 answers, alike by 0.7, nearly all false alarms accepted",
+        STATED,
+        (40, 40),
+        wrong_table(_MANY, limit=GENEROUS, tied=True, tiny=True),
+    ),
+    Attack(
+        "pac by topic, one of five good topics is not certified",
+        "5 topics, 1,750 answers, AUROC 0.856, at most 10 % missed and 70 % false alarms",
+        0.2,
+        (1, 1),
+        topic_not_certified(1750),
     ),
     Attack(
         "pac, a good detector is not certified",

@@ -7,7 +7,7 @@ from typing import Final
 
 import typer
 
-from calibrail.cli import monitor
+from calibrail.cli import operate
 from calibrail.cli.output import (
     FAILURE,
     USAGE,
@@ -26,9 +26,7 @@ _PANELS: Final = (
     ("Start", "start", ("doctor", "score", "calibrate", "compare", "plan")),
     ("Evidence", "evidence", ("certify", "audit", "shift", "agree", "repeat", "explain")),
     ("Ship", "ship", ("export", "keygen", "verify", "card")),
-    ("Operate", "operate", ("check", "select", "serve")),
-    ("Operate", "monitor", ("monitor",)),
-    ("Operate", "operate", ("cache",)),
+    ("Operate", "operate", ("check", "select", "serve", "monitor", "cache")),
     ("Label", "label", ("label", "audit-sample", "recalibrate")),
 )
 COMMANDS: Final = {name: module for _, module, names in _PANELS for name in names}
@@ -52,7 +50,7 @@ for _panel, _module, _names in _PANELS:
         )
         app.command(_name, cls=CommandHelp, rich_help_panel=_panel)(_run)
 #: Those of several actions.
-app.add_typer(monitor.app, name="log", rich_help_panel="Operate")
+app.add_typer(operate.log_app, name="log", rich_help_panel="Operate")
 
 
 @app.callback(invoke_without_command=True)

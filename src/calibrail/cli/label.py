@@ -141,10 +141,7 @@ def label_command(
     if words is not None:
         traces_read = replace(words, label_column=None, label_map=None, positive=None)
         if traces_read != words and sitting.taken_from is None:
-            raise InputError(
-                "--label-column, --label-map and --positive say what labels of --import mean; "
-                "labels of traces are not looked at"
-            )
+            raise InputError(say("refused.labels_of_import"))
         reading = traces_read if changed(traces_read) else None
     annotator = sitting.annotator or getpass.getuser()
     with counting("reading") as context:

@@ -211,10 +211,7 @@ class TrustArguments:
         if guardrail is not None:
             return self.load(guardrail)
         if self.trusted:
-            raise InputError(
-                "--trusted says who must have signed the guardrail; name its file, too: "
-                "--guardrail FILE"
-            )
+            raise InputError(say("refused.trusted_without_guardrail"))
         return None
 
 

@@ -12,7 +12,7 @@ import typer
 import calibrail
 from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
-from calibrail.errors import CalibrailError, GuardrailError, InputError
+from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
@@ -206,10 +206,8 @@ def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -
         loaded = calibrail.Guardrail.load(path, trusted=key or None)
         if endpoint:
             announce(loaded.score)
-        try:
+        with errors_as(GuardrailError, GuardrailError, "guardrail_refused", path=path):
             probes = loaded.probe(endpoint=endpoint).to_dict()
-        except GuardrailError as error:
-            raise GuardrailError(f"{path} is refused: {error}") from error
         config, signature = loaded.config, loaded.signature
     else:
         file = read_file(path, key or None)

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from calibrail.errors import CalibrailError, InputError, ServiceError
+from calibrail.errors import CalibrailError, InputError, ServiceError, error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.options import fields
 
@@ -64,10 +64,7 @@ class Asking:
         token = self.token
         if not isinstance(self.url, str) or not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
-            raise InputError(
-                "url must be an address such as http://127.0.0.1:8000, without a user, a query or "
-                "a fragment; a token is given as token"
-            )
+            raise InputError(error_text("client_url"))
         if token is not None and not (
             isinstance(token, str) and token and token.isascii() and token.isprintable()
         ):

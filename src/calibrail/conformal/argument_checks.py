@@ -5,7 +5,7 @@ from collections.abc import Sized
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options.fields import doubles, number, rate, share, small_float, whole
 
 #: Checks that every room shares, to be found here beside those of the core.
@@ -52,10 +52,7 @@ def defined(values: ArrayLike, name: str) -> Floats:
     array = vector(values, name)
     # The minimum of an array with a NaN is NaN: one pass, no temporary array.
     if len(array) and np.isnan(array.min()):
-        raise InputError(
-            f"{name} must not hold NaN: an undefined score has no p-value and follows the policy "
-            "for undefined scores"
-        )
+        raise InputError(error_text("nan_score", name=name))
     return array
 
 

@@ -311,6 +311,19 @@ def joint_certificate(
     proven = float(1 - decimal(calibration.alpha))
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=proven)
+    certificate = _by_rank(calibration, counts, requirement)
+    # Flips among the answers of one group count once; no tolerance is worked out for that.
+    if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
+        return certificate
+    return replace(certificate, flips=joint_flip_tolerance(calibration, counts, requirement))
+
+
+def _by_rank(
+    calibration: Calibration, counts: ClassCounts, requirement: Requirement
+) -> Certificate:
+    """Return a joint certificate without its tolerance."""
+    assert calibration.delta is not None
+    proven = float(1 - decimal(calibration.alpha))
     required, _, level = checked_limits(requirement)
     coverage = None if counts.n_hallucinated else _between(calibration, level)
     if required > proven + 1e-12 and coverage is None:
@@ -325,11 +338,27 @@ def joint_certificate(
         proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
     region = _region(counts, level, calibration)
     sure = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
-    certificate = _decide(counts, requirement, joint, level, region, proven, coverage, sure)
-    # Flips among the answers of one group count once; no tolerance is worked out for that.
-    if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
-        return certificate
-    return replace(certificate, flips=joint_flip_tolerance(calibration, counts, requirement))
+    return _decide(counts, requirement, joint, level, region, proven, coverage, sure)
+
+
+def certify_all(proven: Bound, counts: ClassCounts, requirement: Requirement) -> Certificate:
+    """Decide about all answers, of which several thresholds are proven to catch a share together.
+
+    Parameters
+    ----------
+    proven : Bound
+        What they catch, with its confidence.
+    counts : Counts
+        Of faithful answers that are independent of the thresholds.
+    requirement : Requirement
+        As for ``joint_certificate``.
+    """
+    level, delta = checked_limits(requirement)[2], float(1 - decimal(proven.confidence))
+    part = bounds.part_level(level)
+    joint, least = joint_confidence(delta, level), proven.lower
+    region = Region(proven, counts.bounds(part)[1], joint)
+    sure = (proven.confidence, part)
+    return _decide(counts, requirement, joint, level, region, least, proven, sure)
 
 
 def proven_coverage(calibration: Calibration) -> Bound:
@@ -583,7 +612,9 @@ class GroupVerdict:
 
 
 def certify_groups(
-    counts: Mapping[str, ClassCounts], requirement: Requirement
+    counts: Mapping[str, ClassCounts],
+    requirement: Requirement,
+    thresholds: Mapping[str, Calibration] | None = None,
 ) -> dict[str, GroupVerdict]:
     """Decide about every group so that none is certified wrongly but for 1 - confidence.
 
@@ -599,6 +630,11 @@ def certify_groups(
     requirement : Requirement
         As for ``certify_counts``; ``confidence`` is that of all "certified" together, and of all
         "rejected" together.
+    thresholds : mapping of str to Calibration, optional
+        Where no test part was kept: what decides in the groups whose rank proves what they catch.
+        In the others, and against a limit, what set a threshold counts as for one that it did not
+        set, since how many lie below only grows with it; such limits are fixed beforehand. All
+        "certified" together err with the sum of delta and half of 1 - ``confidence``.
 
     Returns
     -------
@@ -621,13 +657,20 @@ def certify_groups(
     level = checked_limits(requirement)[2]
 
     def decided(name: str, confidence: float) -> Certificate:
-        return _certified(counts[name], replace(requirement, confidence=confidence))
+        asked = replace(requirement, confidence=confidence)
+        if thresholds is None:
+            return _certified(counts[name], asked)
+        if name in thresholds:
+            alarms = replace(counts[name], caught=0, n_hallucinated=0)
+            return _by_rank(thresholds[name], alarms, asked)
+        return _certified(counts[name], replace(asked, confidence=bounds.part_level(confidence)))
 
     made = _stepwise(list(counts), level, decided)
     first = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
     for name, item in made.items():
         # What hangs on the verdicts of others hangs on their labels, too: it has no tolerance.
-        if item.verdict == "certified" and item.confidence == first.confidence:
+        tells = thresholds is None and item.confidence == first.confidence
+        if item.verdict == "certified" and tells:
             made[name] = replace(item, flips=flip_tolerance(counts[name], first))
     p = undercovered(tuple(counts.values()), requirement)
     return {name: GroupVerdict(made[name], item) for name, item in zip(counts, p, strict=True)}

@@ -271,14 +271,15 @@ class GroupedCalibration(Record):
 
 
 def calibrate_groups(
-    scores: ArrayLike, groups: Sequence[str], promise: Promise
+    scores: ArrayLike, groups: Sequence[str], promise: Promise, *, together: bool = False
 ) -> GroupedCalibration:
     """Find one threshold per group from hallucinated examples (Mondrian; Vovk et al., 2005).
 
     The promise then holds within each group that has its own threshold: P(miss | group) <= alpha
     under ``marginal``; under ``pac`` each group's threshold keeps it with probability 1 - delta, so
-    all G of them together with at least 1 - G delta. A shared threshold keeps it only on average,
-    and may fail in one group while it is too strict in another.
+    all G of them together with at least 1 - G delta, or, where it is asked for, with 1 - delta. A
+    shared threshold keeps it only on average, and may fail in one group while it is too strict in
+    another.
 
     Parameters
     ----------
@@ -290,6 +291,9 @@ def calibrate_groups(
     promise : Promise
         As for ``calibrate_threshold``; the fallback alone may flag everything. A ``min_n`` below
         the least that the promise needs is raised to it.
+    together : bool
+        Under ``pac``: each of the G groups errs with delta / G. How many there are follows from
+        their sizes alone.
 
     Raises
     ------
@@ -307,16 +311,21 @@ def calibrate_groups(
     >>> grouped.scope, dict(grouped.small), grouped.fallback.threshold
     ('all groups', {'c': 1}, 5.0)
     """
-    values = _paired(scores, groups)
-    least = threshold.minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    least = max(least, promise.min_n or 0)
+    values, members = _paired(scores, groups), _members(groups)
+    least, n_large = 0, 1
+    for part in range(1, len(members) + 1) if together else (1,):
+        least = threshold.minimum_n(promise.alpha, promise.guarantee, promise.delta / part)
+        least = max(least, promise.min_n or 0)
+        n_large = sum(len(rows) >= least for rows in members.values())
+        if n_large <= part:
+            break
+    own = replace(promise, delta=promise.delta / max(1, n_large)) if together else promise
     large, small = {}, {}
-    members = _members(groups)
     for name in sorted(members):
         rows = members[name]
         if len(rows) >= least:
             try:
-                large[name] = calibrate_threshold(values[rows], promise)
+                large[name] = calibrate_threshold(values[rows], own)
             except InputError as error:
                 raise InputError(f"group {name!r}: {error}") from error
         else:

@@ -52,7 +52,7 @@ from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.group_thresholds import joined, parted, spelt_as
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, error_text
 from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise
 from calibrail.serialization import Record
@@ -131,10 +131,7 @@ class QuantileFit:
         if solved.status == _INFEASIBLE:
             return -math.inf
         if solved.status != 0:
-            raise CalibrailError(
-                f"the quantile regression of the groups was not solved ({solved.message}); "
-                "name fewer groups"
-            )
+            raise CalibrailError(error_text("groups_not_solved", solved=solved))
         between = (solved.x > share - 1.0 + _ABOVE / 2e3) & (solved.x < share - _ABOVE / 2e3)
         return self._lowered(between, member)
 

@@ -20,7 +20,7 @@ from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.bounds import interval, proof_level
 from calibrail.conformal.certificate import joint_confidence
 from calibrail.conformal.threshold import decimal, minimum_n, rank
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.formatting import Shown
 from calibrail.options import Requirement
 from calibrail.options.guarantee import Promise, whole_answers
@@ -450,9 +450,7 @@ class Assumption:
     def __post_init__(self) -> None:
         rates = self.coverage is not None or self.fpr is not None
         if sum((rates, self.auroc is not None, self.separation is not None)) > 1:
-            raise InputError(
-                "auroc, separation, and coverage with fpr exclude each other: give one assumption"
-            )
+            raise InputError(error_text("assumptions_exclude_each_other"))
         if self.auroc is not None:
             argument_checks.share(self.auroc, "auroc")
         if self.separation is not None:

@@ -65,7 +65,7 @@ from scipy.special import bdtr
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import decimal
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.options.fields import one_of
 from calibrail.options.guarantee import Undefined
 from calibrail.serialization import Record
@@ -117,9 +117,7 @@ class Risk(Record):
 
     def __post_init__(self) -> None:
         if self.name not in RISKS:
-            raise InputError(
-                f"risk must be one of {', '.join(RISKS)}, as in 'precision>=0.9'; got {self.name!r}"
-            )
+            raise InputError(error_text("risk_name", names=", ".join(RISKS), name=self.name))
         if self.relation != RISKS[self.name]:
             raise InputError(
                 f"risk {self.name} takes {RISKS[self.name]}, as in "
@@ -191,12 +189,8 @@ def parse_risk(text: str) -> Risk:
     if match is None:
         raise InputError(f"risk must read like 'precision>=0.9' or 'fpr<=0.2'; got {text!r}")
     name, relation, number = match.groups()
-    try:
+    with errors_as(InputError, ValueError, "risk_level", text=text):
         level = float(number)
-    except ValueError as error:
-        raise InputError(
-            f"risk must end in a number in (0, 1), as in 'precision>=0.9'; got {text!r}"
-        ) from error
     # Risk refuses a relation that is not the name's own.
     return Risk(name, cast(Relation, relation), level)
 
@@ -254,13 +248,8 @@ def p_values(wrong: Ints, trials: Ints, risks: tuple[Risk, ...]) -> Floats:
 
 def mapie() -> Any:
     """Return the module ``mapie.risk_control``: it takes seconds to import and has no types."""
-    try:
+    with errors_as(CalibrailError, ImportError, "mapie_missing"):
         return import_module("mapie.risk_control")
-    except ImportError as error:
-        raise CalibrailError(
-            f"controlling several risks needs MAPIE, which cannot be imported ({error}); install "
-            "it: pip install 'mapie>=1.4'"
-        ) from error
 
 
 Method = Literal["monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"]
@@ -531,19 +520,14 @@ def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
             return "monotone"
         return "bonferroni_holm" if given else "split_fixed_sequence"
     if method == "monotone" and others:
-        raise InputError(
-            f"method monotone serves recall, fpr and abstention only; got {', '.join(others)}, for "
-            "which use auto"
-        )
+        raise InputError(error_text("monotone_risks", names=", ".join(others)))
     return cast(Method, method)
 
 
 def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     values, truth = argument_checks.scores(scores), argument_checks.vector(labels, "labels")
     if len(values) != len(truth):
-        raise InputError(
-            f"scores and labels must have one length; got {len(values)} and {len(truth)}"
-        )
+        raise InputError(error_text("one_length", n=len(values), n_2=len(truth)))
     strange = truth[(truth != 0) & (truth != 1)]
     if len(strange):
         raise InputError(f"labels must be 1 (hallucinated) or 0 (faithful); got {strange[0]:g}")
@@ -563,9 +547,6 @@ def _candidates(values: Floats, search: CandidateSearch) -> Floats:
     size = argument_checks.whole(search.grid, "grid", least=1)
     defined = np.sort(values[~np.isnan(values)])
     if not len(defined):
-        raise InputError(
-            f"scores: none of the {len(values)} that choose the candidates is defined; give "
-            "candidates, or use a score that is defined more often"
-        )
+        raise InputError(error_text("candidates_undefined", n=len(values)))
     ranks = np.unique(np.linspace(0, len(defined) - 1, min(size, len(defined))).round().astype(int))
     return np.unique(defined[ranks])

@@ -39,7 +39,7 @@ from scipy.special import bdtrik, betaincc, betaincinv
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import lowest_limit, wealth_of_counts
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError, TooFewExamplesError, error_text
 from calibrail.options.fields import one_of, spell_option
 from calibrail.options.guarantee import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
 from calibrail.serialization import Record
@@ -342,10 +342,7 @@ class Calibration(Record):
     ) -> Self:
         """Return the calibration whose threshold has rank k; at rank 0 it flags everything."""
         if k == 0 and promise.undefined == "pass":
-            raise InputError(
-                "undefined must be 'flag' or 'review' where everything is flagged for lack of "
-                f"{cls.counted}; got 'pass', which would let undefined scores through"
-            )
+            raise InputError(error_text("undefined_would_pass", counted=cls.counted))
         defined.flags.writeable = False
         return cls(
             threshold,
@@ -501,11 +498,7 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
     if undefined != "pass":
         raise InputError(f"{lacking}, so the threshold would be one of them; {use}")
     # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
-    raise InputError(
-        f"{lacking} and would be passed, more than alpha allows to miss; {use}, or "
-        "undefined='flag'. The promise counts this refusal: other answers drawn until a threshold "
-        "comes out miss more than alpha"
-    )
+    raise InputError(error_text("promise_not_possible_here", lacking=lacking, use=use))
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
@@ -672,9 +665,7 @@ def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> W
     values = argument_checks.finite(scores)
     given = _weights(weights, len(values), "weights")
     if not given.max() > 0.0:
-        raise InputError(
-            "weights must not all be 0: production has nothing in common with the data"
-        )
+        raise InputError(error_text("weights_all_zero"))
     order = np.argsort(values, kind="stable")
     return WeightedCalibration(values[order], given[order], argument_checks.share(alpha, "alpha"))
 

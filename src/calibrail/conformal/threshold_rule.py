@@ -18,7 +18,7 @@ from calibrail.conformal.group_thresholds import (
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under, minimum_n
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError, TooFewExamplesError, errors_as
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
 
@@ -114,7 +114,7 @@ class Rule(Record):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Rebuild a rule; every calibration in it is checked against its own scores."""
-        try:
+        with errors_as(InputError, (KeyError, TypeError), "rule_lacks_field"):
             calibration = content["calibration"]
             build: type[Calibration] = Calibration
             if "clusters" in calibration:
@@ -131,8 +131,6 @@ class Rule(Record):
                 None if upper is None else Calibration.from_dict(upper),
                 content.get("chosen"),
             )
-        except (KeyError, TypeError) as error:
-            raise InputError(f"the rule lacks the field {error}") from error
 
     def _named(self, n: int, groups: Groups) -> Sequence[str]:
         if groups is None or len(groups) != n:
@@ -219,6 +217,7 @@ def fit_rule(
     clusters: Ints | None = None,
     names: Sequence[str] | None = None,
     cuts: tuple[float, ...] | None = None,
+    together: bool = False,
 ) -> Rule:
     """Find every threshold that a promise calls for.
 
@@ -239,6 +238,8 @@ def fit_rule(
         the promise names several columns, their groups as ``group_keys`` joins them.
     cuts : tuple of float, optional
         Where the thirds of the answers' lengths end, if they are among the groups.
+    together : bool
+        As for ``calibrate_groups``.
 
     Raises
     ------
@@ -263,7 +264,7 @@ def fit_rule(
         grouped = (
             replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
             if overlap
-            else calibrate_groups(scores, members, promise)
+            else calibrate_groups(scores, members, promise, together=together)
         )
         calibration = grouped.fallback
     elif clusters is not None:

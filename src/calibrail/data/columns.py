@@ -34,7 +34,7 @@ from calibrail.data.labels import (
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
 from calibrail.data.spans import MarkColumns, looks_marked
-from calibrail.data.traces._tool_export import ANNOTATION, SCORE
+from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import (
     ABSENT,
     column_value,

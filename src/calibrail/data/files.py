@@ -1,19 +1,29 @@
-"""Files, folders, compression, counting rows."""
+"""Files and folders: opened, decompressed, JSON read row by row."""
 
 import atexit
 import gzip
 import io
+import json
+import re
 import shutil
 import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
+from itertools import starmap
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
-from calibrail.errors import DataError, file_errors
+from calibrail.data.aliases import NAMES, aliases_of
+from calibrail.data.example import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
+from calibrail.data.traces import EXPORTS
+from calibrail.data.values import JsonLimitError, load_json
+from calibrail.errors import DataError, error_text, file_errors
+from calibrail.options import ReadOptions
+from calibrail.options.fields import spell_option
 
 #: The name that stands for standard input.
 STANDARD_INPUT: Final = "-"
@@ -84,10 +94,7 @@ def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
     for begins, kind in _COMPRESSED.items():
         if head.startswith(begins):
             stream.close()
-            raise DataError(
-                f"{path} is compressed with {kind}, which is not read: save it uncompressed, or "
-                "compressed with gzip or zstd"
-            )
+            raise DataError(error_text("compressed", path=path, kind=kind))
     if head.startswith((_GZIP, _ZSTD)):
         stream = io.BufferedReader(_Unpacked(path, stream, head))
         head = stream.peek(64)[:64]
@@ -293,3 +300,343 @@ def standard_input() -> Path:
         _COPIES[sys.stdin] = Path(file.name)
         atexit.register(Path(file.name).unlink, missing_ok=True)
     return _COPIES[sys.stdin]
+
+
+#: Bytes that may stand before anything else.
+BOM: Final = b"\xef\xbb\xbf"
+
+#: So much of a file is looked at to find out how its rows are wrapped.
+_HEAD: Final = 1 << 16
+#: A whole string, or what opens, closes and parts; a quote alone begins a string that goes on.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
+
+_OF_LINES: Final = (".jsonl", ".ndjson")
+
+#: Names of a list of rows, wherever it stands in the one object; and of lists within a row.
+_LISTS, _FIELDS = (frozenset(NAMES["lists"][kind].split()) for kind in ("rows", "of_a_row"))
+
+
+class RowList(NamedTuple):
+    """A list of rows: where its ``[`` stands, the names in its first object.
+
+    ``columns`` is where the names of the columns start, where the rows are lists of cells.
+    """
+
+    starts: int
+    names: tuple[str, ...] = ()
+    columns: int | None = None
+
+
+class _Scanned(NamedTuple):
+    """The names in a file's one object, its lists of objects, and where its lists of lists start.
+
+    A list within an object within it goes by both names, with a point between them.
+    """
+
+    names: list[str]
+    lists: dict[str, RowList]
+    tables: dict[str, int]
+
+
+def find_list(path: Path, name: str | None = None) -> RowList | None:
+    """Return the list that holds a file's rows, or None where lines hold them.
+
+    That is a file's one array, or a list of objects within one object: the only one, else the only
+    one whose objects are of a tool's export, hold answers or labels; or a frame's list of rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name : str or None
+        The list to read, of several within one object.
+
+    Raises
+    ------
+    DataError
+        Several lists may be meant, or there is none of that name.
+    """
+    head = _head(path)
+    text = head.lstrip()
+    lines = suffix_of(path) in _OF_LINES
+    lists: dict[str, RowList] = {}
+    if text.startswith(b"[") and name is None:
+        return None if lines else RowList(len(head) - len(text))
+    if text.startswith(b"{"):
+        first, _, rest = text.partition(b"\n")
+        if not (rest.strip() and (lines or _load(first) is not None)):
+            status = path.stat()
+            lists = _wrapped(_scanned(path, status.st_mtime_ns, status.st_size), lines)
+    if name is not None:
+        if name not in lists:
+            raise DataError(
+                f"{path} holds no list of rows {name!r}; its lists: {', '.join(lists) or 'none'}"
+            )
+        return lists[name]
+    for likely in (_exported, _of_answers):
+        if len(lists) > 1:
+            lists = {key: item for key, item in lists.items() if likely(item.names)} or lists
+    if len(lists) > 1:
+        raise DataError(
+            f"{path} holds several lists of rows: {', '.join(lists)}; choose one with "
+            f"{spell_option(ReadOptions, 'options', {'list': next(iter(lists))})}"
+        )
+    return next(iter(lists.values()), None)
+
+
+def _head(path: Path) -> bytes:
+    """Return the beginning of a file; of objects on lines, at least the whole first one."""
+    with open_bytes(path) as stream:
+        head = stream.read(_HEAD).removeprefix(BOM)
+        if head.lstrip().startswith(b"{"):
+            line = stream.readline()
+            if (rest := stream.read(_HEAD)).strip():
+                head += line + rest
+    return head
+
+
+def _whole(path: Path) -> bytes:
+    with open_bytes(path) as stream:
+        return stream.read().removeprefix(BOM)
+
+
+def _wrapped(scanned: _Scanned, lines: bool) -> dict[str, RowList]:
+    """Return the lists within a file's one object that may be its rows.
+
+    An object that is itself a row has lists, too, such as its contexts.
+    """
+    names, lists, tables = scanned
+    if not lines and tables.keys() == {"columns", "data"}:
+        return {"data": RowList(tables["data"], columns=tables["columns"])}
+    for export in EXPORTS if _LISTS.isdisjoint(lists) else ():
+        if export.recognises(names):
+            return {key: item for key, item in lists.items() if key in export.lists and not lines}
+    is_row = lines or any(aliases_of(field, names) for field in ("question", "response", "label"))
+    several = sum(_of_answers(item.names) for key, item in lists.items() if "." not in key) > 1
+    return {
+        key: item
+        for key, item in lists.items()
+        if (_exported(item.names) and not lines)
+        or (
+            "." not in key
+            and (key in _LISTS or (key not in _FIELDS and (not is_row or (several and not lines))))
+        )
+    }
+
+
+def _exported(names: Iterable[str]) -> bool:
+    return any(export.recognises(names) for export in EXPORTS)
+
+
+def _of_answers(names: Iterable[str]) -> bool:
+    names = tuple(names)
+    return any(aliases_of(field, names) for field in ("response", "label"))
+
+
+@lru_cache(maxsize=64)
+def _scanned(path: Path, *version: int) -> _Scanned:
+    """Return what this version of a file holds in its first object, without parsing all of it."""
+    found = _Scanned([], {}, {})
+    # What is open, and the names that lead to where we are.
+    marks: list[int] = []
+    keys: list[str] = []
+    starts = 0
+    # What may come: a name in the object, the first element of a list; where that element is.
+    expects_name = expects_first = False
+    element: int | None = None
+    buffer = _whole(path)
+    for token in _TOKEN.finditer(buffer):
+        at, mark = token.start(), buffer[token.start()]
+        if mark == 0x22:
+            if token.end() - at == 1:
+                break
+            if expects_name:
+                keys[len(marks) - 1 :] = [str(_load(token.group()))]
+                if len(marks) == 1:
+                    found.names.append(keys[0])
+                expects_name = False
+            elif expects_first and keys == ["columns"]:
+                found.tables["columns"] = starts
+            expects_first = False
+        elif mark in b"{[":
+            if expects_first and mark == 0x7B:
+                element = at
+            elif expects_first and len(keys) == 1:
+                found.tables[keys[0]] = starts
+            expects_first = mark == 0x5B and len(keys) == len(marks) and _holds_names(marks)
+            marks.append(mark)
+            expects_name = _holds_names(marks)
+            starts = at if expects_first else starts
+        elif mark == 0x2C:
+            expects_name = _holds_names(marks)
+        elif marks:
+            marks.pop()
+            if element is not None and len(marks) == len(keys) + 1:
+                inner = _load(buffer[element : token.end()])
+                names = tuple(inner) if isinstance(inner, dict) else ()
+                found.lists[".".join(keys)] = RowList(starts, names)
+                element = None
+            if not marks:
+                break
+            expects_first = False
+    return found
+
+
+def _holds_names(marks: Sequence[int]) -> bool:
+    """Say whether we are in the one object, or in an object within it."""
+    return 0 < len(marks) <= 2 and 0x5B not in marks
+
+
+def _load(raw: bytes) -> object:
+    """Return what JSON spells; None of anything else."""
+    try:
+        return load_json(raw.decode("utf-8", "replace"))
+    except ValueError:
+        return None
+
+
+def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
+    r"""Yield the objects of a file of JSON lines, or of one JSON list.
+
+    Lines end at the byte ``\n`` and nowhere else: U+2028 and its kin belong to the text. Lines of
+    nothing but white space are passed over, though they count as lines. A file that starts
+    with ``[`` and is not named ``.jsonl`` or ``.ndjson`` is read as an array, one that holds lists
+    of rows within an object as one of these; rows are then numbered by element. Lone surrogates in
+    escapes become U+FFFD, since no other program could write them out again.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    list : str or None
+        Name of the list to read, of several within one object.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened; or it holds several lists of rows, or none of that name.
+    """
+    found = find_list(path, None if list is None else str(list))
+    if found is not None:
+        buffer = _whole(path)
+        rows = filter(None, map(bytes.strip, _elements(buffer, found.starts)))
+        parse = parse_object
+        if found.columns is not None:
+            names = [str(json.loads(name)) for name in _elements(buffer, found.columns)]
+            parse = partial(_parse_cells, names)
+        yield from starmap(parse, enumerate(rows, start=1))
+        return
+    first, _, rest = _head(path).lstrip().partition(b"\n")
+    # Of objects that stand over several lines, as pretty printers write them, a line that was cut
+    # off after its brace is told by the other object below it.
+    if first.strip() == b"{" and rest.lstrip().startswith(b'"'):
+        yield from _unfolded(starmap(parse_object, enumerate(_objects(_whole(path)), start=1)))
+        return
+    yield from _unfolded(_lines(path))
+
+
+def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
+    """Yield rows; those of a frame that pandas wrote column by column, as it does if not asked."""
+    for item in rows:
+        columns = item.values if isinstance(item, SourceRow) and item.number == 1 else {}
+        cells = [held for held in columns.values() if isinstance(held, dict)]
+        keys = cells[0].keys() if cells and len(cells) == len(columns) else ()
+        if any(held.keys() != keys for held in cells) or not all(map(str.isdecimal, keys)):
+            keys = ()
+        if not keys:
+            yield item
+        for number, key in enumerate(keys, start=1):
+            yield SourceRow(
+                number, {name: held[key] for name, held in zip(columns, cells, strict=True)}
+            )
+
+
+def _lines(path: Path) -> Iterator[TableItem]:
+    with open_bytes(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            if number == 1:
+                line = line.removeprefix(BOM)
+            if line.isspace() or not line:
+                continue
+            yield parse_object(number, line)
+
+
+def parse_object(number: int, raw: bytes) -> TableItem:
+    """Return the JSON object in ``raw`` as row ``number``, or what is wrong with it."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        seen = raw[max(0, error.start - 20) : error.start + 20]
+        remedy, where = "save the file as UTF-8", f"byte {error.start + 1} of the row"
+        return RowProblem(number, WHOLE_ROW, "invalid UTF-8", shorten(seen), where, remedy)
+    try:
+        value = load_json(text)
+    except JsonLimitError as error:
+        return RowProblem(number, WHOLE_ROW, str(error), shorten(text), "", _WITHIN)
+    except ValueError as error:
+        detail = str(error).split(":")[0]
+        if isinstance(error, json.JSONDecodeError):
+            detail = f"{error.msg} at character {error.pos + 1}"
+        return RowProblem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
+    if not isinstance(value, dict):
+        return RowProblem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
+    return SourceRow(number, value)
+
+
+def _parse_cells(names: Sequence[str], number: int, raw: bytes) -> TableItem:
+    """Return the row of a frame, a list of as many values as there are columns."""
+    made = parse_object(number, b'{"row": ' + raw + b"}")
+    if isinstance(made, RowProblem):
+        return made
+    cells = made.values["row"]
+    if not isinstance(cells, list) or len(cells) != len(names):
+        remedy = "give every row a value for each column"
+        return RowProblem(number, WHOLE_ROW, "wrong number of cells", shorten(cells), "", remedy)
+    return SourceRow(number, dict(zip(names, cells, strict=True)))
+
+
+_WITHIN: Final = "leave that field out, or write it once, as a text"
+_ONE_OBJECT: Final = "write one JSON object on each line"
+
+
+def _elements(buffer: bytes, begin: int) -> Iterator[bytes]:
+    """Yield the elements of the JSON array that begins there, cut at its commas, not parsed.
+
+    What stands behind a file's one array is an element, too.
+    """
+    wrapped, depth = buffer[:begin].strip(), 0
+    for token in _TOKEN.finditer(buffer, begin):
+        mark = token.group()
+        if mark == b'"':
+            break
+        if mark in (b"[", b"{"):
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif mark in (b"]", b"}") or (mark == b"," and depth == 1):
+            depth -= mark != b","
+            if mark == b"," or depth == 0:
+                yield buffer[begin : token.start()]
+                begin = token.end()
+            if depth == 0:
+                if not wrapped:
+                    yield buffer[begin:]
+                return
+    yield buffer[begin:]
+
+
+def _objects(buffer: bytes) -> Iterator[bytes]:
+    """Yield the objects of a file that stand over several lines each, one after the other."""
+    depth = begin = 0
+    for token in _TOKEN.finditer(buffer):
+        mark = token.group()
+        if mark == b'"':
+            break
+        if mark in (b"[", b"{"):
+            depth += 1
+        elif mark in (b"]", b"}"):
+            depth -= 1
+            if depth <= 0:
+                yield buffer[begin : token.end()].strip()
+                begin, depth = token.end(), 0
+    if rest := buffer[begin:].strip():
+        yield rest

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
-from calibrail.data.traces._tool_export import ANNOTATION
+from calibrail.data.traces._spans import ANNOTATION
 from calibrail.data.values import parse_cell, value_at
 from calibrail.errors import InputError
 from calibrail.options import ReadOptions

@@ -13,7 +13,7 @@ from typing import Final
 
 from calibrail.atomic_files import read_regular
 from calibrail.data.files import STANDARD_INPUT, SUFFIXES, data_files, suffix_of
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.options.fields import cli_or_python
 
 #: What stands in the folder of a run, of any command.
@@ -179,9 +179,7 @@ def refuse_read(outputs: Sequence[Output], read: Iterable[Path]) -> None:
                     f"{output} would be written over {known[own]}, which is read; name another one"
                 )
             if own in taken:
-                raise InputError(
-                    f"{taken[own]} and {output} are the same file; name another one for one of them"
-                )
+                raise InputError(error_text("written_twice", value=taken[own], output=output))
             taken[own] = output
 
 
@@ -220,10 +218,7 @@ def refuse_within(outputs: Sequence[Output], sources: Iterable[Path]) -> None:
             place = output.path if output.names is not None else output.path.parent
             above = [place, *(Path(os.path.realpath(place)).parents if deep else ())]
             if is_data and identity(source) in map(identity, above):
-                raise InputError(
-                    f"{output} would lie in {source}, which is read as data: it would be read with "
-                    "it the next time; name a place elsewhere"
-                )
+                raise InputError(error_text("written_into_data", output=output, source=source))
 
 
 class _Replacing:

@@ -42,7 +42,7 @@ from calibrail.data.sources import (
     spoken,
 )
 from calibrail.data.tables import NotPlainError, batch_rows
-from calibrail.data.traces._tool_export import ANNOTATION
+from calibrail.data.traces._spans import ANNOTATION
 from calibrail.data.values import name_of, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions

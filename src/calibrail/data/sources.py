@@ -14,8 +14,7 @@ from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from calibrail.data import tables
-from calibrail.data.benchmarks import FOLDERS, NATIVES, folder_of
-from calibrail.data.benchmarks._base import Folder
+from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import (
     Example,
     Filtered,
@@ -34,15 +33,16 @@ from calibrail.data.files import (
     STANDARD_INPUT,
     data_files,
     file_labels,
+    find_list,
+    json_rows,
     seekable,
     standard_input,
     table_kind,
 )
-from calibrail.data.json_files import find_list, json_rows
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
-from calibrail.data.traces._tool_export import Export, ExportNotes
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.data.traces._spans import Export, ExportNotes
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 
@@ -549,12 +549,8 @@ def _file(name: str | os.PathLike[str]) -> Path:
 
 def _download(reference: str) -> Any:
     """Load ``NAME`` or ``NAME:SPLIT``, by default the split ``test``, with ``datasets``."""
-    try:
+    with errors_as(DataError, ImportError, "datasets_missing", reference=reference):
         import datasets
-    except ImportError as error:
-        raise DataError(
-            f"reading hf:{reference} needs the package datasets: pip install datasets"
-        ) from error
     name, _, split = reference.partition(":")
     try:
         return datasets.load_dataset(name, split=split or "test")

@@ -22,7 +22,7 @@ from calibrail.data.labels import (
     said_by,
     votes_in,
 )
-from calibrail.data.traces._tool_export import SCORE
+from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
 from calibrail.options import ReadOptions
 from calibrail.serialization import Record

@@ -30,7 +30,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.values import native
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text, errors_as
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
 
@@ -443,14 +443,9 @@ def columns_of(**columns: Any) -> dict[str, list[Any]]:
     listed = {}
     for name, values in _aligned(columns).items():
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-            raise InputError(
-                f"{name} must be a list, an array or a column of a frame with one value per "
-                f"answer; got {_given(values)}"
-            )
+            raise InputError(error_text("values_no_list", name=name, given=_given(values)))
         if len(shape := getattr(values, "shape", ())) > 1 and tuple(shape)[1:] != (1,):
-            raise InputError(
-                f"{name} must hold one value per answer; got an array of shape {tuple(shape)}"
-            )
+            raise InputError(error_text("values_of_two_dimensions", name=name, part=tuple(shape)))
         cells = native(_cells(values))
         listed[name] = [cell[0] if isinstance(cell, list) and shape else cell for cell in cells]
     _same_length(listed)
@@ -476,11 +471,7 @@ def _aligned(columns: Mapping[str, Any]) -> dict[str, Any]:
         if len(values) != len(index) or values.index.equals(index):
             continue
         if not (index.is_unique and values.index.is_unique and values.index.isin(index).all()):
-            raise InputError(
-                f"the indexes of {one} and {name} differ, so that it is unclear which values are "
-                f"one answer's; give both the same index, each name once, or {name}.to_numpy() and "
-                f"{one}.to_numpy() if their order is the same"
-            )
+            raise InputError(error_text("indexes_differ", one=one, name=name))
         aligned[name] = values.reindex(index)
     return aligned
 
@@ -552,9 +543,7 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
     """Yield the rows of a pandas DataFrame; Arrow would refuse a column of mixed types."""
     names = [str(name) for name in frame.columns]
     if twice := _twice(names):
-        raise DataError(
-            f"the DataFrame has several columns {twice[0]!r}; give every column its own name"
-        )
+        raise DataError(error_text("frame_column_twice", value=twice[0]))
     for start in range(0, len(frame), _BATCH):
         part = frame.iloc[start : start + _BATCH]
         columns = [part.iloc[:, place] for place in range(len(names))]
@@ -564,10 +553,7 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
 
 def _column(name: str, values: Any) -> Sequence[Any]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise InputError(
-            f"a dict must hold a list or an array for every column; {name!r} holds "
-            f"{_given(values)}. Several rows are a list of dicts"
-        )
+        raise InputError(error_text("column_no_list", name=name, given=_given(values)))
     return values if isinstance(values, list | tuple) else _cells(values)
 
 
@@ -695,11 +681,9 @@ def _opened_csv(
     encoding = None if encoding is None else str(encoding)
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
-    try:
-        with _opened_text(path, encoding) as stream:
-            head = stream.read(_HEAD)
-    except LookupError as error:
-        raise InputError(f"encoding must be one that Python knows; got {encoding!r}") from error
+    wrong = errors_as(InputError, LookupError, "encoding_unknown", encoding=encoding)
+    with wrong, _opened_text(path, encoding) as stream:
+        head = stream.read(_HEAD)
     stated = _STATED.match(head)
     chosen = str(delimiter or (stated[1] if stated else _delimiter(path, head)))
     if len(chosen) != 1:
@@ -745,10 +729,8 @@ def _delimiter(path: Path, head: str) -> str:
 
 
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
-    try:
+    with errors_as(DataError, csv.Error, "header_unreadable", path=path):
         header = [name.strip() for name in next(reader, [])]
-    except csv.Error as error:
-        raise DataError(f"{path} has no readable header: {error}") from error
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
     if _SURROGATE.search("".join(header)):

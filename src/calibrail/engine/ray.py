@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from calibrail.engine.processes import environment, threads_each
+from calibrail.engine.distributed import environment, threads_each
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import EngineOptions
@@ -114,9 +114,7 @@ def _on_cluster(
                 for answer in block.to_pylist():
                     yield _outcome(answer, results)
     except ray.exceptions.RayError as error:
-        raise DataError(
-            f"Ray gave up ({error_line(error)}); what is finished is kept: the same command goes on"
-        ) from error
+        raise DataError(error_text("ray_gave_up", part=error_line(error))) from error
 
 
 def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:

@@ -20,7 +20,7 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.data.tables import byte_array
 from calibrail.engine.local import characters, share_of
-from calibrail.errors import CalibrailError, DataError, InputError, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, errors_as, file_errors
 from calibrail.formatting import count
 from calibrail.models.batching import blocks
 from calibrail.options.fields import spell_option
@@ -386,7 +386,7 @@ class ShardRun:
             case "local":
                 return (self._here(job) for job in jobs)
             case "processes":
-                from calibrail.engine.processes import run_in_processes
+                from calibrail.engine.distributed import run_in_processes
 
                 return run_in_processes(jobs, self.options)
             case "ray":
@@ -543,14 +543,9 @@ def _buffers(table: pa.Table) -> Iterator[memoryview]:
 
 
 def _cells(columns: Mapping[str, Any]) -> str:
-    try:
+    with errors_as(InputError, TypeError, "cell_not_for_shards"):
         # In their order: who adds them up would else get other last digits.
         return json.dumps(dict(columns)) if columns else ""
-    except TypeError as error:
-        raise InputError(
-            f"a cell of the data cannot be kept in a shard: {error}; turn its column into texts or "
-            "numbers"
-        ) from error
 
 
 def text_of(value: str | bytes | None) -> str:

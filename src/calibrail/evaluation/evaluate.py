@@ -7,7 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrail.conformal import Calibration, ClusteredCalibration, OverlappingCalibration
+from calibrail.conformal import (
+    Bound,
+    Calibration,
+    ClusteredCalibration,
+    OverlappingCalibration,
+)
 from calibrail.conformal.group_thresholds import spelled
 from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.threshold_rule import Rule
@@ -29,6 +34,7 @@ from calibrail.evaluation.verdict import (
     by_group,
     by_overlapping_groups,
     decide,
+    decide_by_groups,
     decide_trimming,
 )
 from calibrail.formatting import Scale, Shown
@@ -416,6 +422,9 @@ def evaluate(
             else by_group(rule.groups, names, sample, limits, trimmed)
         )
         chapters["by_group"] = {"column": spelled(promise.by), **rows}
+        if sample.whole and not isinstance(rule.groups, OverlappingCalibration):
+            decision = decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
+            tested = replace(tested, coverage=Bound(**decision.certificate["coverage"]))
     elif rule.chosen is None:
         chapters["attainable"] = attainable(calibration, sample, level)
     if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:

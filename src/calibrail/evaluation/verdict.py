@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail import conformal
-from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
+from calibrail.conformal.certificate import (
+    certify_all,
+    certify_group_trimming,
+    certify_trimming,
+    joint_confidence,
+    proven_coverage,
+)
 from calibrail.conformal.group_thresholds import joined, parted
 from calibrail.conformal.threshold import decimal
 from calibrail.conformal.threshold_rule import Rule
@@ -20,11 +26,13 @@ from calibrail.options import Requirement
 
 #: What a verdict rests on: the bounds of the certificate; the same, where the coverage that they
 #: leave open is the very one that the threshold aims at; a test part that caught fewer than chance
-#: explains; the bounds of several risks; an earlier look at the same data.
+#: explains; the groups, of which each is decided by itself; the bounds of several risks; an earlier
+#: look at the same data.
 Reason = Literal[
     "bounds",
     "aims_at_the_requirement",
     "caught_too_few",
+    "groups_apart",
     "risks",
     "looked_before",
     "rows_alike",
@@ -156,16 +164,60 @@ def _with_unseen(
 
     None is added where one shares a group with a hallucinated example of the calibration part.
     """
-    if sample.whole:
+    if sample.whole or _classes_share_groups(sample):
         return counts
-    if sample.groups is not None:
-        grouped = sample.groups >= 0
-        faithful, seen = (sample.groups[sample.rows(CALIBRATION, k) & grouped] for k in (0, 1))
-        if np.isin(faithful, seen).any():
-            return counts
     alarms, n = sample.count(flagged, CALIBRATION, 0)
     alarms, n = counts.false_alarms + alarms, counts.n_faithful + n
     return replace(counts, false_alarms=alarms, n_faithful=n)
+
+
+def _classes_share_groups(sample: Sample) -> bool:
+    """Return whether a faithful calibration example shares its group with a hallucinated one."""
+    if sample.groups is None:
+        return False
+    grouped = sample.groups >= 0
+    faithful, seen = (sample.groups[sample.rows(CALIBRATION, k) & grouped] for k in (0, 1))
+    return bool(np.isin(faithful, seen).any())
+
+
+def decide_by_groups(
+    grouped: conformal.GroupedCalibration,
+    rows: Sequence[Mapping[str, Any]],
+    flagged: Mask,
+    sample: Sample,
+    requirement: Requirement,
+) -> VerdictResult:
+    """Return the verdict about all answers where thresholds of groups were made without a test.
+
+    All thresholds keep their promise together. Faithful answers of all groups may be counted
+    together where none shares a group of the data with what set a threshold. Else, and where groups
+    share a threshold, all answers are certified where all groups are.
+
+    Parameters
+    ----------
+    grouped, requirement
+        As for `by_group`.
+    rows : sequence of mapping
+        Its rows.
+    flagged, sample : ndarray of bool, shape (n,), and Sample
+        Decisions about all examples.
+    """
+    own = all(row["own"] for row in rows)
+    proven = proven_coverage(grouped.fallback)
+    proven = proven if own else replace(proven, lower=0.0)
+    certificate = certify_all(proven, sample.one_per_group(flagged), requirement)
+    content = {**certificate.to_dict(), "flips": None}
+    if (own or certificate.verdict == "rejected") and not _classes_share_groups(sample):
+        return VerdictResult(certificate.verdict, "bounds", content)
+    every = all(row["verdict"] == "certified" for row in rows)
+    left = {
+        "verdict": "certified" if every else "inconclusive",
+        "coverage_at_least": min(row["coverage_at_least"] for row in rows),
+        "fpr_at_most": max(row["fpr_at_most"] for row in rows),
+        "region": None,
+        **dict.fromkeys(("reason", "reason_code"), "groups_apart"),
+    }
+    return VerdictResult(left["verdict"], "groups_apart", content | left)
 
 
 def by_group(
@@ -178,7 +230,7 @@ def by_group(
     """Return what the thresholds of the groups, and one shared threshold, do in each group.
 
     Bounds and verdicts are corrected for the number of groups, so that all of them hold together
-    with ``confidence``.
+    with ``confidence``; without a test part with ``1 - delta - (1 - confidence) / 2``.
 
     Parameters
     ----------
@@ -196,13 +248,17 @@ def by_group(
     Returns
     -------
     dict
-        ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
+        ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part. Without
+        one, ``delta`` is the error of all groups' own thresholds together.
     """
     members = np.asarray(names, dtype=object)
-    present = sorted(set(members[sample.rows(TEST)].tolist()))
+    present = sorted(set(members[sample.rows(_measured(sample))].tolist()))
     groups = {name: (members == name, members) for name in present}
     shared, decided = _decided(grouped, names, groups, sample, requirement, trimmed)
-    rows = []
+    delta, level, rows = None, requirement.confidence, []
+    if sample.whole:
+        delta = cast(float, grouped.fallback.delta)
+        level = joint_confidence(delta, level)
     for name, verdict in decided.items():
         calibration = grouped.of(name)
         rows.append(
@@ -217,10 +273,16 @@ def by_group(
     return {
         "min_n": grouped.min_n,
         "scope": grouped.scope,
-        "confidence": requirement.confidence,
+        "confidence": level,
+        "delta": delta,
         "shared_threshold": None if shared.flag_all else shared.threshold,
         "rows": rows,
     }
+
+
+def _measured(sample: Sample) -> int:
+    """Return the part of which groups are measured: the one that calibrates without a test part."""
+    return CALIBRATION if sample.whole else TEST
 
 
 def _decided(
@@ -236,10 +298,16 @@ def _decided(
     ``groups`` holds the members of each, and the column of names that divides the answers.
     """
     shared = sample.calibrated(replace(grouped.fallback.promise, allow_flag_all=True))
+    proven = grouped.groups if isinstance(grouped, conformal.GroupedCalibration) else None
 
-    def verdicts(flagged: Mask) -> dict[str, conformal.GroupVerdict]:
-        counts = {name: sample.counts(flagged, members) for name, (members, _) in groups.items()}
-        return conformal.certify_groups(counts, requirement)
+    def verdicts(
+        flagged: Mask, thresholds: Mapping[str, conformal.Calibration] | None
+    ) -> dict[str, conformal.GroupVerdict]:
+        part, counts = _measured(sample), {}
+        for name, (members, _) in groups.items():
+            caught, alarms = (sample.count(flagged, part, k, members) for k in (1, 0))
+            counts[name] = conformal.ClassCounts(*caught, *alarms)
+        return conformal.certify_groups(counts, requirement, thresholds)
 
     def of_trimmed(left: RemovalOutcome) -> dict[str, conformal.GroupVerdict]:
         parts = {}
@@ -250,8 +318,10 @@ def _decided(
         return certify_group_trimming(parts, requirement)
 
     if trimmed is None:
-        own = verdicts(grouped.flags(sample.values, names, sample.tolerance))
-        beside = verdicts(shared.flags(sample.values, sample.tolerance))
+        own = verdicts(
+            grouped.flags(sample.values, names, sample.tolerance), proven if sample.whole else None
+        )
+        beside = verdicts(shared.flags(sample.values, sample.tolerance), None)
     else:
         own = of_trimmed(trimmed)
         beside = of_trimmed(trimmed.again(np.full(len(sample), shared.threshold)))

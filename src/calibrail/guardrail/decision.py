@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Self, get_args
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.formatting import Scale, Shown
 
 #: Why a decision came about.
@@ -263,10 +263,7 @@ class Removed:
                 kinds = type(start) is type(end) is int and isinstance(text, str | None)
                 if kinds and 0 <= start < end and same:
                     return cls(start, end, text, score, p_value, reason)
-        raise InputError(
-            "each of a decision's removed must hold start, end, score, p_value and reason of a "
-            f"sentence; got {content!r:.80}"
-        )
+        raise InputError(error_text("decision_removed_item", content=content))
 
 
 def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
@@ -278,9 +275,7 @@ def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Remove
     sound = isinstance(removed, list | tuple) and not (removed and outcome == "pass")
     if not sound or not (text is None or shown):
         raise InputError(
-            "a decision's removed must be a list of the sentences that go, none where it passes, "
-            "and its text one, or null where nothing may be shown; got "
-            f"{removed!r:.80}, {text!r:.80} and the outcome {outcome}"
+            error_text("decision_removed", removed=removed, text=text, outcome=outcome)
         )
     return text, tuple(map(Removed.from_dict, removed))
 

@@ -20,7 +20,7 @@ from calibrail.conformal.threshold_rule import Decision as Said
 from calibrail.conformal.threshold_rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
-from calibrail.errors import GuardrailError, ModelError
+from calibrail.errors import GuardrailError, ModelError, error_text
 from calibrail.formatting import Scale, count, number
 from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_cause
 from calibrail.guardrail.file import FrozenConfig
@@ -162,10 +162,7 @@ def frozen_rule(config: FrozenConfig) -> Rule:
     if columns is not None and columns != config.promise.by:
         raise GuardrailError("by and the columns of groups differ; calibrate again")
     if rule.undefined != config.policy.undefined:
-        raise GuardrailError(
-            f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
-            f"undefined scores as {rule.undefined!r}; calibrate again"
-        )
+        raise GuardrailError(error_text("policy_of_undefined", config=config, rule=rule))
     return rule
 
 

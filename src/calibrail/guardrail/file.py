@@ -20,7 +20,7 @@ import pydantic
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.errors import GuardrailError, file_errors
+from calibrail.errors import GuardrailError, error_text, errors_as, file_errors
 from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
 from calibrail.options import Promise, Requirement, fields
@@ -118,10 +118,8 @@ class ScoreSpecConfig(_Frozen):
         """Return what the score has learnt, None if it does not learn."""
         if self.state is None:
             return None
-        try:
+        with errors_as(GuardrailError, ValueError, "state_no_base64"):
             return base64.b64decode(self.state, validate=True)
-        except ValueError as error:
-            raise GuardrailError(f"score.state is no base64: {error}; export it again") from error
 
 
 class Policy(_Frozen):
@@ -316,20 +314,13 @@ class FrozenConfig(_Frozen):
             If it is not JSON, holds an unknown or missing field, or any byte differs from what
             was frozen.
         """
-        try:
+        with errors_as(GuardrailError, (ValueError, RecursionError), "no_guardrail", source=source):
             content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise GuardrailError(
-                f"{source} is not a guardrail: {error}; export it again with `calibrail export`"
-            ) from error
         if not isinstance(content, dict):
             raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
         newest = migrate(content, source)
         if content_digest(content) != content.get("digest") or render(content) != raw:
-            raise GuardrailError(
-                f"{source} was changed after it was frozen: its digest does not match its content; "
-                "restore the file, or calibrate and export again"
-            )
+            raise GuardrailError(error_text("guardrail_changed", source=source))
         try:
             config = cls.model_validate(newest)
         except pydantic.ValidationError as error:
@@ -427,10 +418,8 @@ def read_file(
     """
     path = fields.path(path, "path")
     keys = None if trusted is None else signing.trusted_keys(trusted)
-    try:
+    with errors_as(GuardrailError, OSError, "guardrail_unreadable", path=path):
         raw = read_regular(path)
-    except OSError as error:
-        raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
     # What nobody vouches for is not even parsed.
     signature = None if keys is None else signing.verify_beside(path, raw, keys)
     config = FrozenConfig.from_bytes(raw, source=str(path))

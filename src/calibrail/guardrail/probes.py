@@ -25,7 +25,7 @@ import numpy as np
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
-from calibrail.errors import GuardrailError, InputError, ModelError
+from calibrail.errors import GuardrailError, InputError, ModelError, error_text, errors_as
 from calibrail.guardrail.file import ProbedMember, Probes, ScoreSpecConfig, plain
 from calibrail.models.batching import isolated_cache
 from calibrail.models.hardware import machine
@@ -244,11 +244,7 @@ def compare_probes(
     held = {} if frozen is None else frozen.members or {}
     if frozen is None or held.keys() != members.keys() or (asked and frozen.scores is None):
         option = " --probe-endpoint" if asked and why == "endpoint" else ""
-        raise GuardrailError(
-            "it holds no probes, so this machine cannot show that it computes what was certified; "
-            "export it again (calibrail calibrate, where the run was made by an older calibrail): "
-            f"calibrail export RUN -o guardrail.json{option}"
-        )
+        raise GuardrailError(error_text("no_probes", option=option))
     here = _versions([score] if asked else members.values())
     side_by_side = _side_by_side(frozen.versions, here)
     compared = [
@@ -368,20 +364,13 @@ def _probe_scores(score: Score, unit: Unit) -> ProbedMember:
                 reasons[row] = str(why)
             if isinstance(why, DetectorFailure):
                 # That an endpoint is down says nothing of what it would say.
-                raise GuardrailError(
-                    f"the detector failed on probe {row}, so nothing can be compared: {why}; "
-                    "try again when it works"
-                )
+                raise GuardrailError(error_text("probe_failed", row=row, why=why))
     known = np.array([value for value in values if value is not None])
     # Scores that are all alike say nothing of the scale but their size.
     if len(known) and score.tolerance >= (
         spread := float(np.ptp(known)) or max(1.0, float(np.abs(known).max()))
     ):
-        raise GuardrailError(
-            f"the tolerance of {score.name}, {score.tolerance:g}, is as large as all differences "
-            f"between the probe answers' scores ({spread:.3g}), so that a machine that computes "
-            "something else would agree; give it how far two computations of one value may differ"
-        )
+        raise GuardrailError(error_text("tolerance_too_large", score=score, spread=spread))
     return ProbedMember(scores=values, reasons=reasons, raised=raised or None)
 
 
@@ -439,10 +428,8 @@ def frozen_detector(
             _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
             score = build(spec)
         if learns(score):
-            try:
+            with errors_as(GuardrailError, InputError, "guardrail_not_loaded"):
                 score = with_state(score, frozen.state_bytes())
-            except InputError as error:
-                raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
         _refuse_other_detector(frozen, score, unit)
     return score
 
@@ -457,10 +444,8 @@ def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
     if (path := find_source(name.partition(":")[0])) is None:
         # It runs in this process already, or cannot be found, which importing it says.
         return
-    try:
+    with errors_as(GuardrailError, OSError, "detector_source_unreadable", path=path, name=name):
         here = sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise GuardrailError(f"cannot read {path} of the detector {name}: {error}") from error
     if here not in frozen:
         known = ", ".join(sorted(frozen)) or "none"
         raise GuardrailError(
@@ -491,9 +476,7 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: Score, unit: Unit) ->
         if here != there:
             raise GuardrailError(f"the detector's {what}: {here!r}; frozen was {there!r}")
     if state_bytes(score) != frozen.state_bytes():
-        raise GuardrailError(
-            f"what the score {score.name} has learnt is not what was calibrated; {RENEW}"
-        )
+        raise GuardrailError(error_text("learnt_otherwise", score=score, renew=RENEW))
     here, there = frozen_fingerprint(score, unit), frozen.fingerprint
     if here != there:
         details = "; ".join(

@@ -18,7 +18,7 @@ from calibrail.data.reading import read
 from calibrail.data.sentences import sentences_of
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import GuardrailError, InputError, errors_as
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
@@ -102,10 +102,8 @@ class Guardrail(Shown):
         guardrail = cls(file.config)
         guardrail.origin = file.origin
         if probe:
-            try:
+            with errors_as(GuardrailError, GuardrailError, "guardrail_refused", path=path):
                 probed = guardrail.probe()
-            except GuardrailError as error:
-                raise GuardrailError(f"{path} is refused: {error}") from error
             if (why := probed.unproven()) is not None:
                 warnings.warn(why, UserWarning, stacklevel=2)
         return guardrail

@@ -23,7 +23,7 @@ from calibrail.data.sentences import (
     sentence_examples,
     sentences_of,
 )
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import GuardrailError, InputError, error_text
 from calibrail.formatting import Scale, count
 from calibrail.guardrail.decision import SCORED, Cause, Decision, Outcome, Removed
 from calibrail.guardrail.decision_rule import NOTHING_LEFT, RowDecision, reason_of_trimming
@@ -343,10 +343,7 @@ class StreamCheck:
         for name in guardrail.columns:
             cell = asked.columns.get(name)
             if isinstance(cell, str) and cell.lstrip().startswith("["):
-                raise InputError(
-                    f"column {name} holds a list, and how many sentences there will be is not "
-                    "known; give one value for all of them"
-                )
+                raise InputError(error_text("column_of_unknown_sentences", name=name))
         score = guardrail.score
         if why := why_not_streamed(score, guardrail.config.promise):
             raise GuardrailError(why)
@@ -526,10 +523,7 @@ class StreamCheck:
             If it is another one.
         """
         if not self._waiting or sentence != self._waiting[0]:
-            raise InputError(
-                "sentences must be judged once, in the order in which split() and end() return "
-                f"them; got {sentence!r:.80}"
-            )
+            raise InputError(error_text("judged_once", sentence=sentence))
         self._waiting.popleft()
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.atomic_files import read_regular
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as
 from calibrail.options import fields
 from calibrail.serialization import Record
 
@@ -71,12 +71,10 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
             raise GuardrailError(f"{file} is there already; keys are not replaced: name another")
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in ((path, private, 0o600), (beside, public, 0o644)):
-        try:
+        with errors_as(GuardrailError, OSError, "key_not_written", file=file):
             handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(handle, "wb") as opened:
                 opened.write(content)
-        except OSError as error:
-            raise GuardrailError(f"cannot write {file}: {error.strerror or error}") from error
     return beside, key_id(key.public_key()), passphrase is not None
 
 
@@ -154,18 +152,13 @@ def trusted_keys(trusted: object) -> list[Path | bytes]:
     if isinstance(trusted, str | PathLike):
         return [Path(trusted)]
     if isinstance(trusted, bytes | Mapping) or not isinstance(trusted, Iterable):
-        raise InputError(
-            f"trusted must be a list of files with a public key each; got {type(trusted).__name__}"
-        )
+        raise InputError(error_text("trusted_no_list", kind=type(trusted).__name__))
     files = [
         item if isinstance(item, bytes) and _BEGIN in item else fields.path(item, "each of trusted")
         for item in trusted
     ]
     if not files:
-        raise InputError(
-            "trusted is empty, so that no signature could be accepted; name the file of a public "
-            "key, or leave trusted out where signatures are not to be looked at"
-        )
+        raise InputError(error_text("trusted_empty"))
     return files
 
 
@@ -183,15 +176,10 @@ def _passphrase() -> bytes | None:
 
 
 def _read_key(path: Path) -> bytes:
-    try:
+    with errors_as(GuardrailError, OSError, "key_unreadable", path=path):
         raw = path.read_bytes()
-    except OSError as error:
-        raise GuardrailError(f"cannot read the key {path}: {error.strerror or error}") from error
     if raw.count(_BEGIN) > 1:
-        raise GuardrailError(
-            f"{path} holds more than one key, of which one alone would count; put each into a file "
-            "of its own, and name all that you mean"
-        )
+        raise GuardrailError(error_text("several_keys_in_file", path=path))
     return raw
 
 
@@ -324,9 +312,7 @@ def verify(
             )
     if signed.sha256 != (here := hashlib.sha256(raw).hexdigest()):
         raise GuardrailError(
-            f"{source} is not what was signed: the signature is of a file {signed.name!r} with "
-            f"SHA-256 {signed.sha256:.16}..., and this one has {here:.16}...; restore the file "
-            "that was signed, or sign this one"
+            error_text("another_file_signed", source=source, signed=signed, here=here)
         )
     return signed
 

@@ -13,7 +13,7 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
 
 if TYPE_CHECKING:
@@ -174,10 +174,7 @@ class Gate:
                 f"calibrate with {spell_option(Promise, 'unit', 'sentence')}, or leave trim out"
             )
         if log is not None and local is None:
-            raise InputError(
-                "log is for a guardrail of this process: a service keeps its own (calibrail serve "
-                "--log)"
-            )
+            raise InputError(error_text("log_of_a_service"))
         self.checker: Checker = guardrail
         self.guardrail: Guardrail | None = local
         self._log = log if isinstance(log, DecisionLog | None) else DecisionLog(log)

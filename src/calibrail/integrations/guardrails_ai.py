@@ -6,7 +6,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any, Final
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
 
@@ -79,10 +79,7 @@ class GuardrailValidator(Validator):
         """
         # Only where some validator fixes does a Guard wait for results, and tell of the end.
         if "remainder" not in options:
-            raise InputError(
-                "a stream can be held back only by a Guard with on_fail='fix'; give the validator "
-                "on_fail='fix', or do not stream"
-            )
+            raise InputError(error_text("guard_without_fix"))
         chunks: list[str] = metadata.setdefault(_CHUNKS, [])
         chunks.append(chunk)
         if not options["remainder"]:
@@ -105,9 +102,7 @@ class GuardrailValidator(Validator):
         InputError
             Always.
         """
-        raise InputError(
-            "an AsyncGuard cannot hold a stream back until it is whole; do not stream, or use Guard"
-        )
+        raise InputError(error_text("async_guard_streams"))
 
     def _result(self, decision: Decision, answer: str, metadata: dict[str, Any]) -> Any:
         # Some runners of guardrails-ai hand this on to the validators that follow.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias
 
+from calibrail.errors import error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
 
@@ -64,10 +65,7 @@ class GuardrailRouter:
             The component was made of something in memory.
         """
         if self._path is None:
-            raise SerializationError(
-                "a guardrail in memory cannot be written to a pipeline's file: make the component "
-                "of its path, GuardrailRouter('guardrail.json')"
-            )
+            raise SerializationError(error_text("guardrail_in_memory"))
         content: dict[str, Any] = default_to_dict(self, guardrail=self._path)
         return content
 

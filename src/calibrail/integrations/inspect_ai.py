@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from calibrail.errors import error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
 
@@ -116,10 +117,7 @@ def _contexts(state: TaskState, contexts: Contexts) -> Sequence[str]:
         tools = [message for message in state.messages if isinstance(message, ChatMessageTool)]
         found = [message.text for message in tools if message.error is None and message.text]
         if not found:
-            raise LookupError(
-                f"nothing to judge the answer by: the sample's metadata have no {contexts!r} and "
-                "no tool returned a text; name the key or a function with contexts="
-            )
+            raise LookupError(error_text("sample_without_contexts", contexts=contexts))
     found = [found] if isinstance(found, str) else found
     if not isinstance(found, list | tuple) or not all(isinstance(item, str) for item in found):
         raise TypeError(f"contexts must be a text or a list of texts; got {found!r:.80}")

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from calibrail.errors import error_text
 from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, texts_of_parts
 from calibrail.integrations.streaming import STOPPED, Written
 
@@ -83,10 +84,7 @@ class AnswerGuardrail(agents.OutputGuardrail[Any]):
 
     def _turn(self, run: agents.RunContextWrapper[Any], whose: str) -> _Turn:
         if self._contexts is None and not self.hooks.heard(run):
-            raise agents.UserError(
-                f"calibrail does not know what the tools of {whose} returned: "
-                "give the agent hooks=guard.hooks, or the guard contexts=..."
-            )
+            raise agents.UserError(error_text("contexts_of_tools_unknown", whose=whose))
         return self.hooks.turn(run)
 
 
@@ -120,9 +118,7 @@ async def held_back(result: agents.RunResultStreaming) -> AsyncIterator[Any]:
         if isinstance(item.guardrail, AnswerGuardrail)
     ]
     if not judged and result.final_output is not None:
-        raise agents.UserError(
-            "no AnswerGuardrail judged the answer: give each agent that answers one"
-        )
+        raise agents.UserError(error_text("nobody_judged"))
     if judged and not any(judged):
         for event in _of_last_message(held):
             yield event

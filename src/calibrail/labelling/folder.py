@@ -10,9 +10,17 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import write_atomically
-from calibrail.errors import DataError, InputError, file_errors
-from calibrail.labelling.ledger import LabelLedger, SessionPlan
-from calibrail.labelling.store import Label, Lock, Log, StoredLine, parse_draw, parse_label
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.labelling.ledger import (
+    Label,
+    LabelLedger,
+    Lock,
+    Log,
+    SessionPlan,
+    StoredLine,
+    parse_draw,
+    parse_label,
+)
 
 #: Labels and skips after which an answer that was put off comes back.
 ROUND: Final = 20
@@ -69,7 +77,7 @@ class Assignments:
             It lacks a field.
         """
         content = line.content
-        try:
+        with errors_as(DataError, (KeyError, TypeError, ValueError), "handed_damaged", line=line):
             seat, order, event = assignment_key(content), int(content["order"]), content["event"]
             name, labels = seat[0], int(content["labels"])
             self._gone[name] += max(0, self._had[name] - (event == "undone") - labels)
@@ -93,10 +101,6 @@ class Assignments:
                 case _:
                     self.put_off[seat].pop(order, None)
                     self.screens[seat] = Screen(order, datetime.fromisoformat(content["time"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                f"handed.jsonl, line {line.number} is damaged ({error}); take the line out"
-            ) from error
 
     def lost(self, labels: Mapping[str, int]) -> dict[str, int]:
         """Return how many labels of whom are gone, where each annotator has so many now."""
@@ -362,10 +366,7 @@ class LabelFolder:
         where, answers = f"{self.labels.path}, line {line.number}", self.ledger.answers
         label = parse_label(line, self.labels.path)
         if not 1 <= label.order <= len(answers) or answers[label.order - 1].draw.id != label.id:
-            raise DataError(
-                f"{where}: no answer with id {label.id!r} was drawn as number {label.order}; take "
-                "the line out, or correct its id and order (draws.jsonl lists both)"
-            )
+            raise DataError(error_text("label_of_no_answer", where=where, label=label))
         answer = answers[label.order - 1]
         if label.probability != answer.draw.probability:
             raise DataError(
@@ -374,10 +375,7 @@ class LabelFolder:
                 "the line that was changed"
             )
         if not answer.draw.handed_out:
-            raise DataError(
-                f"{where}: the answer {label.id!r} was drawn, but not to be labelled, by the lot "
-                "of its probability; take the line out"
-            )
+            raise DataError(error_text("label_not_handed_out", where=where, label=label))
         twice = answer.settled if label.settles else answer.labels.get(label.annotator)
         if twice is not None:
             what = "is settled twice" if label.settles else f"has two labels of {label.annotator!r}"

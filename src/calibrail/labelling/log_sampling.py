@@ -20,12 +20,11 @@ from calibrail.conformal.sequential.audited_calibration import labelling_probabi
 from calibrail.conformal.sequential.sequential_test import share_so_far
 from calibrail.data.duplicates import normalise
 from calibrail.data.example import Example
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder, read_plan
-from calibrail.labelling.ledger import LedgerAnswer, Order
+from calibrail.labelling.ledger import Draw, LedgerAnswer, Log, Order, json_line
 from calibrail.labelling.replay import check_draws
 from calibrail.labelling.sampling import Guesser, Pool, PooledAnswer
-from calibrail.labelling.store import Draw, Log, json_line
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -407,13 +406,8 @@ class Batches:
         """Add what is not there yet of what a call was to add, texts first."""
         with file_errors(f"cannot read {self._pending}"):
             raw = self._pending.read_bytes()
-        try:
+        with errors_as(DataError, ValueError, "draws_pending_damaged", pending=self._pending):
             content = json.loads(raw)
-        except ValueError as error:
-            raise DataError(
-                f"{self._pending} is damaged ({error}); remove it: what it holds was drawn by a "
-                "call that was cut short, and is drawn again"
-            ) from error
         before, pool = content["before"], self._files.path / POOL_FILE
         there = len(self._files.ledger.answers) - before["draws"]
         if there < 0:
@@ -445,16 +439,12 @@ class Batches:
         if lines is None:
             self.all, lines = [], self._log.read_on() or []
         for line in lines:
-            try:
+            with errors_as(DataError, InputError, "batches_line", path=self._log.path, line=line):
                 batch = DrawBatch.from_dict(line.content)
                 if batch.batch != len(self.all) + 1:
                     raise InputError(f"batch must be {len(self.all) + 1}; got {batch.batch}")
                 if not batch.handed_out <= batch.drawn <= batch.rows or not batch.drawn:
                     raise InputError(f"{batch.drawn} of {batch.rows} lines cannot have been drawn")
-            except InputError as error:
-                raise DataError(
-                    f"{self._log.path}, line {line.number}: {error}; restore the file from a copy"
-                ) from error
             self.all.append(batch)
 
     @property
@@ -602,10 +592,7 @@ def read_sample(folder: Path) -> LabelledSample:
     """
     plan = read_plan(folder, "audit-sample")
     if plan.purpose != "watch":
-        raise InputError(
-            f"the answers in {folder} were not drawn from a decision log; name a folder that "
-            "`calibrail audit-sample` made"
-        )
+        raise InputError(error_text("folder_not_drawn_from_log", folder=folder))
     problems: list[str] = []
     files = LabelFolder(folder, problems)
     with files.lock():

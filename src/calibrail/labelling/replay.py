@@ -17,12 +17,11 @@ from calibrail.conformal.sequential.sequential_test import (
     course_of_intervals,
 )
 from calibrail.data.example import Example, Filtered, LabelOrigin, SourceRow
-from calibrail.errors import DataError
+from calibrail.errors import DataError, error_text
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Order, SessionPlan
+from calibrail.labelling.ledger import Draw, LabelLedger, LedgerAnswer, Order, SessionPlan
 from calibrail.labelling.sampling import Pool
 from calibrail.labelling.session import has_text
-from calibrail.labelling.store import Draw
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing
 
@@ -286,10 +285,7 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
             yield Filtered(answer.draw.order, reason)
             continue
         if place >= len(pool) or (item := pool[place]).digest != answer.draw.digest:
-            raise DataError(
-                f"{pool.path} does not hold the answer {answer.draw.id!r} as number "
-                f"{answer.draw.order}; restore it from a copy: it holds the texts"
-            )
+            raise DataError(error_text("pool_without_answer", pool=pool, answer=answer))
         example = item.example
         if ledger.plan.purpose == "watch" and not (has_text(example) or example.columns):
             yield Filtered(answer.draw.order, "no text of it is known")

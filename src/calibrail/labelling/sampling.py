@@ -25,10 +25,9 @@ from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
-from calibrail.errors import DataError, file_errors
+from calibrail.errors import DataError, error_text, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import Lots, Order
-from calibrail.labelling.store import Draw, Log, json_line
+from calibrail.labelling.ledger import Draw, Log, Lots, Order, json_line
 from calibrail.options.data import ReadOptions
 from calibrail.serialization import plain
 
@@ -319,11 +318,7 @@ class GuessColumn:
             return value
         label = self._labels(value)
         if label not in (0, 1):
-            raise DataError(
-                f"the trace {id!r} has {value!r:.60} in the column {self.name!r}; a guess is a "
-                "number, or a word that says hallucinated or faithful: mend the column, or leave "
-                "guess out"
-            )
+            raise DataError(error_text("guess_not_read", id=id, value=value, name=self.name))
         return float(label)
 
 

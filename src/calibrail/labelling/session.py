@@ -18,11 +18,10 @@ from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.threshold import minimum_n, rank
 from calibrail.data.example import Example
 from calibrail.data.splits import groups_to_add
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.labelling.folder import Event, LabelFolder, Seat, event_line, now
-from calibrail.labelling.ledger import LabelLedger, LedgerAnswer, Lots
+from calibrail.labelling.ledger import Label, LabelLedger, LedgerAnswer, Lots, Span, checked_spans
 from calibrail.labelling.sampling import Judge, Reread, Sampler
-from calibrail.labelling.store import Label, Span, checked_spans
 from calibrail.options.data import SplitOptions
 from calibrail.options.fields import whole
 from calibrail.options.guarantee import Promise
@@ -52,10 +51,7 @@ def hallucinated_needed(promise: Promise) -> int:
     (37, 45)
     """
     if promise.by is not None:
-        raise InputError(
-            "by must be left out while labelling: labels are counted for one threshold; name the "
-            "column when it is calibrated"
-        )
+        raise InputError(error_text("labels_by_groups"))
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     share = _calibrating(promise)
     return groups_to_add(0, least, (0.0, share, 1.0 - share))
@@ -442,10 +438,7 @@ class Session:
         if isinstance(label, bool) or label not in (0, 1, None):
             raise InputError(f"label must be 1, 0 or None; got {label!r}")
         if label == 0 and spans:
-            raise InputError(
-                "marked words say that nothing supports them, and a faithful answer has none: "
-                "clear the marks, or label it hallucinated"
-            )
+            raise InputError(error_text("marks_in_faithful_answer"))
         with self._files.up_to_date():
             answer = self._answer(order)
             self._refuse_twice(answer, name)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.serialization import Record
 from calibrail.text.words import language_of
@@ -167,10 +167,7 @@ def _numbers(given: Any, name: str, n: int) -> Floats:
     argument_checks.paired(values, n, name, "row")
     if len(wrong := np.flatnonzero(np.isinf(values) | (values < 0.0))):
         row = int(wrong[0])
-        raise InputError(
-            f"{name} must be finite and at least 0, NaN where it is not known; row {row} has "
-            f"{values[row]}"
-        )
+        raise InputError(error_text("history_number", name=name, row=row, value=values[row]))
     return values
 
 

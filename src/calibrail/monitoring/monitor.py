@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, Final, Self
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts
 from calibrail.guardrail.file import read_file
@@ -119,10 +119,7 @@ class Monitor:
         self._seen: tuple[int, Traffic, Timeline] | None = None
         if reference is not None:
             if not isinstance(reference, Rows) or len(reference) < 2:
-                raise InputError(
-                    "reference must be Rows, at least two of them, or a number of rows of the "
-                    f"stream; got {reference!r:.80}"
-                )
+                raise InputError(error_text("monitor_reference", reference=reference))
             self._traffic.refer_to(RowRun.from_rows(0, reference, self._codes), [*self._codes])
 
     @property

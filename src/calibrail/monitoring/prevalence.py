@@ -30,7 +30,7 @@ import numpy as np
 from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
 from calibrail.conformal import bounds as intervals
 from calibrail.conformal.argument_checks import Bools, Floats
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.monitoring import promise
@@ -264,9 +264,7 @@ class JudgeSample:
     def __post_init__(self) -> None:
         for name, label in self.labels.items():
             if label not in (0, 1):
-                raise InputError(
-                    f"a judge's label must be 1 (hallucinated) or 0; {name!r} has {label!r:.40}"
-                )
+                raise InputError(error_text("judge_label", name=name, label=label))
         for side in ("flagged", "passed"):
             count, n = getattr(self, side)
             argument_checks.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
@@ -439,9 +437,7 @@ def prevalence_status(
     """
     error = argument_checks.share(delta, "delta")
     if judged is not None and sample is None:
-        raise InputError(
-            "a judge's labels count only beside labels of people; name a folder of drawn answers"
-        )
+        raise InputError(error_text("judge_without_people"))
     ways: dict[str, Json | None] = dict.fromkeys(("flags", "labels", "judge"))
     part = error / (1 + (sample is not None) + (judged is not None))
     rows = counted(timeline)

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 
 #: Key under which a field's metadata holds its ``Option``.
 OPTION: Final = "option"
@@ -402,10 +402,7 @@ def direction(higher: str | None, settings: Any) -> None:
     """Refuse a column of scores of which nothing says what a higher value means."""
     if higher is None:
         more, less = (spell_option(settings, "higher", name) for name in _HIGHER)
-        raise InputError(
-            f"a column of scores needs a direction: add {more} if a higher value means that an "
-            f"answer is more likely hallucinated, {less} if it means that it is less likely so"
-        )
+        raise InputError(error_text("direction_needed", more=more, less=less))
     if higher not in _HIGHER:
         raise InputError(
             f"{spell_option(settings, 'higher', '|'.join(_HIGHER))} says what a higher value of "

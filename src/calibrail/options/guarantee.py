@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, Self
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -43,7 +43,8 @@ class Promise(Record):
         Accept a threshold that flags everything where there are too few calibration examples.
     by : str, tuple of str, or None
         Column of groups (a topic, a source, a model): each with enough examples gets a threshold
-        and a promise, under ``pac`` by itself with probability 1 - delta.
+        and a promise, under ``pac`` with probability 1 - delta: all together where no test part is
+        kept, else each by itself.
         Several columns: groups that overlap, with a promise for each value of each column; among
         them ``length`` stands for the thirds of the answers' lengths.
     min_n : int or None
@@ -96,10 +97,7 @@ class Promise(Record):
         fields.one_of(self.unit, Unit, "unit")
         object.__setattr__(self, "by", _columns(self.by))
         if isinstance(self.by, tuple) and self.guarantee != "marginal":
-            raise InputError(
-                "several columns of groups (by) have the guarantee marginal alone; got "
-                f"{self.guarantee}; name one column, or leave out the guarantee"
-            )
+            raise InputError(error_text("by_columns_marginal", guarantee=self.guarantee))
         for name in ("allow_flag_all", "clustered"):
             fields.yes_or_no(getattr(self, name), name)
         if self.beta is not None:
@@ -117,11 +115,7 @@ class Promise(Record):
             raise InputError("clustered needs the guarantee marginal or pac; got paper")
         if self.clustered and self.guarantee == "anytime":
             # A group that was counted at one look may have other answers at the next one.
-            raise InputError(
-                "the guarantee anytime counts answer by answer as they come in, and these share "
-                "groups, each of which counts once; use the guarantee pac, give one answer of each "
-                "group, or say that all are independent (assume_independent)"
-            )
+            raise InputError(error_text("anytime_counts_answers"))
 
     @property
     def of_this_threshold(self) -> bool:
@@ -130,9 +124,8 @@ class Promise(Record):
 
     @property
     def proves_itself(self) -> bool:
-        """Whether the rank of one threshold proves all that is promised, without a test."""
-        one = self.by is None and self.beta is None and self.unit == "answer"
-        return self.guarantee == "pac" and one
+        """Whether ranks of thresholds prove all that is promised, without a test."""
+        return self.guarantee == "pac" and self.beta is None and self.unit == "answer"
 
     @property
     def coverage(self) -> float:
@@ -214,18 +207,13 @@ class Requirement(Record):
         if self.n_looks is not None:
             fields.count(self.n_looks, "n_looks")
         if self.min_kept == 0.0:
-            raise InputError(
-                "min_kept must lie in (0, 1]; got 0, and removing every sentence keeps that much"
-            )
+            raise InputError(error_text("min_kept_zero"))
         given: object = self.risks
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise InputError(f"risks must be a list, e.g. ['fpr<=0.2']; got {given!r}")
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
-            raise InputError(
-                "with risks, ask for all limits as risks: fpr<=... for max_fpr, recall>=... for "
-                "min_coverage"
-            )
+            raise InputError(error_text("limits_as_risks"))
 
     def coverage(self, promise: Promise) -> float:
         """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""
@@ -239,17 +227,13 @@ class Requirement(Record):
             raise InputError("risks are about whole answers; leave out risks or unit='sentence'")
         self.check_unit(promise)
         if self.assume_independent and promise.clustered:
-            raise InputError(
-                "clustered counts each group once, assume_independent every answer; leave out one"
-            )
+            raise InputError(error_text("clustered_or_independent"))
 
     def check_unit(self, promise: Promise) -> None:
         """Refuse a share to keep where no sentence is removed."""
         if self.min_kept is not None and promise.unit != "sentence":
             unit = fields.spell_option(Promise, "unit", "sentence")
-            raise InputError(
-                f"min_kept is about the sentences that are kept; give {unit}, or leave it out"
-            )
+            raise InputError(error_text("min_kept_of_sentences", unit=unit))
 
 
 def whole_answers(command: str, promise: Promise, requirement: Requirement | None = None) -> None:
@@ -352,7 +336,5 @@ class ScoreThreshold(Record):
             raise InputError("higher and threshold belong to a score_column; name the column too")
         fields.direction(self.higher, type(self))
         if self.threshold is None or not math.isfinite(self.threshold):
-            raise InputError(
-                f"threshold must be a finite number with a score column; got {self.threshold!r}"
-            )
+            raise InputError(error_text("threshold_of_column", threshold=self.threshold))
         object.__setattr__(self, "threshold", float(self.threshold))

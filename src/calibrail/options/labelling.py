@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, errors_as
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -186,9 +186,5 @@ class RecalibrateOptions(Record):
         if self.delta is not None:
             fields.share(self.delta, "delta")
         if self.since is not None:
-            try:
+            with errors_as(InputError, (TypeError, ValueError), "since_no_time", since=self.since):
                 datetime.fromisoformat(self.since)
-            except (TypeError, ValueError) as error:
-                raise InputError(
-                    f"since must be a time, e.g. 2027-03-01 or 2027-03-01T12:00; got {self.since!r}"
-                ) from error

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -90,10 +90,7 @@ class EngineOptions:
         if isinstance(self.workers, tuple):
             least, most = (fields.count(number, "workers") for number in self.workers)
             if self.engine != "ray" or least > most:
-                raise InputError(
-                    "workers of the least and the most are for Ray, the least first; got "
-                    f"{self.workers!r}"
-                )
+                raise InputError(error_text("workers_range", workers=self.workers))
         else:
             fields.count(self.workers, "workers")
 

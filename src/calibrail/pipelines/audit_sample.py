@@ -21,10 +21,9 @@ from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
 from calibrail.labelling import log_sampling
 from calibrail.labelling.folder import POOL_FILE, LabelFolder, has_labels, read_plan
-from calibrail.labelling.ledger import Order, SessionPlan, Traces
+from calibrail.labelling.ledger import Draw, Lock, Order, SessionPlan, Traces
 from calibrail.labelling.sampling import Pool, PooledAnswer
 from calibrail.labelling.session import has_text
-from calibrail.labelling.store import Draw, Lock
 from calibrail.options import AuditOptions, Drawing, ReadOptions, fields, keywords
 from calibrail.pipelines.label import changes, other_guardrail
 from calibrail.pipelines.loading import Progress
@@ -111,10 +110,7 @@ def _agreed_plan(
 ) -> SessionPlan:
     """Return what was agreed on in the first call, or is in this one; refuse anything else."""
     if drawing is not None and fields.optional(drawing, Drawing, "drawing").whole_groups:
-        raise InputError(
-            "each line of a log is drawn by itself; leave out "
-            f"{fields.spell_option(Drawing, 'whole_groups', True)}"
-        )
+        raise InputError(say("refused.lines_drawn_singly"))
     if not has_labels(folder):
         return SessionPlan(
             purpose="watch",

@@ -43,7 +43,7 @@ from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.chat import asked_again
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
-from calibrail.options.fields import cli_or_python, optional, spell_option
+from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, scoring
@@ -119,11 +119,7 @@ def _thirds(scored: scoring.Scored, characters: Floats) -> tuple[float, ...]:
         wrong = scored.groups[calibrating & (labels == 1)]
         rows = calibrating & (labels == 0) & ~np.isin(scored.groups, wrong)
     if (n := int(rows.sum())) < _LEAST:
-        raise DataError(
-            f"{LENGTH} needs at least {_LEAST} answers that set no threshold, to cut their lengths "
-            f"into thirds; there are {n}; set some apart with "
-            f"{spell_option(SplitOptions, 'fit_share', 0.2)}"
-        )
+        raise DataError(say("refused.too_few_for_lengths", length=LENGTH, least=_LEAST, n=n))
     shares = np.arange(1, len(THIRDS)) / len(THIRDS)
     return tuple(np.quantile(characters[rows], shares, method="inverted_cdf").tolist())
 
@@ -496,7 +492,14 @@ def _thresholds(
     clusters = sample.clusters if promise.clustered and names is None else None
     with sample.labels_to_add():
         rule = fit_rule(
-            sample.values, sample.labels, part, promise, clusters=clusters, names=names, cuts=cuts
+            sample.values,
+            sample.labels,
+            part,
+            promise,
+            clusters=clusters,
+            names=names,
+            cuts=cuts,
+            together=sample.whole,
         )
     if not requirement.risks:
         return rule, None
@@ -589,11 +592,7 @@ def _production(
     if target is None:
         return None
     if not scored.baselines:
-        raise InputError(
-            "target is compared by the baselines, and none stand beside the detectors; give "
-            "answers with their texts, and leave out "
-            f"{cli_or_python('--no-baselines', 'baselines=False')}"
-        )
+        raise InputError(say("refused.target_without_baselines"))
     options = replace(
         optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
     )

@@ -541,12 +541,7 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
     """Refuse labels of a folder that is looked at while it grows: one look is one too many."""
     origin = examples.origin
     if origin is not None and origin.purpose == "watch":
-        raise DataError(
-            f"{examples.source} holds labels of answers that are drawn from a decision log as it "
-            "grows; what they show, whenever one looks, is told by `calibrail monitor` with "
-            f"{cli_or_python('--labels', 'labels=...')}. A verdict by itself needs answers "
-            f"labelled for it"
-        )
+        raise DataError(say("refused.labels_of_a_log", examples=examples))
     if origin is None or origin.purpose != "certify":
         return
     remedy = (
@@ -564,18 +559,10 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
         raise InputError(say("refused.risks_are_frozen", option=spell_option(Requirement, "risks")))
     requirement.check_unit(guardrail.config.promise)
     if guardrail.unit == "sentence" and requirement.min_kept is None:
-        raise InputError(
-            f"{spell_option(Requirement, 'min_kept')} must be given: what share of supported "
-            "sentences must be left, on average? A guardrail that removes everything frees every "
-            "answer"
-        )
+        raise InputError(say("refused.min_kept_missing"))
     if not risks:
         if requirement.max_fpr is None and guardrail.unit == "answer":
-            raise InputError(
-                f"{spell_option(Requirement, 'max_fpr')} must be given: how many faithful "
-                f"answers may "
-                "be held back?"
-            )
+            raise InputError(say("refused.max_fpr_missing"))
         return replace(requirement, min_coverage=requirement.coverage(guardrail.config.promise))
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
         raise InputError(say("refused.risks_decide", risks=", ".join(map(str, risks))))

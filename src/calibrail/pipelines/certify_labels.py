@@ -26,7 +26,6 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
-from calibrail.options.fields import cli_or_python
 from calibrail.pipelines import data_reuse
 from calibrail.pipelines.calibration_overlap import Freshness, revised, without_proof
 from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
@@ -212,11 +211,7 @@ def certify_labels(
     place = fields.path(folder, "labels")
     plan = read_plan(place)
     if plan.purpose == "watch":
-        raise InputError(
-            f"the answers in {place} were drawn from a decision log, batch by batch, and what they "
-            f"show over time is watched, not certified: name the folder with "
-            f"{cli_or_python('--labels', 'labels=')} to `calibrail monitor`"
-        )
+        raise InputError(say("refused.labels_are_watched", place=place))
     if plan.requirement is None or plan.guardrail is None:
         raise InputError(say("refused.labels_for_a_threshold", folder=place))
     asked = plan.asked or plan.requirement

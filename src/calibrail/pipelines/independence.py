@@ -17,8 +17,7 @@ from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
-from calibrail.options import Promise, ReadOptions, Requirement
-from calibrail.options.fields import spell_option
+from calibrail.options import Promise, Requirement
 from calibrail.pipelines.calibration_overlap import ALIKE, revised_report, withdrawn_for
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
@@ -316,10 +315,7 @@ def independent(
     table = scored.table
     samples = tuple(scored.sample(index) for index in range(len(scored.detectors)))
     if promise.clustered and table.groups.null_count == len(table):
-        raise InputError(
-            "clustered needs groups, and no answer has one; name their column "
-            f"({spell_option(ReadOptions, 'group_column')})"
-        )
+        raise InputError(say("refused.clustered_without_groups"))
     paper = promise.guarantee == "paper"
     if halved or scored.answers is not None:
         # Halves, and the order of bets on what is kept of answers, are not those of their rows.

@@ -18,12 +18,12 @@ from calibrail.errors import DataError, InputError, ModelError, file_errors
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
-from calibrail.labelling import sampling, store
+from calibrail.labelling import ledger, sampling
 from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
 from calibrail.labelling.ledger import Order, SessionPlan, Traces
 from calibrail.labelling.session import Session, hallucinated_needed
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
-from calibrail.options.fields import changed, cli_or_python, optional, spell_option
+from calibrail.options.fields import changed, optional, spell_option
 from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh
@@ -144,7 +144,7 @@ def _begin(
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(
-            store.json_line(item.to_dict()) for item in sampling.without_copies(units, ())
+            ledger.json_line(item.to_dict()) for item in sampling.without_copies(units, ())
         )
         write_atomically(folder / folders.POOL_FILE, pool, durable=True)
         if guardrail is not None:
@@ -211,10 +211,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
         raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
     max_fpr = levels.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
-        raise InputError(
-            f"{spell_option(Requirement, 'max_fpr')} must be given: how many faithful answers "
-            "may be held back?"
-        )
+        raise InputError(say("refused.max_fpr_missing"))
     coverage = requirement.min_coverage
     if coverage is None:
         promised = guardrail.config.promise
@@ -290,11 +287,7 @@ def _refuse_changed(
     if traces is None:
         return
     if plan.purpose == "watch":
-        raise InputError(
-            f"the answers in {folder} come from a decision log, not from {spoken(traces)}: leave "
-            "that out to label them; `calibrail audit-sample` draws more of them, and fills in "
-            f"texts with {cli_or_python('--traces', 'traces=')}"
-        )
+        raise InputError(say("refused.answers_of_a_log", folder=folder, traces=spoken(traces)))
     used = reading or ReadOptions(**plan.reading["settings"])
     if (files := _file_states(traces, used)) and files == plan.traces.files:
         return
@@ -415,7 +408,7 @@ def label(
     file = None if origin is None else str(origin.path)
     asked = _LabelRequest(requirement, frozen, promise, drawing, options, reading, file, looks)
     # Whoever comes second waits until the first one has read the traces.
-    with folders.prepared_folder(folder), store.Lock(folder / folders.LOCK)():
+    with folders.prepared_folder(folder), ledger.Lock(folder / folders.LOCK)():
         if folders.has_labels(folder):
             plan = folders.read_plan(folder)
             # What was logged is decided already.

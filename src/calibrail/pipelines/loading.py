@@ -15,6 +15,7 @@ from calibrail.errors import InputError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.hardware import installed_versions
 from calibrail.options.data import ReadOptions
+from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
 
@@ -169,10 +170,7 @@ def source_of(source: Source | None, given: Mapping[str, Any], column: str | Non
     columns = columns_of(**arrays)
     named = str(getattr(arrays["labels"], "name", None) or "label")
     if is_turned(named) and not PLAIN.isdisjoint(map(label_key, columns["labels"])):
-        raise InputError(
-            f"labels= takes 1 = hallucinated, and is named {named!r}, of which 1 means faithful or "
-            "either; give 1 where an answer is hallucinated, labels.to_numpy() if that is so"
-        )
+        raise InputError(say("refused.turned_name", named=named))
     return {_FIELDS[name] or column: values for name, values in columns.items()}
 
 

@@ -21,7 +21,7 @@ from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, LogSource
 from calibrail.guardrail.decision_log.writer import files_of, parse_line_if_sound, place_of
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.labelling.store import Lock
+from calibrail.labelling.ledger import Lock
 from calibrail.monitoring.monitor import Monitor, log_status, status
 from calibrail.options import Requirement, fields, keywords, runtime
 from calibrail.options.fields import cli_or_python

@@ -27,7 +27,7 @@ from calibrail.monitoring import promise as draws
 from calibrail.monitoring.history import Rows
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
 from calibrail.monitoring.promise import promise_status
-from calibrail.options import ReadOptions, Requirement, fields, runtime
+from calibrail.options import ReadOptions, Requirement, runtime
 from calibrail.pipelines.run import frozen_limits, refuse_other_flags
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.messages import say
@@ -392,10 +392,7 @@ class WatchLabels:
         judge: JudgeLabels | None = None,
     ) -> None:
         if judge is not None and folder is None:
-            raise InputError(
-                "a judge's labels count only beside labels of people: name the folder of "
-                f"`calibrail audit-sample`, {fields.cli_or_python('--labels AUDIT', 'labels=...')}"
-            )
+            raise InputError(say("refused.judge_without_labels"))
         self.folder, self._config, self._judge = folder, config, judge
         coverage, fpr = frozen_limits(config)
         self.limits = {

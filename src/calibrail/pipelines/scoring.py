@@ -24,7 +24,7 @@ from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
 from calibrail.options import ReadOptions, SplitOptions
 from calibrail.options.data import Annotators
-from calibrail.options.fields import cli_or_python, optional, spell_option, yes_or_no
+from calibrail.options.fields import optional, spell_option, yes_or_no
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
 from calibrail.pipelines.loading import (
@@ -215,11 +215,7 @@ def require_usable(
                 * (code == splits.TEST)
             )
     if not (splits.tested_rows(codes) & (table.labels == 0)).any():
-        raise InputError(
-            "the test split holds no faithful example, so false alarms cannot be measured; "
-            f"change {spell_option(SplitOptions, 'seed')} or "
-            f"{spell_option(SplitOptions, 'calibration_share')}, or label more faithful answers"
-        )
+        raise InputError(say("refused.no_faithful_to_test"))
 
 
 def require_defined(scored: Scored, index: int = 0) -> None:
@@ -230,13 +226,7 @@ def require_defined(scored: Scored, index: int = 0) -> None:
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
         if isinstance(reasons[0], GivenUpFailure):
             raise DataError(f"{key}: {reasons[0]}")
-        raise DataError(
-            f"the score {key} is undefined for all {len(values)} examples "
-            f"({'; '.join(reasons)}); choose another score or column "
-            f"({cli_or_python('`calibrail doctor DATA`', 'calibrail.diagnose(...)')} lists the "
-            f"columns "
-            "that hold numbers)"
-        )
+        raise DataError(say("refused.score_undefined", key=key, values=values, reasons=reasons))
 
 
 def scored_columns(

@@ -25,9 +25,8 @@ from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.options import Promise, ReadOptions, Release, SelectionMethod
+from calibrail.options import ReadOptions, Release, SelectionMethod
 from calibrail.options.fields import path as as_path
-from calibrail.options.fields import spell_option
 from calibrail.pipelines import calibration_overlap, check, loading
 from calibrail.report.messages import say
 from calibrail.serialization import plain
@@ -278,11 +277,7 @@ class NewAnswers:
     def __init__(self, guardrail: Guardrail) -> None:
         require_answers(guardrail.config, "select")
         if guardrail.rule.groups is not None:
-            raise InputError(
-                "select needs a guardrail with one threshold; this one was calibrated with "
-                f"{spell_option(Promise, 'by')}. "
-                "Calibrate without, or on the answers of one group"
-            )
+            raise InputError(say("refused.select_one_threshold"))
         self.guardrail = guardrail
         self._fresh, self._groups = calibration_overlap.Fresh(guardrail), Counter[str]()
         self._known_by = calibration_overlap.KnownBy()

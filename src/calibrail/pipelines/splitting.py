@@ -137,11 +137,7 @@ class _Places:
         sentences = sentence_examples(example, self._share)
         labels = {item.label for item in sentences}
         if None in labels or example.label != (1 in labels):
-            raise DataError(
-                f"the answer {example.id!r} has the label {example.label}, and its sentences say "
-                "something else, or nothing; mark what of it is unsupported (spans, or a label a "
-                "sentence), or leave it out"
-            )
+            raise DataError(say("refused.sentences_say_otherwise", example=example))
         self._n_cut_otherwise += n_split_differently(example)
         inside = 0
         for item in sentences:

@@ -23,8 +23,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from calibrail import formatting
-from calibrail.options.fields import cli_or_python
+from calibrail import formatting, options
+from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.report import text
 from calibrail.report.document import Json
 
@@ -214,7 +214,13 @@ def environment() -> Environment:
         capital=text.capital,
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
+    # How a command line, or Python, spells an option: `option_name("Promise", "by")`.
+    made.globals.update(option_name=_option_name, cli_or_python=cli_or_python)
     return made
+
+
+def _option_name(kind: str, name: str, value: Any = None) -> str:
+    return spell_option(getattr(options, kind), name, value)
 
 
 def _of_known(function: Callable[..., str]) -> Callable[..., str]:

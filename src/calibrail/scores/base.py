@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.models.batching import single_input_batches
 from calibrail.models.embeddings import load_encoder
 from calibrail.models.llm.chat import RemoteModel
@@ -107,9 +107,7 @@ class Scores:
     def __post_init__(self) -> None:
         values = self.values
         if values.dtype != np.float64 or values.ndim != 1:
-            raise TypeError(
-                f"values must be a float64 array of shape (n,); got {values.dtype} {values.shape}"
-            )
+            raise TypeError(error_text("score_values_type", values=values))
         if np.isinf(values).any():
             raise ValueError("values must not be infinite; use NaN with a reason instead")
         undefined = {int(i) for i in np.flatnonzero(np.isnan(values))}
@@ -360,10 +358,7 @@ def require_sentences(scores: Iterable[Score]) -> None:
     """
     for score in scores:
         if (why := whole_answers([score])) is not None:
-            raise InputError(
-                f"{score.name} says nothing of a single sentence: {why}; score whole answers "
-                "(unit answer), or name another score"
-            )
+            raise InputError(error_text("score_of_whole_answers", score=score, why=why))
 
 
 def is_number(value: Any) -> bool:
@@ -737,12 +732,8 @@ def with_state(score: Score, raw: bytes | None) -> Score:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
+    with errors_as(InputError, (SafetensorError, KeyError), "learnt_damaged", name=name):
         return score.restore(load(raw))
-    except (SafetensorError, KeyError) as error:
-        raise InputError(
-            f"what the score {name} has learnt is damaged ({error}); calibrate again"
-        ) from error
 
 
 def both_classes(
@@ -758,10 +749,7 @@ def both_classes(
     labels = []
     for example in (examples[row] for row in np.flatnonzero(usable).tolist()):
         if example.label not in (0, 1):
-            raise InputError(
-                f"{name} learns from labels, and example {example.id!r} has none; label it 0 "
-                "(faithful) or 1 (hallucinated), or leave it out"
-            )
+            raise InputError(error_text("learns_from_labels", name=name, example=example))
         labels.append(example.label)
     for label, kind in ((1, "hallucinated"), (0, "faithful")):
         if (count := labels.count(label)) < FEWEST:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import parse_label
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.models.batching import report_progress
 from calibrail.options.fields import doubles, number, one_of, small_float
 from calibrail.scores.base import JSON, Score, Scores, missing
@@ -82,21 +82,13 @@ class Estimator:
         from sklearn.utils.validation import check_is_fitted
 
         self._object, self._name = estimator, name
-        try:
-            # What is no estimator of scikit-learn alone knows whether it is ready.
-            with suppress(TypeError):
-                check_is_fitted(estimator)
-        except NotFittedError as error:
-            raise InputError(
-                f"the estimator {name} is not fitted; fit it on answers that neither calibrate nor "
-                "test, and pass it then"
-            ) from error
+        unfitted = errors_as(InputError, NotFittedError, "estimator_not_fitted", name=name)
+        # What is no estimator of scikit-learn alone knows whether it is ready.
+        with unfitted, suppress(TypeError):
+            check_is_fitted(estimator)
         inputs = features or tuple(map(str, getattr(estimator, "feature_names_in_", ())))
         if not inputs and (n := getattr(estimator, "n_features_in_", None)) is not None:
-            raise InputError(
-                f"the estimator {name} was fitted on {n} columns without names; name "
-                "the fields or columns that it gets: CustomScore(estimator, features=[...])"
-            )
+            raise InputError(error_text("estimator_without_names", name=name, n=n))
         self._inputs = inputs or ("response",)
         self._place = self._class_place(positive)
         self.method: Callable[[Any], Any] = next(
@@ -125,12 +117,8 @@ class Estimator:
             return pd.DataFrame(cells)
         if len(cells) == 1 and self._inputs[0] in TEXT_FIELDS:
             return next(iter(cells.values()))
-        try:
+        with errors_as(InputError, ValueError, "features_no_numbers", names=", ".join(cells)):
             return np.array(list(cells.values()), dtype=np.float64).T
-        except ValueError as error:
-            raise InputError(
-                f"several features must be numbers; {', '.join(cells)} are not ({error})"
-            ) from error
 
     def _class_place(self, positive: Any) -> int | None:
         """Return which of the estimator's classes means hallucinated; None where it has none."""
@@ -444,10 +432,7 @@ def n_characters(example: Example) -> float:
 def _distance(tolerance: Any) -> float:
     checked = number(tolerance, "tolerance")
     if not 0.0 <= checked < math.inf:
-        raise InputError(
-            f"tolerance must be a finite number, 0 or more; got {tolerance!r}; it says how far two "
-            "computations of one value may differ"
-        )
+        raise InputError(error_text("tolerance_not_finite", tolerance=tolerance))
     return checked
 
 
@@ -619,14 +604,9 @@ def import_named(name: str) -> Any:
     """
     module, colon, attribute = name.partition(":")
     if module == "__main__" or "<" in attribute:
-        raise InputError(
-            f"{name} was made in a script, a notebook or another function and is gone with it; "
-            "put it into a module that can be imported, and pass it from there"
-        )
+        raise InputError(error_text("detector_made_in_script", name=name))
     if not colon or not all(map(str.isidentifier, (*module.split("."), *attribute.split(".")))):
-        raise InputError(
-            f"a detector is named module:attribute, e.g. my_detectors:score; got {name!r}"
-        )
+        raise InputError(error_text("detector_name", name=name))
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise InputError(f"{name} is a part of Python, which holds no detector")
     admit(modules_in_folder(module))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import FAITHFUL, Example
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options import SplitOptions
 from calibrail.options.fields import one_of, spell_option, whole
 from calibrail.scores import base
@@ -527,10 +527,7 @@ class Dgi(Referring):
         mean = (moves[moved] / lengths[moved]).sum(axis=0) / max(1, moved.sum())
         length = float(np.linalg.norm(mean))
         if length < SAME_PLACE:
-            raise InputError(
-                f"the displacements of {len(examples)} faithful examples have no direction in "
-                "common, so that dgi cannot learn one; give it others"
-            )
+            raise InputError(error_text("displacements_without_direction", n=len(examples)))
         return {"mu": mean / length}
 
     def _value(self, question: Floats, move: Floats) -> float | str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import ModelError
+from calibrail.errors import ModelError, error_text
 from calibrail.models.batching import shared
 from calibrail.models.classifiers import (
     EntailmentModel,
@@ -310,10 +310,7 @@ def best_support(table: Sequence[Sequence[Judgement]]) -> NDArray[np.float64]:
 def opposition(judgement: Judgement, model: str) -> float:
     """Return the probability of a contradiction, from a model that knows one."""
     if judgement.contradiction is None:
-        raise ModelError(
-            f"{model} tells entailed from not entailed only; a score of contradictions needs a "
-            "model with three classes, such as facebook/bart-large-mnli"
-        )
+        raise ModelError(error_text("model_tells_no_contradiction", model=model))
     return judgement.contradiction
 
 

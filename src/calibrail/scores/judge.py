@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -215,6 +216,7 @@ def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
 
 
 Mode = Literal["auto", "verdict", "logprob", "votes", "graded", "rating"]
+Effort = Literal["none", "minimal", "low", "medium", "high"]
 
 #: JSON schema of a graded reply.
 SCHEMA: Final = (
@@ -227,6 +229,10 @@ NO_REPLY: Final = "the judge gave no answer"
 
 #: Tokens of a reply, by what is to be given.
 MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32, "rating": 10}
+#: Tokens of what is thought before it.
+THOUGHTS: Final = {None: 0, "none": 0, "minimal": 2048, "low": 4096, "medium": 8192, "high": 16384}
+#: Tokens of both, where a model thinks unasked and leaves no room for a reply.
+UNASKED: Final = 4096
 
 #: Replies that are looked at before others are paid for: where none can be read, none will be.
 TRIED: Final = 5
@@ -242,7 +248,7 @@ class Judge(base.ModelScore):
     Parameters
     ----------
     model : str
-        The model's name at the endpoint, e.g. ``"gpt-4o-mini"``.
+        The model's name at the endpoint, e.g. ``"gpt-6-luna"``.
     mode : {"auto", "verdict", "logprob", "votes", "graded", "rating"}
         ``verdict``: one word, 0 or 1. ``logprob``: P("hallucination") / (P("hallucination") +
         P("faithful")) from the log-probabilities of the verdict's first token. ``votes``: the share
@@ -260,19 +266,22 @@ class Judge(base.ModelScore):
     temperature : float or None
         None for 1 with ``votes`` and 0 otherwise.
     max_tokens : int or None
-        Tokens of a reply at most; None for 10, or 32 with ``graded``. A model that reasons before
-        it answers needs more.
+        Tokens of a reply at most; None for 10, or 32 with ``graded``, and what ``effort`` takes. A
+        model that thinks until none are left is then allowed four times as many, 4,096 at least.
     sentence_template : str or None
         What is asked about one sentence of an answer: ``"calibrail-sentence/1"``, which stands for
         None, or a file or text of one's own, which may hold ``{before}``, what the answer says up
         to there. Set when a guardrail on sentences is frozen.
     served : str or None
-        The model as the endpoint itself names it (``gpt-4o-mini-2024-07-18``): another leaves the
+        The model as the endpoint itself names it (``gpt-6-luna-2026-09-22``): another leaves the
         score undefined. Set when a guardrail is frozen.
     scale : str or None
         The grades of ``mode="rating"``: ``"1-5"``, ``"A-E"`` or ``"no/yes"``.
     higher : {"faithful", "hallucinated"} or None
         What the last of these grades means.
+    effort : {"none", "minimal", "low", "medium", "high"} or None
+        How much a reasoning model thinks before it replies, in JSON where the endpoint promises a
+        shape; None for what it does unasked.
     """
 
     model: str
@@ -286,9 +295,10 @@ class Judge(base.ModelScore):
     served: str | None = None
     scale: str | None = None
     higher: str | None = None
+    effort: Effort | None = None
 
     name = "judge"
-    later = ("sentence_template", "scale", "higher")
+    later = ("sentence_template", "scale", "higher", "effort")
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
     uses = ("llm",)
@@ -297,6 +307,8 @@ class Judge(base.ModelScore):
     def __post_init__(self) -> None:
         one_of(self.mode, Mode, "mode")
         whole(self.votes, "votes", least=2)
+        if self.effort is not None:
+            one_of(self.effort, Effort, "effort")
         temperature = self.temperature
         if temperature is not None and not (
             base.is_number(temperature) and 0.0 <= temperature <= 2.0
@@ -383,8 +395,10 @@ class Judge(base.ModelScore):
         if named is None and self._asked_sentences:
             named = SENTENCE_DEFAULT
         by_sentence = None if named is None else self.sentence_prompt
+        starves = (self.effort or "") in self.llm.starves
         return self._with(
             mode=self._reading or self.mode,
+            max_tokens=self._allowance[starves] if starves else self.max_tokens,
             served=served,
             sentence_template=named,
             _by_sentence=by_sentence,
@@ -400,28 +414,67 @@ class Judge(base.ModelScore):
                 "word (mode=verdict), which has no threshold in between. mode=votes or mode=graded "
                 "have."
             )
-        if len(self._names) > 1:
+        unknown = self.llm.unknown(self.effort)
+        if "temperature" in unknown and self.mode != "votes":
             lessons.append(
-                f"The endpoint answered as several models ({', '.join(sorted(self._names))}): "
-                "scores of one are not those of another, and none can be pinned. Name a dated one."
+                f"{self.model} takes no temperature: it replies at its own, and may say something "
+                "else when it is asked again."
             )
-        return tuple(lessons)
+        if "response_format" in unknown and self._shape:
+            lessons.append(f"{self.model} promises no JSON, so it was asked in words alone.")
+        if (self.effort or "") in self.llm.starves:
+            few, most = self._allowance
+            lessons.append(
+                f"{self.model} thought to the end of {few} tokens, so it was allowed {most:,}."
+            )
+        return (*lessons, *several_names(self._names))
 
     def inputs(self, example: Example) -> tuple[chat.ChatRequest, ...]:
         """Return what is asked about one example."""
         is_voting = self.mode == "votes"
         prompt = self.prompt if example.before is None else self.sentence_prompt
+        few, most = self._allowance
         request = chat.ChatRequest(
             messages=(("user", prompt.fill(example)),),
             temperature=float(is_voting if self.temperature is None else self.temperature),
-            max_tokens=self.max_tokens or MAX_TOKENS[self.reply],
+            max_tokens=few,
             # A verdict asks for the log-probabilities, too: they cost nothing, and they show what
             # a threshold in between would do.
             top_logprobs=20 if self.mode in ("auto", "verdict", "logprob") else 0,
-            schema=SCHEMA if self.mode == "graded" else "",
+            schema=self._shape,
+            effort=self.effort or "",
+            # What was frozen is asked as it was calibrated.
+            most_tokens=0 if self.served is not None or most == few else most,
         )
         n = self.votes if is_voting else 1
         return tuple(replace(request, sample=request.sample + sample) for sample in range(n))
+
+    @property
+    def _allowance(self) -> tuple[int, int]:
+        """How many tokens it may spend on a reply, and where it thinks until none are left."""
+        if self.max_tokens is not None:
+            return self.max_tokens, self.max_tokens
+        few = MAX_TOKENS[self.reply] + THOUGHTS[self.effort]
+        return few, max(4 * few, UNASKED)
+
+    @property
+    def _shape(self) -> str:
+        """The JSON schema of a reply; empty where a word is asked for.
+
+        A word is, as it always was, but of a model that thinks: what it says behind its thoughts
+        has no first token to go by.
+        """
+        if self.reply == "grade" or self.effort in (None, "none"):
+            return SCHEMA if self.reply == "grade" else ""
+        scale = self.rating
+        words = [FAITHFUL, HALLUCINATION] if scale is None else [*scale.grades]
+        values: dict[str, object] = {"type": "string", "enum": words}
+        if scale is not None and scale.numeric:
+            low, high = map(int, scale.grades)
+            values = {"type": "integer", "minimum": low, "maximum": high}
+        name = "verdict" if scale is None else "rating"
+        shape = {"type": "object", "properties": {name: values}, "required": [name]}
+        return json.dumps({**shape, "additionalProperties": False}, separators=(",", ":"))
 
     def try_out(self, examples: Sequence[Example]) -> str | None:
         """Ask about the first few answers; return why no more is to be asked, None where it may."""
@@ -512,11 +565,8 @@ class Judge(base.ModelScore):
     def _read(self, reply: chat.ChatAnswer | chat.Failure) -> float | str:
         if isinstance(reply, chat.Failure):
             return base.NoReplyFailure(f"{NO_REPLY}: {reply.reason}")
-        if self.served is not None and reply.served != self.served:
-            return base.DetectorFailure(
-                f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "
-                "calibrated; calibrate again"
-            )
+        if (other := other_model(self.served, reply)) is not None:
+            return other
         if self.rating is not None:
             return judge_replies.read_rating(reply, self.rating)
         readers: dict[Mode, Callable[[chat.ChatAnswer], float | str]] = {
@@ -532,6 +582,26 @@ class Judge(base.ModelScore):
         for name, value in changes.items():
             setattr(other, name, value)
         return other
+
+
+def several_names(names: Collection[str]) -> tuple[str, ...]:
+    """Return what a reader should know of an endpoint that answered by more than one name."""
+    if len(names) < 2:
+        return ()
+    return (
+        f"The endpoint answered as several models ({', '.join(sorted(names))}): "
+        "scores of one are not those of another, and none can be pinned. Name a dated one.",
+    )
+
+
+def other_model(served: str | None, reply: chat.ChatAnswer) -> base.DetectorFailure | None:
+    """Return why a reply does not count where another model gave it than was calibrated."""
+    if served in (None, reply.served):
+        return None
+    return base.DetectorFailure(
+        f"the endpoint answered as {reply.served[:100]!r}, and {served!r} was calibrated; "
+        "calibrate again"
+    )
 
 
 def _pinned(name: str, prompt: Template) -> dict[str, base.JSON]:

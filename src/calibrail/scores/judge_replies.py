@@ -41,6 +41,9 @@ _SLACK: Final = 1e-3
 #: Least probability that tokens which are not listed are taken to have: a sum's rounding.
 _LEAST_LEFT: Final = 1e-6
 
+#: Letters from which on a word may be more than one token.
+_SHORT: Final = 4
+
 #: Characters of a reply that are quoted.
 _QUOTED: Final = 80
 
@@ -144,9 +147,24 @@ def read_probability(answer: ChatAnswer) -> float | str:
     match = _verdict(answer)
     if isinstance(match, str):
         return match
+    return _share(answer, match.start("word"), HALLUCINATION, FAITHFUL)
+
+
+def read_choice(answer: ChatAnswer, yes: str, no: str) -> float | str:
+    """Return P(yes) / (P(yes) + P(no)) of two words, one of which opens the reply, as a verdict.
+
+    A string says why there is none; what counts is what `read_probability` says of a verdict.
+    """
+    kind = f"the model's reply is neither {yes} nor {no}"
+    match = _chosen(answer, rf"(?:{yes}|{no})(?![^\W_])", kind)
+    return match if isinstance(match, str) else _share(answer, match.start("word"), yes, no)
+
+
+def _share(answer: ChatAnswer, start: int, word: str, other: str) -> float | str:
+    """Return P(word) / (P(word) + P(other)) of the token at a character of the reply."""
     if answer.positions is None:
         return NO_LOGPROBS
-    place = _place(answer.text, match.start("word"), answer.positions)
+    place = _place(answer.text, start, answer.positions)
     if place is None:
         return DetectorFailure(f"{BAD_LOGPROBS}: their tokens do not spell the reply")
     if max([place.logprob, *(logprob for _, logprob in place.top)]) > _SLACK:
@@ -156,13 +174,13 @@ def read_probability(answer: ChatAnswer) -> float | str:
         return DetectorFailure(f"{BAD_LOGPROBS}: they add up to more than 1")
     listed = dict(place.top)
     listed.setdefault(place.token, place.logprob)
-    likely = {word: _mass(listed, word) for word in (HALLUCINATION, FAITHFUL)}
-    if max(likely.values()) == -math.inf:
+    likely = [_mass(listed, choice.lower()) for choice in (word, other)]
+    if max(likely) == -math.inf:
         return NEITHER
     # Nor is it likelier than all that is left for tokens that are not listed.
     left = max(1.0 - math.fsum(map(math.exp, listed.values())), _LEAST_LEFT)
     floor = min(*listed.values(), math.log(left))
-    log_odds = max(likely[FAITHFUL], floor) - max(likely[HALLUCINATION], floor)
+    log_odds = max(likely[1], floor) - max(likely[0], floor)
     return 1.0 / (1.0 + math.exp(min(log_odds, 700.0)))
 
 
@@ -397,8 +415,13 @@ def _plain(token: str) -> str:
 
 
 def _mass(listed: dict[str, float], word: str) -> float:
-    """Return the log of the summed probability of the tokens that begin a word."""
+    """Return the log of the summed probability of the tokens that begin a word.
+
+    A word of three letters or less is one token: what begins with it is another word.
+    """
     pieces = {token: re.sub(r"[\W_]+", "", _plain(token)).lower() for token in listed}
+    if len(word) < _SHORT:
+        pieces = {token: piece for token, piece in pieces.items() if piece == word}
     logprobs = [
         listed[token]
         for token, piece in pieces.items()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.formatting import percent
 from calibrail.scores import base
 from calibrail.scores.registry import build, parse_spec, spell
@@ -123,7 +123,7 @@ class Hybrid(base.Learning, Members):
     Parameters
     ----------
     expensive : str
-        The score that judges, e.g. ``"judge:model=gpt-4o-mini"``.
+        The score that judges, e.g. ``"judge:model=gpt-6-luna"``.
     cheap : str
         The score that decides the clear cases, e.g. ``"rad"``.
     low, high : float or None
@@ -160,10 +160,7 @@ class Hybrid(base.Learning, Members):
             if not (
                 base.is_number(low) and base.is_number(high) and -np.inf < low <= high < np.inf
             ):
-                raise InputError(
-                    "low and high must be numbers, low not above high; got "
-                    f"low={low!r}, high={high!r}"
-                )
+                raise InputError(error_text("band_limits", low=low, high=high))
             self._state = {"band": np.array([low, high], dtype=np.float64)}
         if not base.is_number(lost) or not 0.0 <= lost < 0.5:
             raise InputError(f"lost must be a share from 0 to less than 0.5; got {lost!r}")

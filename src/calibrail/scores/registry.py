@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
@@ -163,10 +163,8 @@ def build(spec: ScoreSpec) -> Score:
                 f"the score {spec.name} has no parameter {key!r}{_near(key, accepted) or ';'} "
                 f"its parameters: {known}"
             )
-    try:
+    with errors_as(InputError, TypeError, "score_not_built", spec=spec):
         return factory(**spec.params)
-    except TypeError as error:
-        raise InputError(f"the score {spec.name} cannot be built: {error}") from error
 
 
 def members_of(spec: ScoreSpec) -> list[ScoreSpec]:
@@ -264,10 +262,7 @@ def _brief(value: JSON) -> str:
 def _add(params: dict[str, JSON], part: str, text: str) -> None:
     key, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or not key or not value:
-        raise InputError(
-            f"a parameter is written KEY=VALUE; got {part!r} in {text!r}, where NAME:KEY=VALUE is "
-            "expected (a column: column:column=NAME,higher=hallucinated)"
-        )
+        raise InputError(error_text("parameter_shape", part=part, text=text))
     if key in params:
         raise InputError(f"the parameter {key} is given twice in {text!r}")
     try:

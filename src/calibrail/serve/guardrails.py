@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.data.example import Example
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, error_text
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
 from calibrail.serve.schemas import ServiceProblem
@@ -70,9 +70,7 @@ def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
         if not separator or not _NAME.fullmatch(name):
             name, file = Path(source).stem, source
         if not _NAME.fullmatch(name):
-            raise InputError(
-                f"{source}: {name!r} cannot stand in an address; name it, e.g. faq={source}"
-            )
+            raise InputError(error_text("guardrail_name_in_address", source=source, name=name))
         if name in files:
             raise InputError(
                 f"{name} stands for {files[name]} and for {file}; name one of them otherwise, "

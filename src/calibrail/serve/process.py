@@ -43,12 +43,11 @@ from calibrail.options.runtime import ServeOptions
 from calibrail.report.messages import remarks, say
 from calibrail.serve import HANDLED, exit_on_signal
 from calibrail.serve.app import application
-from calibrail.serve.batching import settle
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.limits import RequestLimits, is_loopback, protocol
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
-from calibrail.serve.service import Service, token
+from calibrail.serve.service import Service, settle, token
 from calibrail.serve.watch_status import Watchers, monitor, require_writable, watch_folder
 from calibrail.text.words import languages_known
 

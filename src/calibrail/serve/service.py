@@ -1,22 +1,391 @@
-"""Log, queue, readiness of one process."""
+"""Queue, shared forward passes, deadlines, log and readiness of one process.
+
+A thread that is free to score takes at once all that waits: nothing is held back to fill a batch,
+and a batch forms by itself from what arrives while another one is scored. That its make-up does not
+matter to any decision is the guardrail's own promise.
+"""
 
 import asyncio
+import contextlib
+import contextvars
+import logging
 import os
 import tempfile
-from collections.abc import Sequence
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.runtime import ServeOptions
-from calibrail.serve.batching import Batcher
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
 from calibrail.serve.watch_status import Statuses
+
+Result = TypeVar("Result")
+
+_log: Final = logging.getLogger("calibrail.serve")
+
+#: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
+ASKING_THREADS: Final = 8
+
+
+@dataclass(slots=True, eq=False)
+class PendingAnswer:
+    """One answer that waits for its decision.
+
+    Attributes
+    ----------
+    done : Future
+        Its decision, once it is given.
+    example : Example
+        The answer.
+    loaded : Loaded
+        The guardrail that it came to; another one that is swapped in does not decide it.
+    alone : bool
+        Whether it is scored by itself.
+    kept : bool
+        Whether its decision is kept as soon as there is one.
+    settled : bool
+        Set under the lock by worker or timeout, whichever is first; that one gives the decision.
+    """
+
+    done: asyncio.Future[Decision]
+    example: Example
+    loaded: Loaded
+    alone: bool
+    kept: bool
+    settled: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class StreamStep:
+    """What is to be done in turn for an answer that is still being written."""
+
+    loaded: Loaded
+    work: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+    alone: bool = True
+    settled: bool = False
+
+
+def settle(done: Future[Result], work: Callable[[], Result]) -> None:
+    """Do some work in this thread, and give a future what comes of it."""
+    if done.set_running_or_notify_cancel():
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            # SystemExit or KeyboardInterrupt would end whoever waits.
+            done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+
+class WorkQueue:
+    """Answers that wait for the same threads."""
+
+    def __init__(self, lock: threading.Lock, n_threads: int) -> None:
+        self.ready = threading.Condition(lock)
+        self.waiting: deque[PendingAnswer | StreamStep] = deque()
+        self.n_threads, self.threads = n_threads, list[threading.Thread]()
+        #: When each thread that is at work began its batch.
+        self.began: dict[int, float] = {}
+
+    def take(self, most: int) -> list[PendingAnswer | StreamStep]:
+        """Return the first answer, and with it others that may share its batch."""
+        first = self.waiting.popleft()
+        batch: list[PendingAnswer | StreamStep] = [first]
+        left: list[PendingAnswer | StreamStep] = []
+        while self.waiting and len(batch) < most and not first.alone:
+            answer = self.waiting.popleft()
+            shares = answer.loaded is first.loaded and not answer.alone
+            (batch if shares else left).append(answer)
+        self.waiting.extendleft(reversed(left))
+        return batch
+
+    def drop_settled(self) -> None:
+        """Forget answers that were decided otherwise."""
+        self.waiting = deque(answer for answer in self.waiting if not answer.settled)
+
+
+#: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
+#: kept.
+Keep = Callable[[Loaded, Sequence[tuple[Example, Decision]]], None]
+
+
+class Batcher:
+    """Decides about the answers of many requests.
+
+    Made within a running event loop; the threads run what ``contextvars`` hold then.
+
+    Parameters
+    ----------
+    options : ServeOptions
+        How many answers are scored together at most, how many wait, and until when.
+    keep : callable
+        Takes decisions before they are given.
+    metrics : Metrics
+        Counts batches, and what waits.
+    """
+
+    def __init__(self, options: ServeOptions, keep: Keep, metrics: Metrics) -> None:
+        self._max_batch, self._most = options.max_batch, options.queue
+        self._deadline, self._keep, self._metrics = options.deadline, keep, metrics
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._lock = threading.Lock()
+        self._lanes: dict[str, WorkQueue] = {}
+        self._late = ThreadPoolExecutor(1, "late")
+        self._n = self._n_written = 0
+        #: Answers that came together and are answered together.
+        self._open: dict[int, Sequence[PendingAnswer]] = {}
+        #: Set once nothing more is waited for.
+        self.given_up = asyncio.Event()
+        self._closed = False
+
+    @property
+    def depth(self) -> int:
+        """Answers that wait or are scored."""
+        return self._n
+
+    def stuck(self, deadlines: float = 1.0) -> bool:
+        """Return whether all threads of some lane have been at one batch for so many deadlines."""
+        late = time.monotonic() - deadlines * self._deadline
+        with self._lock:
+            return any(
+                len(lane.began) == lane.n_threads and max(lane.began.values()) < late
+                for lane in self._lanes.values()
+            )
+
+    async def decide(
+        self,
+        loaded: Loaded,
+        examples: Sequence[Example],
+        *,
+        alone: bool = False,
+        kept: bool = True,
+    ) -> list[Decision]:
+        """Return the decision about each answer, in their order.
+
+        Parameters
+        ----------
+        loaded : Loaded
+            What decides.
+        examples : sequence of Example
+            The answers.
+        alone : bool
+            Whether each is scored by itself.
+        kept : bool
+            Whether decisions are kept one by one; otherwise the caller keeps them.
+
+        Raises
+        ------
+        Problem
+            If there is no room, or a decision cannot be kept.
+        """
+        if len(examples) > self._most:
+            raise ServiceProblem.of("too_many", n=len(examples), most=self._most)
+        answers = [
+            PendingAnswer(self._loop.create_future(), item, loaded, alone, kept)
+            for item in examples
+        ]
+        with self._lock:
+            self._make_room(len(examples))
+            lane = self._lane(loaded)
+            lane.waiting.extend(answers)
+            lane.ready.notify(len(examples))
+        late = f"no decision within {self._deadline:g} s"
+        timer = self._loop.call_later(self._deadline, self._expire, answers, late)
+        self._open[id(answers)] = answers
+        try:
+            return await asyncio.gather(*(answer.done for answer in answers))
+        finally:
+            del self._open[id(answers)]
+            if all(answer.settled for answer in answers):
+                timer.cancel()
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place for an answer that is still being written; half of them are for these.
+
+        Raises
+        ------
+        Problem
+            If there is no room.
+        """
+        most = max(1, self._most // 2)
+        with self._lock:
+            if self._n_written >= most:
+                why = f"{most:,} answers are being written, as many as may be"
+                raise ServiceProblem.of("queue_full", why=why)
+            self._make_room(1)
+            self._n_written += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_written -= 1
+                self._make_room(-1)
+
+    async def step(self, loaded: Loaded, work: Callable[[], Result]) -> Result:
+        """Do what one sentence of an answer needs, in its turn, and return what it gives.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not done by the deadline. What was begun goes on, and nobody hears of it.
+        """
+        step = StreamStep(loaded, work)
+        with self._lock:
+            lane = self._lane(loaded)
+            lane.waiting.append(step)
+            lane.ready.notify()
+        try:
+            async with asyncio.timeout(self._deadline):
+                result: Result = await asyncio.wrap_future(step.done)
+                return result
+        except TimeoutError:
+            raise DeadlineError(f"no decision within {self._deadline:g} s") from None
+        finally:
+            with self._lock:
+                step.settled = True
+                lane.drop_settled()
+
+    def give_up(self) -> None:
+        """Decide all that is open by the failure policy, at once."""
+        self.given_up.set()
+        for answers in tuple(self._open.values()):
+            self._expire(answers, "no decision before the service was stopped")
+
+    def _make_room(self, n: int) -> None:
+        if self._n + n > self._most:
+            why = f"{self._n:,} answers wait, of {self._most:,} at most"
+            raise ServiceProblem.of("queue_full", why=why)
+        self._n += n
+        self._metrics.waiting(self._n)
+
+    def _lane(self, loaded: Loaded) -> WorkQueue:
+        """Return where answers to a guardrail wait; threads that ended are started anew."""
+        name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
+        lane = self._lanes.setdefault(name, WorkQueue(self._lock, n))
+        lane.threads = [thread for thread in lane.threads if thread.is_alive()]
+        for number in range(len(lane.threads), n):
+            thread = threading.Thread(
+                target=self._context.copy().run,
+                args=(self._work, lane),
+                name=f"scorer {name or 'local'} {number}",
+                daemon=True,
+            )
+            lane.threads.append(thread)
+            thread.start()
+        return lane
+
+    def _work(self, lane: WorkQueue) -> None:
+        while True:
+            with self._lock:
+                lane.ready.wait_for(lambda: lane.waiting or self._closed)
+                if not lane.waiting:
+                    return
+                batch = lane.take(self._max_batch)
+                lane.began[threading.get_ident()] = time.monotonic()
+            try:
+                if isinstance(batch[0], StreamStep):
+                    settle(batch[0].done, batch[0].work)
+                else:
+                    self._decide([item for item in batch if isinstance(item, PendingAnswer)])
+            except BaseException:
+                # What has no decision by its deadline is decided by the failure policy.
+                _log.exception("a batch of answers could not be decided")
+            finally:
+                with self._lock:
+                    del lane.began[threading.get_ident()]
+            # What was asked is not kept alive while nothing else comes.
+            del batch
+
+    def _decide(self, batch: list[PendingAnswer]) -> None:
+        guardrail = batch[0].loaded.guardrail
+        examples = [answer.example for answer in batch]
+        self._metrics.observe("batch_size", len(batch), batch[0].loaded.name)
+        decisions = _decisions(guardrail, examples, alone=batch[0].alone)
+        with self._lock:
+            mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
+            for answer, _ in mine:
+                answer.settled = True
+        if mine:
+            self._give(mine)
+
+    def _give(self, decided: Sequence[tuple[PendingAnswer, Decision]]) -> None:
+        """Keep decisions, then hand them to the requests."""
+        problem: Exception | None = None
+        try:
+            if kept := [(item.example, decision) for item, decision in decided if item.kept]:
+                # They came to the same guardrail.
+                self._keep(decided[0][0].loaded, kept)
+        except Exception as error:
+            problem = error
+        self._loop.call_soon_threadsafe(self._deliver, decided, problem)
+
+    def _deliver(
+        self, decided: Sequence[tuple[PendingAnswer, Decision]], problem: Exception | None
+    ) -> None:
+        with self._lock:
+            self._make_room(-len(decided))
+        for answer, decision in decided:
+            # Whoever asked may be gone.
+            if answer.done.done():
+                continue
+            if problem is not None:
+                answer.done.set_exception(problem)
+            else:
+                answer.done.set_result(decision)
+
+    def _expire(self, answers: Sequence[PendingAnswer], late_for: str) -> None:
+        """Take what has no decision out of the queue, and decide it by the failure policy."""
+        with self._lock:
+            late = [answer for answer in answers if not answer.settled]
+            for answer in late:
+                answer.settled = True
+            for lane in self._lanes.values():
+                lane.drop_settled()
+        error = DeadlineError(late_for)
+        decided = [
+            (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
+        ]
+        if decided:
+            self._late.submit(self._context.copy().run, self._give, decided)
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until nothing waits or is scored; return whether that came about in time."""
+        end = time.monotonic() + seconds
+        while self._n and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        return not self._n
+
+    def close(self) -> None:
+        """End the threads that wait for answers: there are no more."""
+        with self._lock:
+            self._closed = True
+            for lane in self._lanes.values():
+                lane.ready.notify_all()
+        self._late.shutdown(wait=False)
+
+
+def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:
+    """Decide about answers, whatever a detector raises: foreign code may want to end the thread."""
+    try:
+        return guardrail.decide(examples, alone=alone)
+    except BaseException as error:
+        if len(examples) == 1:
+            return [guardrail.failed(examples[0], error)]
+    return [_decisions(guardrail, [example], alone=alone)[0] for example in examples]
+
 
 #: Deadlines after which a detector that is still at one batch is taken to hang.
 LOST: Final = 5

@@ -50,7 +50,7 @@ from scipy.special import betainc, betaincc, betaln, roots_legendre, xlog1py, xl
 
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Floats, Ints
-from calibrail.errors import InputError
+from calibrail.errors import InputError, errors_as
 from calibrail.options.fields import yes_or_no
 
 #: Bets as shares of the largest one that leaves a factor of 0, and how the first stake is split.
@@ -281,10 +281,8 @@ def _counts(count: ArrayLike, n: ArrayLike) -> tuple[Floats, Floats]:
         if values.size and not 0 <= int(values.min()) <= int(values.max()) <= 10**12:
             raise InputError(f"{name} must hold whole numbers from 0 to 10^12; got {given!r:.60}")
         checked.append(values.astype(np.float64))
-    try:
+    with errors_as(InputError, ValueError, "counts_do_not_broadcast"):
         hits, trials = np.broadcast_arrays(*checked)
-    except ValueError as error:
-        raise InputError(f"count and n must have shapes that broadcast: {error}") from error
     if np.any(hits > trials):
         raise InputError("count must be at most n")
     return hits, trials

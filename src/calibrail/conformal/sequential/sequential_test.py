@@ -23,7 +23,7 @@ from calibrail.conformal.sequential.audited_calibration import (
     limits,
     truth_values,
 )
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -319,10 +319,7 @@ class SequentialTest(Record):
                 raise InputError(f"{name} {needed} answers are drawn by a guess (design active)")
         if not active:
             if self.drawing.whole_groups and np.isnan(labels).any():
-                raise InputError(
-                    "hallucinated must hold a label for every answer of a group drawn; leave out "
-                    "the groups that are not drawn"
-                )
+                raise InputError(error_text("whole_groups_labelled"))
             return labels
         q = argument_checks.vector(np.atleast_1d(np.asarray(probability)), "probability")
         g = argument_checks.vector(np.atleast_1d(np.asarray(guess)), "guess")
@@ -508,9 +505,7 @@ class UnsureTest(Record):
             argument_checks.paired(values, n, name, "answer")
         doubtful = truth_values(rows.pop("unsure", np.zeros(n)), "unsure")
         if np.any(both := doubtful & ~np.isnan(rows["hallucinated"])):
-            raise InputError(
-                f"an unsure answer has no label; row {int(np.argmax(both)) + 1} is both"
-            )
+            raise InputError(error_text("unsure_with_label", value=int(np.argmax(both)) + 1))
         after = self._after(rows, doubtful)
         if after.decided is not None or not after.says():
             return after

@@ -7,7 +7,7 @@ labels, and what its own judges said are scores.
 from typing import Final
 
 from calibrail.data.traces import evaluations, langsmith_langfuse, opentelemetry
-from calibrail.data.traces._tool_export import TOOLS, Export
+from calibrail.data.traces._spans import TOOLS, Export
 
 _CONVERTERS: Final = {
     **evaluations.CONVERTERS,

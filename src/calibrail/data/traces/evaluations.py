@@ -15,6 +15,11 @@ from typing import Any, Final
 from calibrail.data.aliases import aliases_of
 from calibrail.data.example import ParsedItem, RowProblem, SourceRow, TableItem
 from calibrail.data.traces._spans import (
+    ANNOTATION,
+    SCORE,
+    Convert,
+    ExportNotes,
+    Verdict,
     documents_in,
     first_of,
     mapping,
@@ -22,13 +27,6 @@ from calibrail.data.traces._spans import (
     parsed,
     question_in,
     response_in,
-)
-from calibrail.data.traces._tool_export import (
-    ANNOTATION,
-    SCORE,
-    Convert,
-    ExportNotes,
-    Verdict,
     row_by_row,
     verdict_columns,
 )

@@ -13,14 +13,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from calibrail.data.traces import _spans
-from calibrail.data.traces._spans import Mark, Span, mapping, objects, text_under
-from calibrail.data.traces._tool_export import (
+from calibrail.data.traces._spans import (
     ANNOTATION,
     SCORE,
     Convert,
+    Mark,
+    Span,
     Verdict,
     kind_of,
+    mapping,
+    objects,
     row_by_row,
+    text_under,
     verdict_columns,
 )
 

@@ -15,28 +15,26 @@ from typing import Any, Final
 
 from calibrail.data.traces import _spans
 from calibrail.data.traces._spans import (
+    ANNOTATION,
+    SCORE,
+    TOOLS,
+    Convert,
     Kind,
     Mark,
     Span,
+    Verdict,
     attributes_of,
     documents_in,
     down,
     first_of,
+    kind_of,
     mapping,
     objects,
     parsed,
     question_in,
     response_in,
-    text_under,
-)
-from calibrail.data.traces._tool_export import (
-    ANNOTATION,
-    SCORE,
-    TOOLS,
-    Convert,
-    Verdict,
-    kind_of,
     row_by_row,
+    text_under,
     verdict_columns,
 )
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from calibrail.conformal.bounds import Bound
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
@@ -60,10 +60,7 @@ class Measure(Record):
                 raise ValueError(f"{name} must be finite or None; got {value}")
         complete = None not in (self.estimate, self.lower, self.upper)
         if (self.estimate is None and self.reason is None) or (complete and self.reason):
-            raise ValueError(
-                "a measure has an estimate or a reason, never neither; with an estimate and both "
-                "ends of its interval it has no reason"
-            )
+            raise ValueError(error_text("estimate_or_reason"))
 
     def lies_below(self, value: float) -> bool:
         """Return whether the whole interval lies below a value; False without an interval."""

@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self
 
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
@@ -138,14 +138,12 @@ class Cursor:
         InputError
             It is no such content.
         """
-        try:
+        with errors_as(InputError, (KeyError, TypeError, AttributeError), "log_position_unknown"):
             return cls(
                 {name: ChainPosition(*item) for name, item in content["chains"].items()},
                 {name: Stream(*item) for name, item in content["streams"].items()},
                 content["forgotten"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"it does not say how far the log was read: {error!r}") from error
 
     def has_read(self, chain: str, seq: int) -> bool:
         """Return whether a line lies in what was read; yes for chains not remembered any more."""
@@ -543,10 +541,7 @@ def log_sources(given: object, *, growing: bool = False) -> tuple[LogSource, ...
         with file_errors(f"cannot read the decision log {path}", "; name what --log names"):
             if path.is_dir():
                 if not growing and next(line_format.files_of(path), None) is None:
-                    raise DataError(
-                        f"there is no decision log in {path}: no file there is named like one; "
-                        "name the folder that the service writes"
-                    )
+                    raise DataError(error_text("no_decision_log_there", path=path))
             else:
                 path.open("rb").close()
         sources.append(path)

@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
-from calibrail.errors import DataError, InputError, LogError
+from calibrail.errors import DataError, InputError, LogError, errors_as
 from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
@@ -514,10 +514,8 @@ class DecisionLog:
         LogError
             They could not be written. What there was before is as it was; a later call may succeed.
         """
-        try:
+        with errors_as(LogError, ValueError, "decision_no_json"):
             fields = [self._fields(entry) for entry in entries]
-        except ValueError as error:
-            raise LogError(f"a decision cannot be logged as JSON: {error}") from error
         with self._lock, self._disk_errors():
             self._append(fields)
 
@@ -661,10 +659,5 @@ class DecisionLog:
 
     @contextmanager
     def _disk_errors(self) -> Iterator[None]:
-        try:
+        with errors_as(LogError, OSError, "log_not_writable", folder=self.folder):
             yield
-        except OSError as error:
-            raise LogError(
-                f"cannot write to the decision log in {self.folder}: {error.strerror or error}; "
-                "make room there, or let this user write there"
-            ) from error

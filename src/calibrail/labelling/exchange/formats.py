@@ -20,9 +20,9 @@ from typing import Any, Final
 from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text, errors_as
+from calibrail.labelling.ledger import Span, json_line
 from calibrail.labelling.session import Task
-from calibrail.labelling.store import Span, json_line
 from calibrail.options.data import SKIP
 
 _UNSURE: Final = UNDECIDED | {"?", "null"}
@@ -99,10 +99,8 @@ class LabelWords:
         """Return the same, `SKIP` where nothing was said, and otherwise that it says neither."""
         if isinstance(value, str) and re.sub(r"[\s_-]+", " ", label_key(value)) in _UNSURE:
             return None
-        try:
+        with errors_as(InputError, TieError, "label_tied", value=value):
             label = SKIP if self._reader.is_missing(value) else self._reader(value)
-        except TieError as error:
-            raise InputError(f"label {value!r:.60}: {error}; write one label") from error
         return "neither" if label is None else label
 
 
@@ -153,9 +151,7 @@ def spans_of(given: ImportedLabel, response: str) -> tuple[Span, ...]:
         elif (start := response.find(item)) >= 0:
             spans.add((start, start + len(item), item))
         else:
-            raise InputError(
-                f"{item!r:.60} does not stand in the response; copy what is marked from it"
-            )
+            raise InputError(error_text("mark_not_in_response", item=item))
     return tuple(sorted(spans))
 
 
@@ -176,10 +172,7 @@ def _located(start: int, stop: int, text: str, response: str) -> Span:
     if text and response.count(text) == 1:
         begin = response.index(text)
         return begin, begin + len(text), text
-    raise InputError(
-        f"what is marked from {start} to {stop} ({text!r:.60}) does not stand there in the "
-        "response; mark it again, or take it out"
-    )
+    raise InputError(error_text("mark_not_at_its_place", start=start, stop=stop, text=text))
 
 
 def _plain(text: str) -> str:

@@ -15,7 +15,7 @@ from calibrail.data.example import RowProblem
 from calibrail.data.labels import LabelReader
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.exchange import formats
 from calibrail.labelling.exchange.formats import ImportedLabel, LabelWords, changed_text, spans_of
 from calibrail.labelling.ledger import Balance, Lots
@@ -94,10 +94,8 @@ def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
 
 def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the items of a JSON list, or what each of JSON lines holds."""
-    try:
+    with errors_as(DataError, UnicodeDecodeError, "import_no_utf8", path=path):
         text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8: {error}; save it as UTF-8") from error
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -157,29 +155,18 @@ def _take(
         hint = ""
         if meant := next((item for item in known if item.lstrip("0") == row.id.lstrip("0")), None):
             hint = f" (a spreadsheet may have made it out of {meant!r})"
-        raise InputError(
-            f"no answer with the id {row.id!r} was handed out to be labelled{hint}; correct the "
-            "id, or take the row out"
-        )
+        raise InputError(error_text("import_unknown_id", row=row, hint=hint))
     if not order:
-        raise InputError(
-            f"the id {row.id!r} is that of several answers that were handed out; name the one that "
-            "is meant by what stands for its id in an exported file, such as no17-3f2a9c1b"
-        )
+        raise InputError(error_text("import_ambiguous_id", row=row))
     label, task = words(row.label), session.task(order)
     if (text := changed_text(row, task)) is not None:
-        raise InputError(
-            f"the {text} of {row.id!r} is another one than was handed out, so the label may be "
-            f"about something else; restore it, or empty that cell to say that it is the same"
-        )
+        raise InputError(error_text("import_changed_text", text=text, row=row))
     there = session.labels_of(order).get(name)
     before = first.setdefault((order, name), row.where)
     if there is not None and there.label == label:
         return "again"
     if before != row.where:
-        raise InputError(
-            f"a second label of {name!r} for {row.id!r}, another one than in {before}; keep one"
-        )
+        raise InputError(error_text("import_second_label", name=name, row=row, before=before))
     if there is not None:
         raise InputError(
             f"{name!r} has labelled {row.id!r} otherwise already (as {_WORDS[there.label]}); undo "
@@ -340,10 +327,7 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
         with suppress(TypeError, ValueError):
             share = float(given or 0)
         if not 0.0 < share <= 1.0:
-            raise InputError(
-                f"{where}: probability must lie in (0, 1], the one with which the answer was to "
-                f"be labelled; got {given!r:.40}. Where it is not known the label cannot count"
-            )
+            raise InputError(error_text("import_probability", where=where, given=given))
         rows[id] = {**row, "label": label, "probability": share, "where": where}
     if not rows:
         raise InputError(f"{place} holds no label; give rows of id, label and probability")
@@ -382,10 +366,8 @@ def _rows(path: Path, raw: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        try:
+        with errors_as(DataError, ValueError, "import_no_json", where=where):
             content = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{where} is not JSON ({error}); correct it") from error
         if not isinstance(content, dict):
             raise DataError(f"{where} must hold an object; got {content!r:.60}")
         yield where, content
@@ -469,8 +451,6 @@ def take_all(session: Session, lots: Lots) -> None:
     words = LabelWords(LabelReader(ReadOptions(), "label"))
     while (task := session.next(ELSEWHERE)) is not None:
         row = lots.rows[task.id]
-        try:
+        with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
-        except InputError as error:
-            raise InputError(f"{row['where']}: {error}") from error
         session.put(str(row.get("annotator") or ELSEWHERE), task.order, label)

@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 import operator
+import os
+import re
 import sqlite3
 import sys
 import time
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -291,6 +293,12 @@ _MOST_TOKENS: Final = 2**40
 
 _LARGEST: Final = sys.float_info.max
 
+#: Nothing, or thoughts that were begun and not ended.
+_UNSAID: Final = re.compile(
+    r"\s*(?:$|<\|channel\|>analysis(?!.*final<)|[<\[\u25c1](?:\w+:)?(?:think|thought|reason)(?!.*[<\[\u25c1]/))",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
@@ -311,6 +319,10 @@ class ChatRequest:
     sample : int
         Which of several answers to the same question; it seeds the endpoint's sampling. The first
         one of the round that is asked now, where nothing is said.
+    effort : str
+        How much the model is to think before it answers; empty for what it does unasked.
+    most_tokens : int
+        What a model is allowed that thought to the end of ``max_tokens``; 0 for no more.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -319,6 +331,17 @@ class ChatRequest:
     top_logprobs: int = 0
     schema: str = ""
     sample: int = field(default_factory=first_sample)
+    effort: str = ""
+    most_tokens: int = 0
+
+    @property
+    def kind(self) -> str:
+        """What the transport is asked for."""
+        return "chat"
+
+    def read(self, body: Any) -> "ChatAnswer":
+        """Return the answer that a body holds; a ``ValueError`` says what is wrong with it."""
+        return read_answer(body)
 
     def parameters(self) -> dict[str, Any]:
         """Return everything but the model as the fields of an OpenAI request."""
@@ -338,11 +361,20 @@ class ChatRequest:
         if self.schema:
             shape = {"name": "answer", "strict": True, "schema": json.loads(self.schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": shape}
+        if self.effort:
+            fields["reasoning_effort"] = self.effort
         return fields
+
+    def raised(self) -> Self:
+        """Return the same question with all the tokens that it may take."""
+        return replace(self, max_tokens=self.most_tokens, most_tokens=0)
 
     def key(self, endpoint: str, model: str) -> str:
         """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
-        content = {"endpoint": endpoint, "model": model, "request": asdict(self)}
+        # Answers were kept before there was an effort; what else may be spent asks nothing else.
+        unsaid = {"most_tokens"} if self.effort else {"most_tokens", "effort"}
+        request = {name: value for name, value in asdict(self).items() if name not in unsaid}
+        content = {"endpoint": endpoint, "model": model, "request": request}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -394,6 +426,11 @@ class ChatAnswer:
     tokens_in: int | None = None
     tokens_out: int | None = None
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether it ended before the model had thought to the end."""
+        return self.finish == "length" and _UNSAID.match(self.text) is not None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
         return asdict(self)
@@ -410,9 +447,20 @@ class ChatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request has no answer, in words that hold nothing of what was sent."""
+    """Why a request has no answer, in words that hold nothing of what was sent.
+
+    Attributes
+    ----------
+    reason : str
+        The words.
+    status : int or None
+        The status of HTTP with which the endpoint refused it; None where it was given up.
+    """
 
     reason: str
+    status: int | None = None
+    #: Whether the model thought to the end of its tokens.
+    is_starved: bool = False
 
 
 def read_answer(body: Any) -> ChatAnswer:
@@ -429,6 +477,10 @@ def read_answer(body: Any) -> ChatAnswer:
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ValueError("the endpoint answered without a choice") from error
     content, finish = message.get("content"), choice.get("finish_reason")
+    if isinstance(content, list):
+        # What a model thinks may stand in parts of its own.
+        parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        content = "".join(_text(part.get("text")) for part in parts) if parts else None
     refused = bool(message.get("refusal")) or finish == "content_filter"
     if not (isinstance(content, str) or refused or finish == "length"):
         raise ValueError("the endpoint answered without a text")
@@ -639,11 +691,15 @@ class RemoteModel:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 
     def send(
-        self, body: dict[str, Any], session: ChatSession, read: Callable[[Any], Answer]
+        self,
+        body: dict[str, Any],
+        session: ChatSession,
+        read: Callable[[Any], Answer],
+        kind: str | None = None,
     ) -> Answer:
-        """Have one request answered; see ``Caller.call``."""
-        body = {"model": self.name, **body}
-        request = transport.ModelRequest(self.kind, body, session.account, session.stop, read)
+        """Have one request answered, of the model's own kind unless one is named: `Caller.call`."""
+        body, kind = {"model": self.name, **body}, kind or self.kind
+        request = transport.ModelRequest(kind, body, session.account, session.stop, read)
         answer: Answer = self._caller.call(request)
         return answer
 
@@ -724,6 +780,11 @@ class LanguageModel(RemoteModel):
     def __init__(self, model: str, endpoint: str) -> None:
         super().__init__(model, endpoint)
         self._held: Answers = {}
+        #: The efforts with which it thinks to the end of what a plain answer takes.
+        self.starves: set[str] = set()
+        # Deployments of two accounts may share their names.
+        address = os.environ.get(f"{endpoint.upper()}_API_BASE", "")
+        self._asked = endpoint if "://" in endpoint else f"{endpoint} {address}".rstrip(" /")
 
     def prepare(self, requests: Iterable[ChatRequest]) -> None:
         """Have every request answered that is not yet: from the cache, or by the endpoint.
@@ -744,6 +805,10 @@ class LanguageModel(RemoteModel):
                 key: value for key, value in self._held.items() if not isinstance(value, Failure)
             }
 
+    def unknown(self, effort: str | None) -> set[str]:
+        """Return which parameters the endpoint turned out not to take with an effort."""
+        return self._caller.unknown(effort)
+
     def forget(self) -> None:
         """Drop the answers in memory; the cache keeps its own."""
         with self._lock:
@@ -751,6 +816,8 @@ class LanguageModel(RemoteModel):
 
     def question(self, item: ChatRequest) -> Question:
         """Return what would be asked."""
+        if item.most_tokens and self.knows(raised := self.question(item.raised())):
+            return raised
         return Question(self._key(item), [text for _, text in item.messages], item.max_tokens)
 
     def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
@@ -764,9 +831,9 @@ class LanguageModel(RemoteModel):
         session = self.session()
         unknown = []
         for request in [request for request in wanted if request not in answers]:
-            if (known := session.cache.get(self._key(request))) is not None:
-                answers[request] = ChatAnswer.from_dict(known)
-                self._note(request, answers[request], n_cached=1)
+            if (known := self._known(session.cache, request)) is not None:
+                answers[request] = known
+                self._note(request, known, n_cached=1)
             else:
                 unknown.append(request)
         for request, answer in self.ask_each(self._ask, unknown, session):
@@ -774,15 +841,39 @@ class LanguageModel(RemoteModel):
             self._note(request, answer)
         return [answers[request] for request in requests]
 
+    def _known(self, cache: AnswerCache, request: ChatRequest) -> ChatAnswer | None:
+        """Return the answer that is kept: to the question, or to it with all its tokens."""
+        for asked in (request, request.raised())[: 1 + bool(request.most_tokens)]:
+            if (known := cache.get(self._key(asked))) is not None:
+                answer = ChatAnswer.from_dict(known)
+                if asked is not request or (request.most_tokens and answer.is_starved):
+                    self.starves.add(request.effort)
+                if asked is not request or not (request.most_tokens and answer.is_starved):
+                    return answer
+        return None
+
     def _ask(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
-        key, texts, _ = self.question(request)
         # Another process may have asked meanwhile.
-        if (known := session.cache.get(key)) is not None:
-            return ChatAnswer.from_dict(known)
+        if (known := self._known(session.cache, request)) is not None:
+            return known
+        if not request.most_tokens:
+            return self._asked_once(session, request)
+        if request.effort not in self.starves:
+            answer = self._asked_once(session, request)
+            if not answer.is_starved:
+                return answer
+            # Learnt for good: a model that thinks less is asked once, and pays for no more.
+            self.starves.add(request.effort)
+        answer = self._asked_once(session, request.raised())
+        # It may be more than a server has room for.
+        return self._asked_once(session, request) if isinstance(answer, Failure) else answer
+
+    def _asked_once(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
+        key, texts, _ = self.question(request)
         try:
-            answer = self.send(request.parameters(), session, read_answer)
+            answer = self.send(request.parameters(), session, request.read, request.kind)
         except transport.RefusedError as error:
-            return Failure(str(error))
+            return Failure(str(error), error.status, transport.OUTPUT_LIMIT in error.about)
         tokens = answer.tokens_in, answer.tokens_out
         self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), tokens)
         # Where another process was faster, its answer is the one that both keep.
@@ -798,7 +889,7 @@ class LanguageModel(RemoteModel):
             self._held[request] = answer
 
     def _key(self, request: ChatRequest) -> str:
-        return request.key(self.endpoint, self.name)
+        return request.key(self._asked, self.name)
 
 
 def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
@@ -817,5 +908,5 @@ def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
         If the name or the address is none.
     """
     if not isinstance(model, str) or not model:
-        raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
-    return shared(LanguageModel, model, transport.resolve_endpoint(base_url))
+        raise InputError(f'model must be a name, e.g. model="gpt-6-luna"; got {model!r}')
+    return shared(LanguageModel, model, transport.resolve_endpoint(base_url, model))

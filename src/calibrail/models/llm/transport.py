@@ -11,7 +11,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -252,17 +252,22 @@ OPENAI: Final = "https://api.openai.com/v1"
 ADDRESS_VARIABLE: Final = "OPENAI_BASE_URL"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 
+_PROVIDER: Final = re.compile("[a-z][a-z0-9_]*")
 # What clients read in one way only: no spaces, control characters or backslashes.
 _PLAIN: Final = re.compile(r"[^\s\\\x00-\x1f\x7f]+")
 
 
-def resolve_endpoint(base_url: str | None) -> str:
-    """Return the address of an OpenAI-compatible endpoint, without a slash at its end.
+def resolve_endpoint(base_url: str | None, model: str = "") -> str:
+    """Return the address of an OpenAI-compatible endpoint, or the name of a provider.
 
     Parameters
     ----------
     base_url : str or None
         E.g. ``http://localhost:8000/v1``; None for ``OPENAI_BASE_URL``, or OpenAI itself.
+    model : str
+        The model's name. Where no address is given, here or in the environment, what stands before
+        its first slash names a provider: ``anthropic/claude-haiku-5-5``. So does a ``base_url``
+        that repeats it, as a guardrail holds it.
 
     Raises
     ------
@@ -275,8 +280,12 @@ def resolve_endpoint(base_url: str | None) -> str:
     >>> resolve_endpoint("http://localhost:8000/v1/")
     'http://localhost:8000/v1'
     """
+    provider, slash, _ = model.partition("/")
+    is_named = bool(slash) and _PROVIDER.fullmatch(provider) is not None
     if base_url is None:
-        base_url = os.environ.get(ADDRESS_VARIABLE) or OPENAI
+        base_url = os.environ.get(ADDRESS_VARIABLE) or (provider if is_named else OPENAI)
+    if is_named and base_url == provider:
+        return provider
     # A key within a wrong address is not to stand in a message.
     remedy = "write http://HOST/v1 or https://HOST/v1"
     address = str(base_url).strip()
@@ -336,19 +345,34 @@ INSTALL: Final = "pip install 'calibrail[judge]'"
 #: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
 MAX_BODY: Final = 256 * 2**20
 
+#: Where requests go whose kind is not the route itself.
+_PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
+
 #: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
 REQUEST_ID: Final = "X-Client-Request-Id"
 
 #: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
-#: Parameters of a request that an endpoint may not know.
-_PARAMETERS: Final = (
-    "max_tokens max_completion_tokens top_logprobs logprobs response_format seed temperature "
-    "encoding_format"
+#: Parameters of a request that an endpoint may not know, as messages name them.
+_PARAMETERS: Final = re.compile(
+    r"max_(?:completion_)?tokens|(?:top_)?logprobs|response_format|seed|reasoning_effort|"
+    r"encoding_format|temperature"
 )
+#: A prompt may speak of temperatures, too, where a message quotes it.
+_NO_TEMPERATURE: Final = re.compile(
+    r"(?:unsupported|unknown|unrecogni[sz]ed|invalid (?:value|parameter|argument)|n.t support)"
+    r"[^\n]{0,60}\btemperature\b|\btemperature\b[^\n]{0,100}?(?:support|deprecated|only|permitted|allowed|"
+    r"accepted|available|must be|unknown|removed)"
+)
+#: How endpoints say that a model thought until nothing was left for its answer.
+_STARVED: Final = "could not finish the message"
+#: What stands for it in ``RefusedError.about``.
+OUTPUT_LIMIT: Final = "output limit"
 #: How endpoints say that a text exceeds what the model reads.
 _TOO_LONG: Final = ("context length", "maximum context", "too many tokens", "too long")
+#: How they say that a model has the Responses API alone.
+NO_CHAT: Final = "v1/responses"
 
 
 class AgainError(Exception):
@@ -375,14 +399,21 @@ class RefusedError(Exception):
     reason : str
         What happened, without anything that was sent.
     about : collection of str
-        Parameters of the request that the endpoint's message speaks of.
+        Parameters of the request that the endpoint's message speaks of, the first one first.
     too_long : bool
         Whether the text exceeds what the model reads.
     """
 
+    #: The status of HTTP with which it was refused; None where it was given up.
+    status: int | None = None
+
     def __init__(self, reason: str, about: Collection[str] = (), too_long: bool = False) -> None:
         super().__init__(reason)
         self.reason, self.about, self.too_long = reason, about, too_long
+
+
+class NoRouteError(ModelError):
+    """The endpoint does not offer what was asked for, whatever the request."""
 
 
 class OpenAITransport:
@@ -432,8 +463,8 @@ class OpenAITransport:
 
         Parameters
         ----------
-        kind : {"chat", "embedding"}
-            What is asked for.
+        kind : {"chat", "embedding", "decisions", "systemone"}
+            What is asked for; the last two are routes of the endpoint.
         body : mapping
             The fields of the request.
         seconds : float
@@ -448,23 +479,19 @@ class OpenAITransport:
         ModelError
             If no request can: no key, a wrong key, an unknown model.
         """
-        # What stands in extra_body is sent as it is: the SDK's own walk through the fields of a
-        # request would take as long as the rest of it.
-        fields: dict[str, Any] = {"extra_body": body, "model": body["model"], "timeout": seconds}
-        resource: Any = self._client.chat.completions if kind == "chat" else self._client.embeddings
-        if kind == "chat":
-            fields["messages"] = []
-        else:
-            # Left out, the SDK would ask for base64; null is what servers take for nothing.
-            fields |= {"input": [], "encoding_format": body.get("encoding_format")}
         # An endpoint that sends it back ties its answer to this request and no other.
         name = uuid4().hex
-        fields["extra_headers"] = {REQUEST_ID: name}
+        # Past the SDK's own methods: they walk through the fields of a request, which takes as long
+        # as the rest of it, and know none for ``/systemone``.
+        headers = {REQUEST_ID: name, "X-Stainless-Raw-Response": "stream"}
+        options: Any = {"headers": headers, "timeout": seconds}
         deadline = time.monotonic() + seconds
         late = f"no complete answer within {seconds:g} s"
         content = bytearray()
         try:
-            with resource.with_streaming_response.create(**fields) as response:
+            route = f"/{_PATHS.get(kind, kind)}"
+            sent: Any = self._client.post(route, cast_to=object, body=body, options=options)
+            with closing(sent) as response:
                 if response.headers.get(REQUEST_ID, name) != name:
                     raise AgainError("the endpoint sent the answer to another request")
                 for part in response.iter_bytes():
@@ -476,7 +503,7 @@ class OpenAITransport:
                         raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
             return json.loads(content)
         except self._sdk.APIStatusError as error:
-            raise self._explained(error) from None
+            raise self._explained(kind, error) from None
         except self._broken as error:
             cause = type(error.__cause__ or error).__name__
             is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
@@ -484,15 +511,8 @@ class OpenAITransport:
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
 
-    def _explained(self, error: Any) -> Exception:
-        """Return what an error status means; nothing of the endpoint's prose is passed on."""
-        status = int(error.status_code)
-        code = _word(error.code) or _word(error.type)
-        reason = f"HTTP {status}" + (f" ({code})" if code else "")
-        if code == "insufficient_quota":
-            return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
-        if status in (408, 409, 425, 429) or status >= 500:
-            return AgainError(reason, _retry_after(error.response.headers))
+    def _explained(self, kind: str, error: Any) -> Exception:
+        """Return what an error status means."""
         wants_key = (
             f"the key in the environment variable {KEY_VARIABLE} is not accepted"
             if self._key
@@ -503,22 +523,72 @@ class OpenAITransport:
             "is the model's name right, is the address (it usually ends in /v1), and may this key "
             "use it?"
         )
-        moved = dict.fromkeys(range(300, 400), "it has moved; name its new address")
-        if hopeless := {**moved, 401: wants_key, 404: no_model}.get(status):
-            return ModelError(f"{self._endpoint} answered {reason}: {hopeless}")
-        # The message may quote the prompt; it is asked only where no parameter is named.
-        message = str(error.param or error.message).lower()
-        about = [name for name in _PARAMETERS.split() if name in message]
-        too_long = (
-            status == 413
-            or code in ("context_length_exceeded", "string_above_max_length")
-            or any(sign in str(error.message).lower() for sign in _TOO_LONG)
+        status, code = int(error.status_code), _word(error.code) or _word(error.type)
+        if kind in ("decisions", "systemone") and status in (404, 405, 501):
+            return NoRouteError(
+                f"{self._endpoint} answered HTTP {status} to /{kind}: it has no such route, or not "
+                "for this model"
+            )
+        text = f"{error.param or error.message}", f"{error.message}"
+        remedies = {401: wants_key, 404: no_model}
+        return explained(self._endpoint, status, code, text, error.response.headers, remedies)
+
+
+def explained(
+    endpoint: str,
+    status: int,
+    code: str,
+    text: tuple[str, str],
+    headers: Mapping[str, str],
+    remedies: Mapping[int, str],
+) -> Exception:
+    """Return what an error status means; nothing of the endpoint's prose is passed on.
+
+    Parameters
+    ----------
+    endpoint : str
+        Who answered.
+    status, code : int, str
+        Of the answer.
+    text : (str, str)
+        Where the message names a parameter, and the message.
+    headers : mapping
+        Of the answer.
+    remedies : mapping
+        What ends the run, by status.
+    """
+    reason = f"HTTP {status}" + (f" ({code})" if code else "")
+    # The message may quote the prompt; it is asked only where no parameter is named.
+    named, message = (part.lower() for part in text)
+    if code == "insufficient_quota":
+        return ModelError(f"{endpoint} answered {reason}: the account is used up")
+    if status in (408, 409, 425, 429) or status >= 500:
+        return AgainError(reason, _retry_after(headers))
+    if NO_CHAT in message:
+        return ModelError(
+            f"{endpoint} answered {reason}: this model has the Responses API alone; name it with "
+            "its provider and no base_url, e.g. model=openai/NAME"
         )
-        if too_long:
-            reason += ": longer than the model reads"
-        elif about:
-            reason += f" about {', '.join(sorted(about))}"
-        return RefusedError(reason, about, too_long)
+    moved = dict.fromkeys(range(300, 400), "it has moved; name its new address")
+    if hopeless := {**moved, **remedies}.get(status):
+        return ModelError(f"{endpoint} answered {reason}: {hopeless}")
+    if _STARVED in message:
+        return RefusedError(f"{reason}: the model thought to the end of max_tokens", [OUTPUT_LIMIT])
+    about = list(dict.fromkeys(_PARAMETERS.findall(named)))
+    if "temperature" in about and named == message and not _NO_TEMPERATURE.search(message):
+        about.remove("temperature")
+    too_long = (
+        status == 413
+        or code in ("context_length_exceeded", "string_above_max_length")
+        or any(sign in message for sign in _TOO_LONG)
+    )
+    if too_long:
+        reason += ": longer than the model reads"
+    elif about:
+        reason += f" about {', '.join(sorted(about))}"
+    refused = RefusedError(reason, about, too_long)
+    refused.status = status
+    return refused
 
 
 def _above_debug(record: logging.LogRecord) -> bool:
@@ -563,6 +633,8 @@ FIRST_FAIL: Final = 4
 _HARMLESS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "chat": ({"messages": [{"role": "user", "content": "Say yes."}]}, "choices"),
     "embedding": ({"input": ["yes"]}, "data"),
+    "decisions": ({"input": "Yes."}, "answers"),
+    "systemone": ({"state": "Yes."}, "answers"),
 }
 
 
@@ -572,7 +644,7 @@ class ModelRequest:
 
     Attributes
     ----------
-    kind : {"chat", "embedding"}
+    kind : {"chat", "embedding", "decisions", "systemone"}
         What is asked for.
     body : mapping
         The fields of the request.
@@ -595,8 +667,9 @@ class Caller:
     """Sends requests to one endpoint, from any thread.
 
     What an endpoint does not know is left out from then on: ``max_tokens`` becomes
-    ``max_completion_tokens``, log-probabilities that are not to be had are not asked for, and an
-    answer in a shape that it cannot promise is asked for in words alone.
+    ``max_completion_tokens``, log-probabilities that are not to be had are not asked for, an
+    answer in a shape that it cannot promise is asked for in words alone, and a model that takes no
+    temperature goes by its own. A model may know more with one effort than with another.
 
     Parameters
     ----------
@@ -611,10 +684,10 @@ class Caller:
         self.endpoint, self._transport = endpoint, transport
         self._makes_transport = transport is None
         self.n_sent = self._in_a_row = 0
-        self._ever_answered = self._fewer_logprobs = False
+        self._ever_answered = False
         self._hold_until = 0.0
         self._lock = Lock()
-        self._unknown: set[str] = set()
+        self._unknown: dict[str | None, set[str]] = {}
         renewed(self)
 
     def renew_after_fork(self) -> None:
@@ -711,39 +784,61 @@ class Caller:
             with self._lock:
                 self.n_sent += 1
                 if self._transport is None:
-                    self._transport = OpenAITransport(self.endpoint)
+                    self._transport = _transport(self.endpoint)
             try:
                 answer = self._transport.send(request.kind, fields, request.account.limits.timeout)
             except RefusedError as error:
-                if error.too_long or not self._learn(error.about, fields):
-                    raise
-                continue
+                if not error.too_long and self._learn(error.about, fields):
+                    continue
+                if {*error.about} & fields.keys() == {"reasoning_effort"}:
+                    raise ModelError(
+                        f"{self.endpoint} does not take effort={fields['reasoning_effort']} for "
+                        f"this model ({error.reason}): choose another effort, or leave it out"
+                    ) from None
+                raise
             try:
                 return request.read(answer)
             except ValueError as error:
                 raise AgainError(str(error)) from None
 
+    def unknown(self, effort: str | None) -> set[str]:
+        """Return what the endpoint turned out not to know, for one effort."""
+        return self._unknown.setdefault(effort, set())
+
     def _known(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request without what the endpoint does not know."""
-        fields = {name: value for name, value in body.items() if name not in self._unknown}
-        if "max_tokens" in body and "max_tokens" in self._unknown:
+        unknown = self.unknown(body.get("reasoning_effort"))
+        fields = {n: value for n, value in body.items() if n == "top_logprobs" or n not in unknown}
+        if "max_tokens" in body and "max_tokens" in unknown:
             fields["max_completion_tokens"] = body["max_tokens"]
-        if "logprobs" in self._unknown:
+        if "logprobs" in unknown:
             fields.pop("top_logprobs", None)
-        elif self._fewer_logprobs and "top_logprobs" in fields:
+        elif "top_logprobs" in unknown and "top_logprobs" in fields:
             fields["top_logprobs"] = min(5, fields["top_logprobs"])
         return fields
 
     def _learn(self, about: Collection[str], fields: Mapping[str, Any]) -> bool:
         """Note what the endpoint does not know; return whether the request can be put otherwise."""
-        sent = fields.keys() & set(about)
+        sent = [name for name in about if name in fields]
         with self._lock:
-            if "top_logprobs" in sent and fields["top_logprobs"] > 5:
-                self._fewer_logprobs = True
-            elif {"logprobs", "top_logprobs"} & sent:
-                self._unknown.add("logprobs")
+            unknown = self.unknown(fields.get("reasoning_effort"))
+            if "logprobs" not in sent and "top_logprobs" in sent and fields["top_logprobs"] > 5:
+                # Some list five at most.
+                unknown.add("top_logprobs")
+            elif {"logprobs", "top_logprobs"} & {*sent}:
+                unknown.add("logprobs")
             else:
-                names = ("max_tokens", "response_format", "seed", "encoding_format")
-                self._unknown.update([name for name in names if name in sent][:1])
+                # Another effort is not what was asked for, and no limit would be a dear one.
+                kept = ("reasoning_effort", "max_completion_tokens")
+                unknown.update([name for name in sent if name not in kept][:1])
             # Another thread may have learnt it since this request was put together.
             return self._known(fields) != dict(fields)
+
+
+def _transport(endpoint: str) -> Any:
+    """Return what sends to an address, or to a provider by its name."""
+    if "://" in endpoint:
+        return OpenAITransport(endpoint)
+    from calibrail.models.llm.providers import ProviderTransport
+
+    return ProviderTransport(endpoint)

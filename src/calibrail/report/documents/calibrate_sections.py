@@ -383,6 +383,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
         return "state_limit", {}
+    if code == "groups_apart":
+        return "look_at_groups", {}
     certificate, required = report["certificate"], report["min_coverage"]
     loose = report["guarantee"] not in OF_THIS_THRESHOLD
     if loose and certificate["coverage"]["lower"] < required:

@@ -80,6 +80,7 @@ def _promises(config: Json, about: Json) -> list[str]:
         caught=floor_percent(1.0 - promise["alpha"]),
         sure=floor_percent(1.0 - (promise["delta"] or 0.0)),
         where=where,
+        together=is_proven(config["headline"]["coverage"]),
     )
     return remarks("card.promises", config, about, first=first)
 

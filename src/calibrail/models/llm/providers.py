@@ -1,0 +1,150 @@
+"""Requests to providers by their names, through litellm."""
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from calibrail.errors import ModelError
+from calibrail.models.llm.transport import (
+    NO_CHAT,
+    AgainError,
+    RefusedError,
+    explained,
+)
+
+INSTALL: Final = "pip install 'calibrail[providers]'"
+
+#: What the library does when it is imported: it fetches its table of prices, and reads ``.env``.
+_QUIET: Final = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_OFFLINE_MODE": "true",
+    "LITELLM_MODE": "PRODUCTION",
+}
+
+#: What every call says: the waits, the attempts and the cache are ours; nobody else is told.
+_CALL: Final[Mapping[str, Any]] = {
+    "num_retries": 0,
+    "max_retries": 0,
+    "caching": False,
+    "no-log": True,
+    "drop_params": False,
+}
+
+#: Providers that have OpenAI's Responses API.
+_OPENAI: Final = ("openai", "azure")
+
+#: What providers take though the library's table, which may be older than a model, knows it not.
+_ALLOWED: Final = {
+    **dict.fromkeys(_OPENAI, ("reasoning_effort",)),
+    **dict.fromkeys(("gemini", "vertex_ai"), ("logprobs", "top_logprobs")),
+}
+
+
+class ProviderTransport:
+    """Sends requests to a provider through litellm; its retries, logs and callbacks are off.
+
+    The library takes keys and addresses from the provider's usual environment variables. What it
+    says of a failure may quote a text or a key, and is passed on nowhere.
+
+    Parameters
+    ----------
+    provider : str
+        Its name: what stands before the first slash of a model's.
+
+    Raises
+    ------
+    ModelError
+        If the library is not installed, or knows no such provider.
+    """
+
+    _process: int | None = None
+
+    def __init__(self, provider: str) -> None:
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        for name in ("LiteLLM", "httpx", "httpcore.http11", "openai._base_client"):
+            logging.getLogger(name).addFilter(_is_warning)
+        try:
+            import litellm
+        except ImportError as error:
+            raise ModelError(
+                f"calling {provider} by its name needs the providers extra: {INSTALL} ({error}); "
+                "or name an OpenAI-compatible endpoint with base_url"
+            ) from error
+        if provider not in {getattr(known, "value", known) for known in litellm.provider_list}:
+            raise ModelError(
+                f"{provider!r}, before the slash in the model's name, is no provider that litellm "
+                "knows; if it is a part of the name at your endpoint, name that with base_url"
+            )
+        self._provider, self._library = provider, litellm
+        self._responses = False
+        litellm.suppress_debug_info, litellm.telemetry = True, False
+        if self._process not in (None, os.getpid()):
+            # Connections that the library keeps open are the parent's.
+            litellm.in_memory_llm_clients_cache.flush_cache()
+        type(self)._process = os.getpid()
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        """Send one request and return the answer as a chat completion; see `OpenAITransport`."""
+        model = body["model"]
+        if self._responses:
+            model = model.replace("/", "/responses/", 1)
+        if "://" in model:
+            # Some providers would take it for an address, and send a key there.
+            raise ModelError("the name of a provider's model must hold no address; use base_url")
+        fields = {**_CALL, **body, "model": model}
+        if allowed := [name for name in _ALLOWED.get(self._provider, ()) if name in body]:
+            fields["allowed_openai_params"] = allowed
+        try:
+            return self._library.completion(**fields, timeout=seconds).model_dump()
+        except Exception as error:
+            message = str(getattr(error, "message", error))
+            if NO_CHAT in message and self._provider in _OPENAI and not self._responses:
+                self._responses = True
+                return self.send(kind, body, seconds)
+            if isinstance(error, self._library.ContentPolicyViolationError):
+                return _FILTERED
+            raise self._explained(error, message, seconds) from None
+
+    def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
+        """Return what an error of the library means."""
+        name = type(error).__name__
+        if isinstance(error, self._library.Timeout):
+            return AgainError(f"no complete answer within {seconds:g} s")
+        if isinstance(error, self._library.ContextWindowExceededError):
+            return RefusedError(f"{name}: longer than the model reads", too_long=True)
+        # The library words some answers as failed connections; what it was given is behind that.
+        given, behind = error, error.__cause__ or error.__context__
+        while isinstance(behind, Exception):
+            given = behind if isinstance(getattr(behind, "status_code", None), int) else given
+            behind = behind.__cause__ or behind.__context__
+        status = getattr(given, "status_code", 0)
+        # So it words what it cannot read.
+        is_broken = status == 422 and name != "UnprocessableEntityError"
+        is_broken |= given is error and name == "APIConnectionError"
+        if is_broken or not isinstance(status, int) or status < 300:
+            return AgainError(f"no answer that can be used ({name})")
+        response = getattr(given, "response", None)
+        headers = getattr(given, "headers", None) or getattr(response, "headers", None) or {}
+        wants_key = f"is the key in the environment accepted ({self._key_variable()})?"
+        no_model = f"is {self._provider}'s name of the model right, and may this key use it?"
+        remedies = {401: wants_key, 403: wants_key, 404: no_model}
+        code = "insufficient_quota" if "insufficient_quota" in message else name
+        return explained(self._provider, status, code, (message, message), headers, remedies)
+
+    def _key_variable(self) -> str:
+        """Return the environment variable with the provider's key, or that there is one."""
+        name = f"{self._provider.upper()}_API_KEY"
+        return name if name in os.environ else f"{name}, or what litellm documents for it"
+
+
+def _is_warning(record: logging.LogRecord) -> bool:
+    """Return whether a record may pass: others hold texts, or addresses with keys."""
+    return record.levelno >= logging.WARNING
+
+
+#: What the provider's filter makes of a question: a refusal of the judge.
+_FILTERED: Final = {
+    "choices": [{"message": {"content": None}, "finish_reason": "content_filter"}],
+}
