@@ -446,8 +446,8 @@ class Judge(base.ModelScore):
             # What was frozen is asked as it was calibrated.
             most_tokens=0 if self.served is not None or most == few else most,
         )
-        n, first = self.votes if is_voting else 1, chat.first_sample()
-        return tuple(replace(request, sample=first + sample) for sample in range(n))
+        n = self.votes if is_voting else 1
+        return tuple(replace(request, sample=request.sample + sample) for sample in range(n))
 
     @property
     def _allowance(self) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -321,7 +321,8 @@ class ChatRequest:
     schema : str
         JSON schema of the answer, as text; empty for free text.
     sample : int
-        Which of several answers to the same question; it seeds the endpoint's sampling.
+        Which of several answers to the same question; it seeds the endpoint's sampling. The first
+        one of the round that is asked now, where nothing is said.
     effort : str
         How much the model is to think before it answers; empty for what it does unasked.
     most_tokens : int
@@ -333,7 +334,7 @@ class ChatRequest:
     max_tokens: int = 16
     top_logprobs: int = 0
     schema: str = ""
-    sample: int = 0
+    sample: int = field(default_factory=first_sample)
     effort: str = ""
     most_tokens: int = 0
 
