@@ -223,7 +223,8 @@ def test_hundreds_of_examples_through_every_fault(tmp_path: Path) -> None:
     limits = CallLimits(concurrency=16, attempts=4, timeout=20.0)
     with ChatServer(verdicts(supported), faults=faults, retry_after=0.01) as server:
         with limit_calls(limits):
-            score = build(judge(server, mode="logprob"))
+            # With tokens of its own none is asked again for more of them.
+            score = build(judge(server, mode="logprob", max_tokens=10))
             table = score_examples(examples, [score])
             (values,) = table.columns.values()
             (reasons,) = table.reasons.values()
@@ -251,7 +252,7 @@ def test_hundreds_of_examples_through_every_fault(tmp_path: Path) -> None:
         # A second run asks only for what has no answer yet.
         server.reset()
         with limit_calls(limits):
-            score_examples(examples, [build(judge(server, mode="logprob"))])
+            score_examples(examples, [build(judge(server, mode="logprob", max_tokens=10))])
         unanswered = sum(fault in passing | {"400"} for fault in last)
         assert len(server.requests_per_key()) == unanswered
 

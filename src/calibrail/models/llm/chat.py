@@ -905,8 +905,9 @@ class LanguageModel(RemoteModel):
             # Learnt for good: a model that thinks less is asked once, and pays for no more.
             self.starves.add(request.effort)
         answer = self._asked_once(session, request.raised())
-        # It may be more than a server has room for.
-        return self._asked_once(session, request) if isinstance(answer, Failure) else answer
+        # It may be more than a server has room for; what was given up already is not asked again.
+        is_refused = isinstance(answer, Failure) and answer.status is not None
+        return self._asked_once(session, request) if is_refused else answer
 
     def _asked_once(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
         key, texts, _ = self.question(request)
