@@ -294,6 +294,13 @@ def test_a_hybrid_learns_its_band_from_the_fit_split(answers: Path) -> None:
     assert len(server.seen) == calls["n_judged"] <= calls["n"] == int((run.codes > 0).sum())
 
 
+def test_what_is_embedded_over_an_api_is_the_same_in_every_round(answers: Path) -> None:
+    """Looking for further rounds of answers ends."""
+    with ChatServer() as server:
+        run = calibrate(answers, f"sgi:model=openai:e@{server.url}", alpha=0.3)
+    assert "repeats" not in run.report.data
+
+
 def test_a_dry_run_counts_and_sends_nothing(answers: Path) -> None:
     with ChatServer(verdicts(supported)) as server, limit_calls(CallLimits(price=Price(2.0, 4.0))):
         (plan,) = plan_calls(str(answers), spec(server))

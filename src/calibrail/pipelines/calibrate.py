@@ -40,7 +40,7 @@ from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.hardware import installed_versions
-from calibrail.models.llm.chat import asked_again
+from calibrail.models.llm.chat import LanguageModel, asked_again
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.fields import optional
@@ -442,10 +442,14 @@ def _asked_again(
     if scored.answers is None or scored.sentences is not None or not scored.data["calls"]:
         return report
     examples = [scored.answers[row] for row in np.flatnonzero(rows).tolist()]
+    # An embedding is the same in every round, and where nobody was asked rounds would never end.
+    models = getattr(detector, "models", ())
+    judges = {model.model for model in models if isinstance(model, LanguageModel)}
     for number in count(1):
         with asked_again(number), no_calls():
             plans = plan_calls(examples, detector, labelled=False)
-            if not plans or any(plan.n_calls for plan in plans):
+            asked = [plan.n_known for plan in plans if plan.model in judges]
+            if not any(asked) or any(plan.n_calls for plan in plans):
                 break
             values = np.full(len(rows), np.nan)
             values[rows] = detector.score(examples).values
