@@ -575,7 +575,6 @@ PROMPTS: Final = ("lettucedetect/1", "lettucedetect/2")
 #: Models that give their outputs no names, and which one of two is the hallucinated token's:
 #: LettuceDetect's code reads the second one.
 UNNAMED: Final = ("KRLabsOrg/lettucedect-", "KRLabsOrg/tinylettuce-")
-HALLUCINATED: Final = "LABEL_1"
 
 _FALSE: Final = (NOT_ENTAILMENT, CONTRADICTION)
 
@@ -736,8 +735,8 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         """
         names = self._names()
         label = self.label
-        if label is None and self.model.startswith(UNNAMED) and HALLUCINATED in names:
-            label = HALLUCINATED
+        if label is None and self.model.startswith(UNNAMED) and "LABEL_1" in names:
+            label = "LABEL_1"
         if label is not None:
             if label not in names:
                 raise InputError(

@@ -6,13 +6,11 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.scores import base
-
-INSTALL: Final = "pip install 'calibrail[any-guardrail]'"
 
 
 class AnyGuardrailScore:
@@ -45,7 +43,8 @@ class AnyGuardrailScore:
         try:
             return {"any_guardrail": importlib.metadata.version("any-guardrail")}
         except importlib.metadata.PackageNotFoundError:
-            raise ModelError(f"anyguardrail needs the library any-guardrail: {INSTALL}") from None
+            remedy = "pip install 'calibrail[any-guardrail]'"
+            raise ModelError(f"this score needs the library any-guardrail: {remedy}") from None
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return the risk of each answer; undefined where a field is missing or the call fails."""
