@@ -63,7 +63,7 @@ def asked(
     say = (lambda line: None) if said is None else said.append
     with limit_calls(CallLimits(cache=cache, batch=True, attempts=2)):
         model = load_llm("m", server.url)
-        ask_in_batches(model, wanted, say)
+        ask_in_batches({model: wanted}, say)
         return texts(model.answers(wanted))
 
 
@@ -90,7 +90,7 @@ def test_a_batch_answers_all_at_half_the_price_and_tells_how_far_it_is(
         limits = CallLimits(cache=cache, batch=True, price=Price(1e6, 0.0))
         with limit_calls(limits, seen.append) as spent:
             model = load_llm("m", server.url)
-            ask_in_batches(model, requests(20), said.append)
+            ask_in_batches({model: requests(20)}, said.append)
             answers = model.answers(requests(20))
         assert texts(answers) == [f"faithful, question {i}" for i in range(20)]
         assert not server.seen and set(server.paid.values()) == {1}
@@ -298,7 +298,7 @@ def test_two_at_once_ask_each_question_once(cache: Path, shape: str, monkeypatch
             wanted = requests(20, first)
             with limit_calls(CallLimits(cache=cache, batch=True)):
                 model = load_llm("m", server.url)
-                ask_in_batches(model, wanted, lambda line: None)
+                ask_in_batches({model: wanted}, lambda line: None)
                 results[first] = texts(model.answers(wanted))
 
         threads = [threading.Thread(target=work, args=(first,)) for first in (0, 10)]
@@ -357,7 +357,7 @@ def test_a_budget_covers_what_is_submitted(cache: Path) -> None:
         limit_calls(CallLimits(cache=cache, batch=True, max_calls=4)) as spent,
     ):
         model = load_llm("m", server.url)
-        ask_in_batches(model, requests(6), lambda line: None)
+        ask_in_batches({model: requests(6)}, lambda line: None)
         assert len(server.paid) == spent.n_sent == spent.n_answered == 4
         with pytest.raises(BudgetError, match="budget of 4 calls is spent, after 4 answ"):
             model.answers(requests(6))
@@ -385,3 +385,39 @@ def test_batches_need_a_file_to_be_picked_up_from_and_the_key_that_they_came_wit
         path.write_text(json.dumps({**known, "created": known["created"] - 31 * 86_400}))
         server.looks = 0
         assert len(asked(server, cache, requests(3))) == 3
+
+
+def test_two_models_batches_are_under_way_together(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BatchServer(echo) as server, limit_calls(CallLimits(cache=cache, batch=True)):
+        ask_in_batches({load_llm(name, server.url): requests(3) for name in "ab"}, print)
+        begun = [place for place, line in enumerate(server.web) if line == "POST /v1/batches"]
+        assert begun == [1, 3] and len(server.batches) == 2
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+def test_a_providers_batches_go_where_it_is_asked_directly(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "https://proxy.example/v1/")
+    batch = batches.provider_of("openai", CallLimits())
+    assert batch._access("openai") == (
+        "https://proxy.example/v1",
+        {"Authorization": f"Bearer {KEY}"},
+    )
+    monkeypatch.setenv(variable, "https://user:secret@proxy.example/v1")
+    with pytest.raises(InputError, match="must hold no user") as caught:
+        batches.provider_of("openai", CallLimits())
+    assert "secret" not in str(caught.value)
+
+
+def test_a_dry_run_counts_what_a_model_that_thinks_is_allowed(cache: Path) -> None:
+    thinking = [
+        ChatRequest((("user", f"question {i}"),), max_tokens=10, most_tokens=4096) for i in range(2)
+    ]
+    with BatchServer(echo) as server, limit_calls(CallLimits(cache=cache)):
+        model = load_llm("m", server.url)
+        assert [model.question(item).max_tokens for item in thinking] == [10, 10]
+        model.answers([thinking[0].raised()])
+        assert [model.question(item).max_tokens for item in thinking] == [4096, 4096]

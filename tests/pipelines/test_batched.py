@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
-from calibrail.errors import InputError
+from calibrail import repeat
+from calibrail.data.example import Example
+from calibrail.engine.local import asked_in_batches
+from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import shared_models
 from calibrail.models.llm.chat import open_cache
-from calibrail.models.llm.transport import Price, read_price, table_price
+from calibrail.models.llm.transport import CallLimits, Price, limit_calls, read_price, table_price
+from calibrail.pipelines.estimate import plan_calls
+from calibrail.scores.decision_model import DecisionScore
+from calibrail.scores.judge import Judge
 from tests.answers import rows, write
 from tests.batch_server import BatchServer
-from tests.chat_server import Reply, says, verdicts
+from tests.chat_server import Reply, predicate, says, verdicts
 from tests.command_line import calibrail
 from tests.pipelines.test_judging import supported
 
@@ -92,6 +98,59 @@ def test_the_result_is_the_direct_paths_to_the_byte(
         n_direct = len(server.seen) - paid[0].total()
         assert 5 <= n_direct < paid[0].total() / 2
         assert "questions submitted to" in run.stderr
+
+
+def yes(body: dict[str, Any]) -> Reply:
+    return Reply("yes", [{"yes": -0.1, "no": -2.5}])
+
+
+def test_decisions_in_a_chat_are_asked_in_batches_from_the_first_answer_on(tmp_path: Path) -> None:
+    answers = [Example("Who?", ("A document.",), f"Answer {i}.") for i in range(9)]
+    with BatchServer(yes) as server:
+        cache = tmp_path / "answers.sqlite"
+        with limit_calls(CallLimits(cache=cache, batch=True)):
+            score = DecisionScore(model="m", base_url=server.url)
+            assert len(list(asked_in_batches(answers, [score], print))) == 9
+            (batch,) = server.batches.values()
+            assert len(batch["lines"]) == 9 and len(server.seen) == 3
+        plain = CallLimits(cache=tmp_path / "other.sqlite", batch=True, price=Price(1.0, 1.0))
+        routes = {"decisions": predicate(lambda text: 0.5)}
+    with BatchServer(yes, routes=routes) as server, limit_calls(plain):
+        said = list[str]()
+        score = DecisionScore(model="m", base_url=server.url)
+        (plan,) = plan_calls(answers, score, labelled=False)
+        assert plan.dollars == plan.dollars_batch
+        list(asked_in_batches(answers, [score], said.append))
+        assert not server.batches and "no batch takes decisions" in said[0]
+
+
+def test_who_takes_no_batches_says_so_before_anything_is_sent(tmp_path: Path) -> None:
+    limits = CallLimits(cache=tmp_path / "answers.sqlite", batch=True, price=Price(1.0, 1.0))
+    answers = [Example("Who?", ("A document.",), "Nobody.")]
+    with limit_calls(limits) as spent:
+        score = Judge(model="azure/mine")
+        with pytest.raises(ModelError, match="how azure takes batches is not known here; leave"):
+            list(asked_in_batches(answers, [score], print))
+        assert not spent.n_sent
+        (plan,) = plan_calls(answers, score, labelled=False)
+        assert plan.dollars_batch is None and "--batch" not in plan.sentence()
+
+
+def test_no_repeat_is_paid_for_whose_price_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(model: str) -> Price:
+        raise InputError("no price")
+
+    monkeypatch.setattr("calibrail.models.llm.transport.table_price", unknown)
+    limits = CallLimits(cache=tmp_path / "answers.sqlite", price="auto")
+    with BatchServer() as server, limit_calls(limits):
+        with pytest.raises(InputError, match="no price"):
+            repeat(
+                [Example("Who?", ("It rained.",), "It rained.")],
+                Judge(model="m", base_url=server.url),
+            )
+        assert not server.seen
 
 
 def test_a_dry_run_shows_both_prices_and_takes_them_from_the_table(

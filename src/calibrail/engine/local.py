@@ -305,8 +305,11 @@ def _asked(score: Score) -> list[LanguageModel]:
 def _batched(
     examples: Iterable[Example], scores: Sequence[Score], say: Callable[[str], None]
 ) -> Iterator[Example]:
-    from calibrail.models.llm.batches import ask_in_batches
+    from calibrail.models.llm.batches import ask_in_batches, provider_of
 
+    for model in chain.from_iterable(map(_asked, scores)):
+        # Who takes none says so before anything is sent.
+        provider_of(model.endpoint, account().limits)
     for window in blocks(examples, characters, WINDOW, WINDOW_CHARACTERS):
         wanted: dict[LanguageModel, dict[Any, None]] = {}
         # What a cheap score computes here, to tell what is judged, is computed again in its turn.
@@ -321,8 +324,7 @@ def _batched(
                         if isinstance(demand.model, LanguageModel):
                             asked = wanted.setdefault(demand.model, {})
                             asked.update(dict.fromkeys(chain.from_iterable(demand.parts)))
-        for model, requests in wanted.items():
-            ask_in_batches(model, requests, say)
+        ask_in_batches(wanted, say)
         yield from window
 
 

@@ -319,7 +319,7 @@ def _compare(
 def asked_anew() -> Iterator[None]:
     """Let endpoints be asked within the block, whatever answers are kept."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        limits = replace(account().limits, cache=Path(folder) / "answers.sqlite")
+        limits = replace(account().limits, cache=Path(folder) / "answers.sqlite", batch=False)
         with limit_calls(limits):
             yield
 

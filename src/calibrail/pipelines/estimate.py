@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
-from calibrail.models.llm.chat import LanguageModel, RemoteModel, asked_again
-from calibrail.models.llm.transport import BATCH_SHARE, account
+from calibrail.models.llm.chat import RemoteModel, asked_again
+from calibrail.models.llm.transport import BATCH_SHARE, account, takes_batches
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
@@ -44,7 +44,7 @@ class PlannedCalls(Record):
     measured : bool
         Whether tokens follow from counted answers of this model; else from 4 bytes a token.
     dollars, dollars_batch : float or None
-        Their cost, by themselves and in batches; None without a price.
+        Their cost, by themselves and in batches; None without a price, or batches.
     unit : {"answer", "sentence"}
         What the model is asked about.
     """
@@ -68,10 +68,11 @@ class PlannedCalls(Record):
         how = "by this model's answers so far" if self.measured else "estimated, 4 bytes a token"
         cost = (
             "cost unknown: give --price IN,OUT (US dollars per million tokens) or --price auto"
-            if self.dollars is None or self.dollars_batch is None
-            else f"${dollars_at_most(self.dollars)} at most, or "
-            f"${dollars_at_most(self.dollars_batch)} with --batch"
+            if self.dollars is None
+            else f"${dollars_at_most(self.dollars)} at most"
         )
+        if self.dollars_batch is not None:
+            cost += f", or ${dollars_at_most(self.dollars_batch)} with --batch"
         judged = f"{self.n_judged:,}{' sentences' if self.unit == 'sentence' else ''}"
         return (
             f"{self.score}: {self.n_calls:,} calls to {self.model} at {self.endpoint}, for "
@@ -171,9 +172,13 @@ class _CallPlan:
     def __init__(self, score: str, model: RemoteModel) -> None:
         self._score, self._model = score, model
         self._known: dict[bytes, bool] = {}
+        self._share = BATCH_SHARE
         self.n_judged = self._tokens_out = self._n_bytes = self._n_characters = 0
 
     def add(self, items: Sequence[Any]) -> None:
+        if not all(getattr(item, "kind", "") == "chat" for item in items):
+            # Texts to embed, and decisions, are asked for by themselves in any case.
+            self._share = 1.0
         for question in map(self._model.question, items):
             key = bytes.fromhex(question.key)
             if key in self._known:
@@ -192,7 +197,7 @@ class _CallPlan:
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
         tokens_in = math.ceil(tokens)
         dollars = None if price is None else price.of(tokens_in, self._tokens_out)
-        share = BATCH_SHARE if isinstance(model, LanguageModel) else 1.0
+        is_known = dollars is not None and takes_batches(model.endpoint)
         return PlannedCalls(
             score=self._score,
             model=model.model,
@@ -205,6 +210,6 @@ class _CallPlan:
             tokens_out=self._tokens_out,
             measured=rate is not None,
             dollars=dollars,
-            dollars_batch=None if dollars is None else share * dollars,
+            dollars_batch=self._share * (dollars or 0.0) if is_known else None,
             unit=unit,
         )

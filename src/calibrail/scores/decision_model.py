@@ -229,6 +229,12 @@ class DecisionScore(base.ModelScore):
         }
         return (self._request(route, state, self.asked, pieces),)
 
+    def try_out(self, examples: Sequence[Example]) -> str | None:
+        """Learn the route, and so what there is to ask; it is never given up."""
+        if self.usable(examples):
+            self._learn_route()
+        return None
+
     def demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return what ``score`` will look up, at the route that the endpoint has."""
         if self.usable(examples):

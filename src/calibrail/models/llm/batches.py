@@ -187,8 +187,12 @@ class OpenAIBatches:
 
     def _access(self, endpoint: str) -> tuple[str, dict[str, str]]:
         """Return the address, and the headers with the key."""
-        address = transport.OPENAI if endpoint == "openai" else endpoint
-        key = transport.key_for(address)
+        address = endpoint
+        if endpoint == "openai":
+            # Where the library of providers sends what is asked directly, and with the same key.
+            named = map(os.environ.get, (transport.ADDRESS_VARIABLE, "OPENAI_API_BASE"))
+            address = transport.resolve_endpoint(next(filter(None, named), transport.OPENAI))
+        key = transport.key_for(transport.OPENAI if endpoint == "openai" else address)
         return address, {} if key is None else {"Authorization": f"Bearer {key}"}
 
     def send(self, method: str, path: str, **content: Any) -> Any:
@@ -391,24 +395,22 @@ def provider_of(endpoint: str, limits: CallLimits) -> OpenAIBatches:
     ModelError
         If that is not known here.
     """
-    if endpoint != "openai" and "://" not in endpoint and endpoint != "anthropic":
+    if not transport.takes_batches(endpoint):
         raise ModelError(f"how {endpoint} takes batches is not known here; {_LEAVE_OUT}")
     kind = AnthropicBatches if endpoint == "anthropic" else OpenAIBatches
     return kind(endpoint, limits)
 
 
-def ask_in_batches(model: LanguageModel, requests: Iterable[ChatRequest], say: Say) -> None:
+def ask_in_batches(wanted: Mapping[LanguageModel, Iterable[ChatRequest]], say: Say) -> None:
     """Have the questions that the cache lacks answered in batches, and their answers kept.
 
     What an earlier process has submitted is picked up. What no batch answers is left to be asked by
-    itself, and so is what the budget does not cover.
+    itself, and so is what the budget does not cover. All models' batches are under way together.
 
     Parameters
     ----------
-    model : LanguageModel
-        Who is asked.
-    requests : iterable of ChatRequest
-        The questions.
+    wanted : mapping of LanguageModel to iterable of ChatRequest
+        Who is asked, and the questions.
     say : callable
         Takes what a user should know, a line at a time.
 
@@ -417,12 +419,16 @@ def ask_in_batches(model: LanguageModel, requests: Iterable[ChatRequest], say: S
     ModelError
         If the endpoint takes no batches, refuses this one, or somebody cancelled it.
     """
-    run = _BatchRun(model, requests, say)
+    runs = [_BatchRun(model, requests, say) for model, requests in wanted.items()]
     try:
-        while batches := run.under_way():
-            run.collect(batches)
+        for run in runs:
+            run.under_way()
+        for run in runs:
+            while batches := run.under_way():
+                run.collect(batches)
     except KeyboardInterrupt:
-        say(f"interrupted; what was submitted to {model.endpoint} goes on there: {_ANEW}")
+        where = ", ".join(dict.fromkeys(model.endpoint for model in wanted))
+        say(f"interrupted; what was submitted to {where} goes on there: {_ANEW}")
         raise
 
 
@@ -435,7 +441,10 @@ class _BatchRun:
         assert limits.cache is not None
         self._folder = BatchFolder(limits.cache)
         self._provider = provider_of(model.endpoint, limits)
-        self._wanted = dict(self._asked(item) for item in requests if item.kind == "chat")
+        kinds = {item: item.kind == "chat" for item in requests}
+        self._wanted = dict(self._asked(item) for item, is_chat in kinds.items() if is_chat)
+        if not all(kinds.values()):
+            say(f"{model.endpoint}: no batch takes decisions, which are asked at the full price")
         self._rounds, self._most = Counter[str](), self._provider.most
         self._told: set[str | None] = set()
 

@@ -693,6 +693,8 @@ class RemoteModel:
     def session(self) -> ChatSession:
         """Return what a round of asking goes by, as it is now."""
         spent = transport.account()
+        # Nothing is paid for that could not be counted.
+        spent.limits.price_of(self.name)
         return ChatSession(spent, open_cache(spent.limits.cache), Event())
 
     def ask_each(
@@ -854,8 +856,12 @@ class LanguageModel(RemoteModel):
 
     def question(self, item: ChatRequest) -> Question:
         """Return what would be asked."""
-        if item.most_tokens and self.knows(raised := self.question(item.raised())):
-            return raised
+        if item.most_tokens:
+            raised = self.question(item.raised())
+            if item.effort in self.starves or self.knows(raised):
+                # So it will of others.
+                self.starves.add(item.effort)
+                return raised
         return Question(self._key(item), [text for _, text in item.messages], item.max_tokens)
 
     def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
@@ -910,12 +916,12 @@ class LanguageModel(RemoteModel):
         return self._asked_once(session, request) if is_refused else answer
 
     def _asked_once(self, session: ChatSession, request: ChatRequest) -> ChatAnswer | Failure:
-        key, texts, _ = self.question(request)
+        key, characters = self._key(request), sum(len(text) for _, text in request.messages)
         try:
             answer = self.send(request.parameters(), session, request.read, request.kind)
         except transport.RefusedError as error:
             return Failure(str(error), error.status, transport.OUTPUT_LIMIT in error.about)
-        self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), answer.tokens)
+        self.keep_answer(session, key, answer.to_dict(), characters, answer.tokens)
         # Where another process was faster, its answer is the one that both keep.
         kept = session.cache.get(key)
         return answer if kept is None else ChatAnswer.from_dict(kept)

@@ -406,6 +406,11 @@ def resolve_endpoint(base_url: str | None, model: str = "") -> str:
     return address.rstrip("/")
 
 
+def takes_batches(endpoint: str) -> bool:
+    """Return whether it is known how an endpoint would take batches."""
+    return "://" in endpoint or endpoint in ("openai", "anthropic")
+
+
 def key_for(endpoint: str) -> str | None:
     """Return the key that may be sent to an endpoint, None where none may be or none is set.
 
