@@ -18,6 +18,7 @@ from calibrail.models.batching import shared_models
 from calibrail.models.llm.providers import ProviderTransport
 from calibrail.models.llm.transport import CallLimits, NoRouteError, Price, limit_calls
 from calibrail.pipelines.estimate import plan_calls
+from calibrail.pipelines.scoring import score_only
 from calibrail.scores.base import DetectorFailure, NoReplyFailure
 from calibrail.scores.decision_model import (
     CUT,
@@ -335,3 +336,27 @@ def test_it_conforms(tmp_path: Path) -> None:
         limit_calls(CallLimits(cache=tmp_path / "answers.sqlite")),
     ):
         check_score(decision(server), polarity=False, huge=2_000)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        'ensemble:scores="novelty,{}"',
+        'hybrid:cheap="{}",low=0.1,high=0.9,expensive=novelty',
+        'hybrid:cheap=novelty,low=0.0,high=9.0,expensive="{}"',
+    ],
+)
+def test_a_dry_run_sends_nothing_where_others_ask_it(spec: str, tmp_path: Path) -> None:
+    limits = CallLimits(cache=tmp_path / "answers.sqlite")
+    with ChatServer(yes_or_no) as server, limit_calls(limits):
+        named = spec.format(f"decision:model=m,base_url={server.url}")
+        if "cheap=novelty" in spec or "hybrid" not in spec:
+            (plan,) = plan_calls(examples(), named, labelled=False)
+            assert plan.n_calls == 4
+        else:
+            with pytest.raises(InputError, match="sends nothing"):
+                plan_calls(examples(), named, labelled=False)
+        assert not server.seen
+        if "hybrid" in spec:
+            scored, _ = score_only(examples(), named)
+            assert len(scored) == 4 and len(server.seen) == 3 + 4

@@ -283,17 +283,8 @@ def asked_in_batches(
 
     Whatever no batch has answered is asked when it is looked up. So are the first few questions,
     which show what the endpoint knows, and whether its replies can be read.
-
-    Raises
-    ------
-    InputError
-        If prices are to be looked up, and one of a model is not known.
     """
-    limits = account().limits
-    for model in (model for score in scores for model in getattr(score, "models", ())):
-        if isinstance(model, RemoteModel):
-            limits.price_of(model.name)
-    is_asking = limits.batch and any(map(_asked, scores))
+    is_asking = account().limits.batch and any(map(_asked, scores))
     return _batched(examples, scores, say) if is_asking else examples
 
 

@@ -8,8 +8,15 @@ from typing import Any, Final
 
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
+from calibrail.errors import InputError, errors_as
 from calibrail.models.llm.chat import RemoteModel, asked_again
-from calibrail.models.llm.transport import BATCH_SHARE, account, takes_batches
+from calibrail.models.llm.transport import (
+    BATCH_SHARE,
+    BudgetError,
+    account,
+    no_calls,
+    takes_batches,
+)
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import resolve_scores
@@ -142,27 +149,28 @@ def plan_calls(
         # Data that cannot be read is refused; it need not be read to its end.
         next(iter(examples), None)
         return ()
-    # Which answers a hybrid asks about follows from what it has learnt; others ask about all.
-    if any(base.learns(score) and hasattr(score, "undecided") for score in detectors):
-        examples = answers_read = dataset.Dataset(examples)
-        detectors = fitted(detectors, answers_read, splitting, keep, apart)
     plans: dict[tuple[str, int], _CallPlan] = {}
     n_examples = 0
-    for answers in batches(examples):
-        batch: Sequence[example.Example] = answers
-        if sentences:
-            batch = list(chain.from_iterable(map(sentence_examples, answers)))
-        n_examples += len(answers)
-        for score, number in product(detectors, range(times)):
-            undecided = getattr(score, "undecided", None)
-            with asked_again(number):
-                n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
-                for demand in base.eventual_demands(score, batch):
-                    if isinstance(demand.model, RemoteModel):
-                        key = (registry.key_of(score), id(demand.model))
-                        plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
-                        plan.n_judged += n_judged * (number == 0)
-                        plan.add([item for part in demand.parts for item in part])
+    with errors_as(InputError, BudgetError, "dry_run_asks"), no_calls():
+        # Which answers a hybrid asks about follows from what it has learnt; others ask about all.
+        if any(base.learns(score) and hasattr(score, "undecided") for score in detectors):
+            examples = answers_read = dataset.Dataset(examples)
+            detectors = fitted(detectors, answers_read, splitting, keep, apart)
+        for answers in batches(examples):
+            batch: Sequence[example.Example] = answers
+            if sentences:
+                batch = list(chain.from_iterable(map(sentence_examples, answers)))
+            n_examples += len(answers)
+            for score, number in product(detectors, range(times)):
+                undecided = getattr(score, "undecided", None)
+                with asked_again(number):
+                    n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
+                    for demand in base.eventual_demands(score, batch):
+                        if isinstance(demand.model, RemoteModel):
+                            key = (registry.key_of(score), id(demand.model))
+                            plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
+                            plan.n_judged += n_judged * (number == 0)
+                            plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples, unit) for plan in plans.values())
 
 

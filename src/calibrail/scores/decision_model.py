@@ -168,9 +168,9 @@ class DecisionScore(base.ModelScore):
             self.asked, self.yes_means = self.question, self.higher
         elif self.higher not in (None, self.yes_means):
             raise InputError(f"a yes to {self.asked!r} means {self.yes_means}; leave higher out")
-        if "state" not in prompt and self.route not in ("auto", "chat"):
-            raise InputError(f"the template {self.template} is asked in a chat: route=chat")
         if "state" not in prompt:
+            if self.route not in ("auto", "chat"):
+                raise InputError(f"the template {self.template} is asked in a chat: route=chat")
             self.route = "chat"
         self.llm: chat.LanguageModel = chat.load_llm(self.model, self.base_url)
         self.base_url = self.llm.endpoint
@@ -234,16 +234,6 @@ class DecisionScore(base.ModelScore):
         if self.usable(examples):
             self._learn_route()
         return None
-
-    def demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
-        """Return what ``score`` will look up, at the route that the endpoint has."""
-        if self.usable(examples):
-            self._learn_route()
-        return super().demands(examples)
-
-    def eventual_demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
-        """Return what ``score`` would look up; nothing is sent to learn the route."""
-        return super().demands(examples)
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return the probability that each answer is hallucinated; undefined where none is said."""

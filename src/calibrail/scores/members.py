@@ -193,10 +193,11 @@ class Hybrid(base.Learning, Members):
         return [row for row in inside if row not in lacking]
 
     def try_out(self, examples: Sequence[Example]) -> str | None:
-        """Return why the expensive score is not to be asked any more."""
-        expensive = self.members["expensive"]
-        if not self.fitted or not callable(getattr(expensive, "try_out", None)):
-            return None
+        """Return why a member is not to be asked any more."""
+        cheap, expensive = self.members["cheap"], self.members["expensive"]
+        why = base.try_out(cheap, examples)
+        if why or not self.fitted or not callable(getattr(expensive, "try_out", None)):
+            return why
         return base.try_out(expensive, [examples[row] for row in self.undecided(examples)])
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:

@@ -842,7 +842,7 @@ class LanguageModel(RemoteModel):
 
     def unknown(self, effort: str | None) -> set[str]:
         """Return which parameters the endpoint turned out not to take with an effort."""
-        return self._caller.unknown(effort)
+        return self._caller.unknown[effort]
 
     def forget(self, *, count: bool = False) -> None:
         """Drop the answers in memory; the cache keeps its own.

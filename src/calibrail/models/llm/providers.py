@@ -107,7 +107,8 @@ class ProviderTransport:
                 self._responses = True
                 return self.send(kind, body, seconds)
             if isinstance(error, self._library.ContentPolicyViolationError):
-                return _FILTERED
+                # A refusal of the judge, as the provider's filter words it.
+                return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
             raise self._explained(error, message, seconds) from None
 
     def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
@@ -130,24 +131,15 @@ class ProviderTransport:
             return AgainError(f"no answer that can be used ({name})")
         response = getattr(given, "response", None)
         headers = getattr(given, "headers", None) or getattr(response, "headers", None) or {}
-        wants_key = f"is the key in the environment accepted ({self._key_variable()})?"
+        key = f"{self._provider.upper()}_API_KEY"
+        key += "" if key in os.environ else ", or what litellm documents for it"
+        wants_key = f"is the key in the environment accepted ({key})?"
         no_model = f"is {self._provider}'s name of the model right, and may this key use it?"
         remedies = {401: wants_key, 403: wants_key, 404: no_model}
         code = "insufficient_quota" if "insufficient_quota" in message else name
         return explained(self._provider, status, code, (message, message), headers, remedies)
 
-    def _key_variable(self) -> str:
-        """Return the environment variable with the provider's key, or that there is one."""
-        name = f"{self._provider.upper()}_API_KEY"
-        return name if name in os.environ else f"{name}, or what litellm documents for it"
-
 
 def _is_warning(record: logging.LogRecord) -> bool:
     """Return whether a record may pass: others hold texts, or addresses with keys."""
     return record.levelno >= logging.WARNING
-
-
-#: What the provider's filter makes of a question: a refusal of the judge.
-_FILTERED: Final = {
-    "choices": [{"message": {"content": None}, "finish_reason": "content_filter"}],
-}

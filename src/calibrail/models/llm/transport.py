@@ -10,6 +10,7 @@ import os
 import random
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
@@ -802,7 +803,8 @@ class Caller:
         self._ever_answered = False
         self._hold_until = 0.0
         self._lock = Lock()
-        self._unknown: dict[str | None, set[str]] = {}
+        #: What the endpoint turned out not to know, by effort.
+        self.unknown = defaultdict[str | None, set[str]](set)
         renewed(self)
 
     def renew_after_fork(self) -> None:
@@ -916,13 +918,9 @@ class Caller:
             except ValueError as error:
                 raise AgainError(str(error)) from None
 
-    def unknown(self, effort: str | None) -> set[str]:
-        """Return what the endpoint turned out not to know, for one effort."""
-        return self._unknown.setdefault(effort, set())
-
     def _known(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request without what the endpoint does not know."""
-        unknown = self.unknown(body.get("reasoning_effort"))
+        unknown = self.unknown[body.get("reasoning_effort")]
         fields = {n: value for n, value in body.items() if n == "top_logprobs" or n not in unknown}
         if "max_tokens" in body and "max_tokens" in unknown:
             fields["max_completion_tokens"] = body["max_tokens"]
@@ -936,7 +934,7 @@ class Caller:
         """Note what the endpoint does not know; return whether the request can be put otherwise."""
         sent = [name for name in about if name in fields]
         with self._lock:
-            unknown = self.unknown(fields.get("reasoning_effort"))
+            unknown = self.unknown[fields.get("reasoning_effort")]
             if "logprobs" not in sent and "top_logprobs" in sent and fields["top_logprobs"] > 5:
                 # Some list five at most.
                 unknown.add("top_logprobs")
