@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -360,3 +361,13 @@ def test_a_dry_run_sends_nothing_where_others_ask_it(spec: str, tmp_path: Path) 
         if "hybrid" in spec:
             scored, _ = score_only(examples(), named)
             assert len(scored) == 4 and len(server.seen) == 3 + 4
+
+
+def test_a_hybrid_calibrates_whose_cheap_score_asks(tmp_path: Path) -> None:
+    answers = [replace(item, label=row % 2) for row, item in enumerate(examples(80))]
+    limits = CallLimits(cache=tmp_path / "answers.sqlite")
+    with ChatServer(yes_or_no) as server, limit_calls(limits):
+        cheap = f"decision:model=m,base_url={server.url}"
+        spec = f'hybrid:cheap="{cheap}",low=0.1,high=0.9,expensive=novelty'
+        report = calibrail.calibrate(answers, spec, alpha=0.3).report
+        assert "repeats" not in report.data and len(server.seen) == 3 + 80

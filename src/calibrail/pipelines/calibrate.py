@@ -7,7 +7,7 @@ Marks play no part in thresholds and verdicts: the answers are read again for th
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import count
 from os import PathLike
@@ -47,7 +47,7 @@ from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, scoring
-from calibrail.pipelines.estimate import plan_calls
+from calibrail.pipelines.estimate import PlannedCalls, plan_calls
 from calibrail.pipelines.examples import page_examples
 from calibrail.pipelines.independence import (
     at_worst,
@@ -447,7 +447,10 @@ def _asked_again(
     judges = {model.model for model in models if isinstance(model, LanguageModel)}
     for number in count(1):
         with asked_again(number), no_calls():
-            plans = plan_calls(examples, detector, labelled=False)
+            plans: Sequence[PlannedCalls] = ()
+            # What a hybrid asks follows from replies to its cheap score, which are not kept.
+            with suppress(InputError):
+                plans = plan_calls(examples, detector, labelled=False)
             asked = [plan.n_known for plan in plans if plan.model in judges]
             if not any(asked) or any(plan.n_calls for plan in plans):
                 break

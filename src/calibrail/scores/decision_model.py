@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final, Literal, get_args
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, error_text
 from calibrail.models.llm import chat
 from calibrail.models.llm.transport import NoRouteError
 from calibrail.options.fields import one_of
@@ -161,10 +161,7 @@ class DecisionScore(base.ModelScore):
             if not any("{asked}" in text for _, text in prompt["messages"]):
                 raise InputError(f"the template {self.template} has a question of its own")
             if self.higher not in get_args(Higher):
-                raise InputError(
-                    "higher must say what a yes to your question means: higher=faithful or "
-                    f"higher=hallucinated; got {self.higher!r}"
-                )
+                raise InputError(error_text("meaning_of_yes", higher=self.higher))
             self.asked, self.yes_means = self.question, self.higher
         elif self.higher not in (None, self.yes_means):
             raise InputError(f"a yes to {self.asked!r} means {self.yes_means}; leave higher out")
@@ -319,7 +316,4 @@ class DecisionScore(base.ModelScore):
                 continue
             self._known_route = route
             return
-        raise ModelError(
-            f"{self.model} at {self.base_url} gives no probability of yes ({'; '.join(whys)}); a "
-            "judge (judge:model=...) may ask it for a verdict or a grade instead"
-        )
+        raise ModelError(error_text("no_probability_of_yes", score=self, whys="; ".join(whys)))

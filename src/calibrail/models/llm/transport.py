@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from calibrail.errors import CalibrailError, InputError, ModelError
+from calibrail.errors import CalibrailError, InputError, ModelError, error_text, errors_as
 from calibrail.models.hardware import leave_to_parent, renewed
 from calibrail.options.fields import cli_or_python, number, setting, whole, yes_or_no
 
@@ -92,14 +92,9 @@ _TABLE: Final = "model_prices_and_context_window_backup.json"
 def _prices() -> Mapping[str, Mapping[str, Any]]:
     """Return litellm's table of prices, which is read as a file: the library is not imported."""
     spec = importlib.util.find_spec("litellm")
-    try:
-        (folder,) = (spec and spec.submodule_search_locations) or [""]
+    (folder,) = (spec and spec.submodule_search_locations) or [""]
+    with errors_as(InputError, (ValueError, OSError), "no_table_of_prices"):
         table: Mapping[str, Mapping[str, Any]] = json.loads((Path(folder) / _TABLE).read_bytes())
-    except (ValueError, OSError) as error:
-        raise InputError(
-            "price auto reads litellm's table of prices, which is not there: pip install litellm, "
-            "or give the price, e.g. 0.15,0.60"
-        ) from error
     return table
 
 
@@ -118,10 +113,7 @@ def table_price(model: str) -> Price:
     names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
     costs = [entry.get(name) for name in names]
     if costs[0] is None or costs[1] is None:
-        raise InputError(
-            f"litellm's table has no price of {model!r}; give it in US dollars per million tokens, "
-            "sent and answered, e.g. 0.15,0.60"
-        )
+        raise InputError(error_text("price_not_in_table", model=model))
     # The table's prices are per token.
     sent, out, cached = (None if cost is None else round(1e6 * cost, 9) for cost in costs)
     return Price(sent or 0.0, out or 0.0, cached)
@@ -145,11 +137,7 @@ def read_price(text: str) -> Price | Literal["auto"]:
     except ValueError:
         amounts = []
     if len(amounts) not in (2, 3) or not all(0.0 <= amount < math.inf for amount in amounts):
-        raise InputError(
-            "price must be two numbers of US dollars per million tokens, sent and answered, "
-            "e.g. 0.15,0.60 (a third is that of tokens that the provider read before), or auto; "
-            f"got {text!r}"
-        )
+        raise InputError(error_text("price_no_amounts", text=text))
     return Price(*amounts)
 
 
@@ -213,10 +201,7 @@ class CallLimits:
             raise InputError(f'price must be a Price, "auto" or None; got {self.price!r}')
         yes_or_no(self.batch, "batch")
         if self.batch and self.cache is None:
-            raise InputError(
-                "a batch is picked up from where it was kept, beside the answer cache, and answers "
-                f"are kept in memory only: name a file with {CACHE_VARIABLE}"
-            )
+            raise InputError(error_text("batch_without_cache", variable=CACHE_VARIABLE))
 
     def price_of(self, model: str) -> Price | None:
         """Return what a model costs, None where that is not known.
@@ -264,11 +249,8 @@ class Account:
             limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
                 larger = cli_or_python("--max-calls", "CallLimits(max_calls=...)")
-                raise BudgetError(
-                    f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers; "
-                    f"run the same again with a larger limit ({larger}): what the cache holds is "
-                    "not asked for again"
-                )
+                about = {"limit": limit, "n_answered": self.n_answered, "larger": larger}
+                raise BudgetError(error_text("budget_spent", **about))
             self.n_sent += 1
 
     def answered(
@@ -400,10 +382,7 @@ def resolve_endpoint(base_url: str | None, model: str = "") -> str:
     if parts.scheme not in ("http", "https") or not host or not _PLAIN.fullmatch(address):
         raise InputError(f"base_url is no address of a web server; {remedy}")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise InputError(
-            f"base_url must hold no user, password, query or fragment; put the key into the "
-            f"environment variable {KEY_VARIABLE}, which no report or guardrail holds"
-        )
+        raise InputError(error_text("address_with_key", variable=KEY_VARIABLE))
     return address.rstrip("/")
 
 
