@@ -619,9 +619,9 @@ class _BatchRun:
     def _keep(self, key: str, body: Any, characters: int) -> None:
         # What cannot be read is asked by itself.
         with suppress(ValueError):
-            answer = read_answer(body)
+            answer, share = read_answer(body), transport.BATCH_SHARE
             if self._session.cache.get(key) is None:
-                value, share = answer.to_dict(), transport.BATCH_SHARE
+                value = answer.to_dict()
                 self._model.keep_answer(self._session, key, value, characters, answer.tokens, share)
 
     def _end(self, batch: Batch, state: BatchState, left: Left) -> None:
@@ -647,8 +647,7 @@ class _BatchRun:
         else:
             self._say(f"batch {batch.id}: {n - n_left:,} of {n:,} questions answered")
         if state.cancelled and left:
-            problem = f"cancelled, after {n - n_left:,} of {n:,} answers, which are kept; run the "
-            problem += "same again and the rest is submitted"
+            problem = f"cancelled, after {n - n_left:,} of {n:,} answers; run the same for the rest"
         if len(whys) == n >= _ALL_FAIL:
             # By themselves they would cost twice what was asked for.
             problem = f"refused question by question ({whys[0]})"

@@ -85,16 +85,15 @@ AUTO: Final = "auto"
 #: What a request in a batch costs, of what it costs by itself.
 BATCH_SHARE: Final = 0.5
 
-_TABLE: Final = "model_prices_and_context_window_backup.json"
-
 
 @lru_cache(maxsize=1)
 def _prices() -> Mapping[str, Mapping[str, Any]]:
     """Return litellm's table of prices, which is read as a file: the library is not imported."""
     spec = importlib.util.find_spec("litellm")
-    (folder,) = (spec and spec.submodule_search_locations) or [""]
     with errors_as(InputError, (ValueError, OSError), "no_table_of_prices"):
-        table: Mapping[str, Mapping[str, Any]] = json.loads((Path(folder) / _TABLE).read_bytes())
+        (folder,) = (spec and spec.submodule_search_locations) or [""]
+        path = Path(folder) / "model_prices_and_context_window_backup.json"
+        table: Mapping[str, Mapping[str, Any]] = json.loads(path.read_bytes())
     return table
 
 
@@ -197,8 +196,6 @@ class CallLimits:
         for name in ("timeout", "patience"):
             if not 0.0 < number(value := getattr(self, name), name) < float("inf"):
                 raise InputError(f"{name} must be a number of seconds above 0; got {value!r}")
-        if not (self.price is None or self.price == AUTO or isinstance(self.price, Price)):
-            raise InputError(f'price must be a Price, "auto" or None; got {self.price!r}')
         yes_or_no(self.batch, "batch")
         if self.batch and self.cache is None:
             raise InputError(error_text("batch_without_cache", variable=CACHE_VARIABLE))
@@ -283,8 +280,8 @@ class Account:
 
     def dollars(self) -> float | None:
         """Return what the answers so far have cost; None where none was asked for, or no price."""
-        asked = self.n_sent or self.n_answered
-        return self._dollars if asked and self.limits.price is not None else None
+        is_known = self.limits.price is not None and (self.n_sent or self.n_answered)
+        return self._dollars if is_known else None
 
 
 _current: ContextVar[Account | None] = ContextVar("calibrail_account", default=None)
