@@ -215,7 +215,7 @@ WITHOUT_JSON = {"ClassCounts", "VerdictProbabilities", "CandidateSearch"}
 
 #: Tested where several of them are at work together.
 ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}
-ELSEWHERE |= {"drawing", "undecided", "test"}
+ELSEWHERE |= {"drawing", "undecided", "test", "together", "thresholds"}
 
 PUBLIC = {name: item for name, item in vars(public).items() if not name.startswith("_")}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -53,7 +53,8 @@ def test_a_default_is_not_said_and_anything_else_is(name: str) -> None:
 
 
 def test_every_score_whose_models_run_here_takes_them() -> None:
-    needs_more = {"custom", "column", "judge", "hybrid", "worst_sentence"}
+    needs_more = {"custom", "column", "judge", "decision", "hybrid", "worst_sentence"}
+    needs_more |= {"anyguardrail"}
     by_name = set(BUILT_IN) - {"ensemble", "fused", *needs_more}
     scores = {name: build(parse_spec(name)) for name in by_name}
     local = {

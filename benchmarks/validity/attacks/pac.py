@@ -249,7 +249,7 @@ ATTACKS = [
         "pac by topic, one of five good topics is not certified",
         "5 topics, 1,750 answers, AUROC 0.856, at most 10 % missed and 70 % false alarms",
         0.2,
-        (1, 1),
+        (36, 40),
         topic_not_certified(1750),
     ),
     Attack(
