@@ -259,6 +259,8 @@ def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
     assert "90% confidence all together" in page and "with 87.5% confidence no group" in page
     assert "counted on answers that set it" in page and "test part" not in page.split("Look at")[0]
+    # A group that is certified does not show less than was asked for.
+    assert "at least 90%" in page and "at least 8" not in page
     run.freeze().save(tmp_path / "guardrail.json")
     card = " ".join(run_command("card", str(tmp_path / "guardrail.json")).stdout.split())
     assert "all groups together with 90% confidence" in card

@@ -110,9 +110,13 @@ def _bound(relation: str, share: float | None) -> str:
 
 
 def together(certificate: Json) -> Json:
-    """Return a certificate with the intervals that hold together in place of those that decide."""
+    """Return a certificate with the intervals that hold together in place of those that decide.
+
+    What is proven stands as it was promised.
+    """
     region = certificate.get("region") or {}
-    return {**certificate, **{name: value for name, value in region.items() if value is not None}}
+    proven = {"coverage"} if text.is_proven(certificate.get("coverage")) else set[str]()
+    return {**certificate, **{k: v for k, v in region.items() if v is not None and k not in proven}}
 
 
 def rates_figure(measured: Json, asked: Json) -> parts.Figure:
