@@ -176,6 +176,7 @@ class RepeatArguments:
     threshold: float | None = setting(default=None)
     guardrail: Path | None = setting(default=None, metavar="FILE")
     anchors: Path | None = setting(default=None, metavar="FILE", main=True)
+    confidence: float = setting("Level of every interval and test.", 0.95)
 
 
 @opt.takes_settings
@@ -185,10 +186,6 @@ def repeat_command(
     detectors: opt.DetectorsAlone,
     repeats: RepeatArguments,
     promise: opt.ThresholdPromise,
-    requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(only=("confidence",), help={"confidence": "Level of every interval and test."}),
-    ],
     reading: opt.Reading,
     calls: opt.Calls,
     trust: opt.TrustArguments,
@@ -221,7 +218,7 @@ def repeat_command(
             times=repeats.times,
             threshold=repeats.threshold,
             promise=promise,
-            confidence=requirement.confidence,
+            confidence=repeats.confidence,
             context=context,
             **about,
         )
