@@ -246,8 +246,10 @@ class Account:
             limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
                 larger = cli_or_python("--max-calls", "CallLimits(max_calls=...)")
-                about = {"limit": limit, "n_answered": self.n_answered, "larger": larger}
-                raise BudgetError(error_text("budget_spent", **about))
+                n = self.n_answered
+                raise BudgetError(
+                    error_text("budget_spent", limit=limit, n_answered=n, larger=larger)
+                )
             self.n_sent += 1
 
     def answered(
