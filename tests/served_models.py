@@ -14,7 +14,6 @@ import os
 import random
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from tests.chat_server import (
     token_entry,
     wanted_alternatives,
 )
+from tests.ports import free_port
 from tests.tiny_models import WORDS
 
 CONTEXT = 4096
@@ -257,9 +257,7 @@ class TransformersServe:
             if importlib.util.find_spec(package) is None:
                 pytest.skip(f"transformers serve needs {package}, which is not installed")
         self._log = tempfile.NamedTemporaryFile(suffix=".log")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         quiet = {
             "HF_HUB_OFFLINE": "1",
             "TRANSFORMERS_OFFLINE": "1",

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -37,6 +36,7 @@ from calibrail.integrations.litellm import CalibrailGuardrail, question, sources
 from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, QUESTION, WHY, Scenario  # noqa: E402
+from tests.ports import free_port  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": QUESTION}]
 KEY = "sk-0123456789abcdef0123456789abcdef"
@@ -320,9 +320,7 @@ def proxy(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Itera
     # JSON is YAML.
     config = f"model_list: {json.dumps(models)}\n{shown}"
     (folder / "config.yaml").write_text(config, encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     program = str(Path(sys.executable).with_name("litellm"))
     command = [program, "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"LITELLM_MASTER_KEY": KEY, "PYTHONPATH": str(ROOT)}

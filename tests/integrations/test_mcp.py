@@ -26,6 +26,7 @@ from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.mcp import main, server  # noqa: E402
 from tests.integrations.pages import ROOT, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
+from tests.ports import free_port  # noqa: E402
 
 
 def arguments(scenario: Scenario, response: str) -> dict[str, Any]:
@@ -138,9 +139,7 @@ def environment() -> dict[str, str]:
 def test_one_server_answers_several_assistants_over_http(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "calibrail.integrations.mcp", str(scenario.file)]
     command += ["--transport", "streamable-http", "--port", str(port)]
     process = subprocess.Popen([*command, "--log", str(tmp_path / "log")])

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.ports import free_port
+
 #: Seconds after which a process that neither answers nor ends is taken for stuck.
 STUCK = 120.0
 
@@ -63,7 +65,7 @@ class Service:
         wrapped: tuple[str, ...] = (),
         port: int | None = None,
     ) -> None:
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self._ready, self._before = ready, before
         program = [sys.executable, "-m", "calibrail", "serve", *map(str, arguments)]
         self._command = [*wrapped, *program, "--port", str(self.port)]
@@ -240,13 +242,6 @@ def request_bytes(body: bytes, path: str = "/v1/check", *lines: str) -> bytes:
     """Return a request as it goes over the wire."""
     stated = ["Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([f"POST {path} HTTP/1.1", *stated, *lines, "", ""]).encode() + body
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def _members(session: int) -> list[int]:
