@@ -382,6 +382,9 @@ def test_batches_need_a_file_to_be_picked_up_from_and_the_key_that_they_came_wit
         # After a month nobody has the answers any more.
         (path,) = cache.with_name("answers.sqlite.batches").iterdir()
         known = json.loads(path.read_text())
+        path.write_text(json.dumps(known)[:-9])
+        with pytest.raises(ModelError, match=f"{path} does not describe a batch under way.*delete"):
+            asked(server, cache, requests(3))
         path.write_text(json.dumps({**known, "created": known["created"] - 31 * 86_400}))
         server.looks = 0
         assert len(asked(server, cache, requests(3))) == 3

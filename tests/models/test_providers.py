@@ -22,6 +22,7 @@ from calibrail.scores.judge import Judge
 from tests.chat_server import Line, LocalServer
 from tests.scores.test_judge import examples, stated
 from tests.scores.test_judge_families import MODES, build, check_values
+from tests.scores.test_odd_replies import none_is_misread, odd, replies
 
 pytest.importorskip("litellm", reason="needs calibrail[providers]: make test-integrations")
 
@@ -154,6 +155,8 @@ class Provider(LocalServer):
             text = json.dumps({"hallucination": p})
         elif "number from 1 to 5" in raw:
             text = str(5 - round(4 * p))
+        if self.says:
+            text = self.says(raw)
         if line.path.partition("?")[0].endswith("/responses"):
             line.send(200, responses(text))
             return
@@ -164,6 +167,8 @@ class Provider(LocalServer):
 
     #: Tokens that it thinks before it replies.
     thinks = 0
+    #: What it replies to a request, if not what is wanted of it.
+    says: Callable[[str], str] | None = None
 
 
 @pytest.fixture
@@ -221,6 +226,17 @@ def test_every_mode_judges_at_every_provider_or_says_why_not(
     if provider == "azure":
         path = "/openai/deployments/my-deployment/chat/completions?api-version=2025-04-01-preview"
         assert {path} == {path for path, _, _ in server.seen}
+
+
+@pytest.mark.parametrize("mode", ["verdict", "graded", "rating"])
+@pytest.mark.parametrize("provider", MODELS)
+def test_no_odd_reply_of_any_provider_is_misread(
+    provider: str, mode: str, serve: Callable[..., Provider]
+) -> None:
+    server = serve(provider)
+    server.says = lambda raw: odd(mode, raw)
+    n_read = none_is_misread(build(mode, None, MODELS[provider]), mode)
+    assert n_read == sum(value is not None for _, value in replies(mode))
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini", "azure", "openai"])

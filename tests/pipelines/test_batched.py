@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,7 @@ from calibrail.scores.decision_model import DecisionScore
 from calibrail.scores.judge import Judge
 from tests.answers import rows, write
 from tests.batch_server import BatchServer
-from tests.chat_server import Reply, predicate, says, verdicts
+from tests.chat_server import Line, Reply, predicate, says, verdicts
 from tests.command_line import calibrail
 from tests.pipelines.test_judging import supported
 
@@ -98,6 +102,85 @@ def test_the_result_is_the_direct_paths_to_the_byte(
         n_direct = len(server.seen) - paid[0].total()
         assert 5 <= n_direct < paid[0].total() / 2
         assert "questions submitted to" in run.stderr
+
+
+class KillingServer(BatchServer):
+    """Kills the process that asks, once before and once after every kind of request to batches."""
+
+    process: subprocess.Popen[bytes] | None = None
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.killed: set[tuple[str, str]] = set()
+
+    def handle(self, line: Line) -> None:
+        name = next((name for name in ("/files", "/batches") if name in line.path), None)
+        if name is None or self.process is None:
+            return super().handle(line)
+        kind = f"{line.command} {name}{'/id' if '_' in line.path or '-' in line.path else ''}"
+        if self._kills(kind, "before"):
+            return None
+        if (kind, "after") not in self.killed:
+            # It is done, and nobody hears of it.
+            line.send = lambda *_, **__: self._kills(kind, "after")  # type: ignore[method-assign]
+        return super().handle(line)
+
+    def _kills(self, kind: str, moment: str) -> bool:
+        if (kind, moment) in self.killed:
+            return False
+        self.killed.add((kind, moment))
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        return True
+
+
+SOON = """
+from calibrail.cli import main
+from calibrail.models.llm import batches
+batches.FIRST_LOOK = batches.LONGEST_LOOK = 0.05
+batches.SETTLED = 0.5
+main()
+"""
+
+
+def test_a_command_that_is_killed_at_every_request_pays_nothing_twice(tmp_path: Path) -> None:
+    data = write(tmp_path / "answers.jsonl", rows(40))
+    with KillingServer(verdicts(supported), outcome=one_in_nine) as server:
+        words = [
+            "calibrate",
+            data,
+            "--alpha",
+            "0.2",
+            "--score",
+            f"judge:model=m,base_url={server.url}",
+        ]
+        environment, written, paid, n_killed = {**os.environ}, [], [], 0
+        for way in ("direct", "batch"):
+            environment["CALIBRAIL_CACHE"] = str(tmp_path / way / "answers.sqlite")
+            options = [
+                *words,
+                *(["--batch"] if way == "batch" else []),
+                "-o",
+                tmp_path / way / "run",
+            ]
+            command = [sys.executable, "-c", SOON, *map(str, options)]
+            while True:
+                process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+                server.process = process if way == "batch" else None
+                _, err = process.communicate(timeout=120)
+                if process.returncode != -signal.SIGKILL:
+                    break
+                n_killed += 1
+            assert process.returncode in (0, 4), err.decode()
+            files = [tmp_path / way / "run" / name for name in ("report.json", "scores.parquet")]
+            written.append([path.read_bytes().replace(b" --batch", b"") for path in files])
+            paid.append(server.paid.copy())
+    kinds = ["POST /files", "POST /batches", "GET /batches/id", "GET /files/id", "GET /batches"]
+    assert {(kind, moment) for kind in kinds for moment in ("before", "after")} == server.killed
+    assert n_killed == len(server.killed)
+    assert written[0] == written[1]
+    assert paid[1] == {key: 2 * n for key, n in paid[0].items()}
 
 
 def yes(body: dict[str, Any]) -> Reply:

@@ -198,7 +198,10 @@ def read_grade(answer: ChatAnswer) -> float | str:
     grade = value.get(HALLUCINATION) if isinstance(value, dict) else None
     if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0.0 <= grade <= 1.0:
         return unread(NO_GRADE, text)
-    return float(grade)
+    # The key may stand there twice, and a verdict beside it may say the opposite.
+    verdicts = {_is_hallucination(other["word"]) for other in _patterns(_VERDICT)[1].finditer(text)}
+    doubtful = text.count(f'"{HALLUCINATION}":') > 1 or bool(verdicts - {grade >= 0.5})
+    return unread(NO_GRADE, text) if doubtful and edition() > 1 else float(grade)
 
 
 @dataclass(frozen=True, slots=True)

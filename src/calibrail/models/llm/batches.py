@@ -106,9 +106,16 @@ class BatchFolder:
         """Return the batches that are under way, by their names."""
         batches = []
         for path in sorted(self._folder.glob("*.json")):
-            # Another process may have collected it meanwhile.
-            with suppress(FileNotFoundError):
+            try:
                 batches.append(Batch(**json.loads(path.read_bytes())))
+            except FileNotFoundError:
+                # Another process has collected it meanwhile.
+                continue
+            except (ValueError, TypeError) as error:
+                raise ModelError(
+                    f"{path} does not describe a batch under way ({error}): delete it, and what it "
+                    "asked is asked and paid for once more"
+                ) from None
         return batches
 
     def save(self, batch: Batch) -> None:
