@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrail.errors import ModelError
+from calibrail.errors import InputError, ModelError
 from calibrail.models import classifiers
 from calibrail.models.classifiers import EntailmentModel, label_order
 from tests import tiny_models
@@ -346,6 +347,60 @@ class TestCheckers:
         assert judgement.n_windows > 4
         part = long[judgement.start : judgement.end]
         assert judgement.entailment == pytest.approx(supported(part, "the bell rings"), abs=0.05)
+
+    @pytest.mark.parametrize("kind", ["roberta", "deberta-v2", "t5"])
+    @pytest.mark.parametrize("window", ["9 words", "12 words and marks", "14 tokens"])
+    def test_whole_sentences_are_read_together_as_its_code_packs_them(
+        self, kind: str, window: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(classifiers, "SWAPPED", 3.0)
+        folder = tmp_path / "MiniCheck-tiny"
+        if kind == "t5":
+            tiny_models.make_minicheck(folder)
+        else:
+            tiny_models.make_classifier(folder, kind, ["LABEL_0", "LABEL_1"], max_length=300)
+        words = [
+            "the",
+            "old",
+            "tower",
+            "bridge",
+            "river",
+            "rhine",
+            "flows",
+            "museum",
+            "snow",
+            "city",
+        ]
+        parts = [" ".join(words[: 2 + 5 * i % 7]).capitalize() + "." for i in range(8)]
+        document, claim = " ".join(parts), "the bell rings"
+        model = EntailmentModel(str(folder), window=window)
+        (judgement,) = model.judge([(document, claim)])
+        tokenizer = model.head.network.tokenizer
+        most, _, unit = window.partition(" ")
+
+        def size(text: str) -> int:
+            if unit == "tokens":
+                return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+            return len(text.split() if unit == "words" else re.findall(r"\w+|[^\w\s]", text))
+
+        packs = [[parts[0]]]
+        for part in parts[1:]:
+            if sum(map(size, packs[-1])) + size(part) > int(most):
+                packs.append([])
+            packs[-1].append(part)
+        assert judgement.n_windows == len(packs) > 2
+        alone = EntailmentModel(str(folder))
+        each = alone.judge([(" ".join(pack), claim) for pack in packs])
+        best = max(range(len(packs)), key=lambda place: each[place].entailment)
+        assert judgement.entailment == pytest.approx(each[best].entailment, abs=1e-6)
+        assert document[judgement.start : judgement.end].strip() == " ".join(packs[best])
+        fingerprint = model.fingerprint()
+        assert fingerprint["window"] == window and fingerprint != alone.fingerprint()
+
+    @pytest.mark.parametrize("window", ["500", "0 words", "5 lines"])
+    def test_another_window_is_refused(self, window: str, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match='a whole number of tokens, or "500 words"'):
+            EntailmentModel(str(tmp_path), window=window)
 
 
 def published(

@@ -85,6 +85,18 @@ def test_support_may_stand_anywhere_in_a_long_context(matcher: Path, place: floa
     assert marked(model, FALSE, " ".join(words)) == ["museum", "open"]
 
 
+def test_of_the_second_version_every_window_must_support_a_token(
+    matcher: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "lettucedect-v2-tiny").symlink_to(matcher, target_is_directory=True)
+    words = " ".join([CONTEXT, *(PADDING[i % len(PADDING)] for i in range(3_000))])
+    lowest, highest = (
+        np.array(model.probabilities([model.reading("", [words], TRUE)])[0].hallucinated)
+        for model in map(TokenClassifier, map(str, (matcher, tmp_path / "lettucedect-v2-tiny")))
+    )
+    assert lowest.max() < 0.5 < highest.max() and (lowest <= highest).all()
+
+
 def test_no_word_of_a_long_answer_is_left_out(matcher: Path) -> None:
     model = shared(TokenClassifier, str(matcher))
     answer = f"{TRUE} " * 60 + "the tower rings."

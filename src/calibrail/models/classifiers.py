@@ -1,7 +1,7 @@
 """Classifiers that read windows of a text: pairs of texts, and single tokens."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, permutations
@@ -16,7 +16,19 @@ from calibrail.models import loading
 from calibrail.models.batching import batches
 from calibrail.models.loading import PUBLISHED, Architecture
 from calibrail.models.networks import Exportable, Network, padded
-from calibrail.models.windows import LEAST_LONG, TokenPair, Window, cut, passes, read, read_framed
+from calibrail.models.windows import (
+    LEAST_LONG,
+    TokenPair,
+    Window,
+    cut,
+    packed,
+    passes,
+    read,
+    read_framed,
+)
+
+#: Tokens that models of relative positions read at a time where whole sentences are read together.
+WITH_SENTENCES: Final = 2048
 
 
 class WindowHead(Protocol):
@@ -53,6 +65,8 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
     def length(self) -> int:
         """How many tokens are read at a time, all texts and special tokens included."""
         stated = self.place.positions()
+        if isinstance(self.window, str):
+            return max(stated, WITH_SENTENCES) if self.place.is_relative() else stated
         if self.window is None or self.window < stated:
             return stated
         if not self.place.is_relative():
@@ -177,9 +191,9 @@ class PairHead:
 class PairModel(WindowModel[Pair, PairHead, Best]):
     """Base of the models that read two texts together, each distinct pair once.
 
-    Where a pair is too long, only the long text is cut: it is read in overlapping windows, each
-    with the whole short text, and the best window counts. A short text that would leave less than
-    64 tokens for the long one is cut at its end.
+    Where a pair is too long, only the long text is cut: it is read in overlapping windows or in
+    whole sentences, each with the whole short text, and the best window counts. A short text that
+    would leave less than 64 tokens for the long one is cut at its end.
 
     Parameters
     ----------
@@ -199,6 +213,7 @@ class PairModel(WindowModel[Pair, PairHead, Best]):
 
     #: Results to keep: about 200 MB.
     budget = 500_000
+    packs_sentences = True
     n_pairs = n_truncated = 0
 
     def settle(self, pairs: Iterable[Pair]) -> None:
@@ -221,16 +236,39 @@ class PairModel(WindowModel[Pair, PairHead, Best]):
         if not self.head.long_first:
             longs, shorts = shorts, longs
         by_pair = []
-        for tokens in self.head.read(longs, shorts):
-            windows, short_cut = cut(tokens, self.length, self.window)
-            self.n_truncated += short_cut
-            by_pair.append(windows)
+        for parts in self._parts(longs, shorts):
+            by_pair.append(list[Window]())
+            is_cut = False
+            for first, tokens in parts:
+                windows, short_cut = cut(tokens, self.length, self.most_tokens)
+                is_cut |= short_cut
+                by_pair[-1] += (
+                    replace(item, start=first + item.start, end=first + item.end)
+                    for item in windows
+                )
+            self.n_truncated += is_cut
         values = np.array(self.outputs(list(chain.from_iterable(by_pair))))
         ends = np.cumsum([len(windows) for windows in by_pair])
         for pair, windows, rows in zip(items, by_pair, np.split(values, ends[:-1]), strict=True):
             spans = tuple((windows[top].start, windows[top].end) for top in rows.argmax(axis=0))
             self.keep(pair, Best(tuple(rows.max(axis=0).tolist()), spans, len(windows)))
         self.n_pairs += len(items)
+
+    def _parts(
+        self, longs: Sequence[str], shorts: Sequence[str]
+    ) -> Iterator[list[tuple[int, TokenPair]]]:
+        """Yield the pairs as they are read: where each part of a long text begins, and its tokens.
+
+        Whole sentences that are read together are tokenised by themselves.
+        """
+        if not isinstance(self.window, str):
+            yield from ([(0, tokens)] for tokens in self.head.read(longs, shorts))
+            return
+        tokenizer = self.head.network.tokenizer
+        for long, short in zip(longs, shorts, strict=True):
+            packs = packed(long, self.window, lambda text: len(tokenizer.tokenize(text)))
+            read = self.head.read([long[a:b] for a, b in packs], [short] * len(packs))
+            yield [(first, tokens) for (first, _), tokens in zip(packs, read, strict=True)]
 
 
 ENTAILMENT: Final = "entailment"
@@ -590,7 +628,7 @@ class TokenProbabilities(NamedTuple):
     places : tuple of (int, int)
         From which character to which each token lies in the answer.
     hallucinated : tuple of float
-        P(hallucinated) of each, the lowest over the windows of the contexts.
+        P(hallucinated) of each, the lowest over the windows of the contexts, or the highest.
     """
 
     places: tuple[tuple[int, int], ...]
@@ -632,8 +670,9 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
     Scores of one process share one: ``shared`` in ``models/batching.py``.
 
     Contexts that do not fit are read in overlapping windows, each with the question and the whole
-    answer, and the lowest probability of a token counts: support may stand in any window. The
-    answer is never cut; one that takes more than half of what fits is read in consecutive parts.
+    answer, and the lowest probability of a token counts: support may stand in any window. (Of
+    LettuceDetect's second version the highest one does, as in its own code.) The answer is never
+    cut; one that takes more than half of what fits is read in consecutive parts.
 
     Parameters
     ----------
@@ -692,14 +731,16 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         return [passes(item, self.length, None)[0] for item in tokens]
 
     def compute(self, items: Sequence[Reading]) -> None:
-        """Read answers in batches of their windows, and keep the lowest probabilities of each."""
+        """Read answers in batches of their windows, and keep the probabilities of each token."""
         tokenised = self._read(self.head, items)
-        by_item = [passes(tokens, self.length, self.window) for tokens in tokenised]
+        by_item = [passes(tokens, self.length, self.most_tokens) for tokens in tokenised]
         values = iter(self.outputs([window for windows in by_item for window in windows]))
+        one = np.maximum if self._prompt == PROMPTS[1] else np.minimum
         for item, tokens, windows in zip(items, tokenised, by_item, strict=True):
-            lowest = _lowest([(window.first_short, next(values)) for window in windows])
-            result = TokenProbabilities(tuple(tokens.short.offsets), tuple(lowest.tolist()))
-            self.keep(item, result, 1 + len(lowest))
+            rows = [(window.first_short, next(values)) for window in windows]
+            of_tokens = _over_windows(rows, one).tolist()
+            result = TokenProbabilities(tuple(tokens.short.offsets), tuple(of_tokens))
+            self.keep(item, result, 1 + len(of_tokens))
 
     def _read(self, head: TokenHead, items: Sequence[Reading]) -> list[TokenPair]:
         """Return the tokens of answers and contexts; a question that is too long is read with them.
@@ -764,10 +805,10 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         """
         question, contexts, (true, false) = TOKENS_SELF_TEST
         (tokens,) = self._read(head, [self.reading(question, contexts, true + false)])
-        windows = passes(tokens, self.length, self.window)
+        windows = passes(tokens, self.length, self.most_tokens)
         rows = [value for window in windows for value in head.values([window])]
         firsts = [window.first_short for window in windows]
-        lowest = _lowest(list(zip(firsts, rows, strict=True)))
+        lowest = _over_windows(list(zip(firsts, rows, strict=True)))
         is_true = np.array([start < len(true) for start, _ in tokens.short.offsets])
         supported, contradicted = lowest[is_true].mean(), lowest[~is_true].mean()
         if supported > contradicted + SWAPPED:
@@ -797,15 +838,19 @@ def reading(question: str, contexts: Sequence[str], answer: str) -> Reading:
     return before.format(question=question, n=n), passages, after, answer
 
 
-def _lowest(rows: Sequence[tuple[int, NDArray[np.float64]]]) -> NDArray[np.float64]:
-    """Return the lowest value of each token over the windows, the parts of the answer in order.
+def _over_windows(
+    rows: Sequence[tuple[int, NDArray[np.float64]]], one: Callable[..., Any] = np.minimum
+) -> NDArray[np.float64]:
+    """Return one value of each token over the windows, the parts of the answer in order.
 
     Parameters
     ----------
     rows : sequence of (int, ndarray)
         The first token of a window's part of the answer, and the values of that part's tokens.
+    one : callable
+        Which of two: the lower, or the higher one.
     """
     parts: dict[int, NDArray[np.float64]] = {}
     for first, row in rows:
-        parts[first] = np.minimum(parts[first], row) if first in parts else row
+        parts[first] = one(parts[first], row) if first in parts else row
     return np.concatenate([np.zeros(0), *(parts[first] for first in sorted(parts))])

@@ -19,6 +19,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models import networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
 from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
+from calibrail.models.windows import WHOLE_SENTENCES
 from calibrail.options.fields import whole
 
 #: What is known of published models.
@@ -332,8 +333,9 @@ class LocalModel:
         Revision of a hub model.
     dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights. Another precision is another score.
-    window : int or None
-        Most tokens of the long text a pass; None for what fits.
+    window : int, str or None
+        Most tokens of the long text a pass; None for what fits. Models of pairs take "500 words" or
+        "400 tokens", too: so much of whole sentences, without overlap.
     backend, device : str, str or None
         See ``Runtime``.
     """
@@ -343,13 +345,15 @@ class LocalModel:
     #: Seconds so far in which it was opened: libraries imported, files verified, read and exported.
     seconds_opening = 0.0
     _is_opening = False
+    #: Whether a window may be one of whole sentences.
+    packs_sentences = False
     #: Digests of the files as they were when they were first looked at.
     _first_seen: dict[str, str] | None = field(init=False, default=None)
 
     model: str
     revision: str | None = None
     dtype: str = "float32"
-    window: int | None = None
+    window: int | str | None = None
     backend: str = "torch"
     device: str | None = None
 
@@ -361,8 +365,19 @@ class LocalModel:
             raise InputError(f'model must be a string; got {model!r}; write model="{model}"')
         if revision is not None and not isinstance(revision, str):
             raise InputError(f"revision must be a string; got {revision!r}; write it in quotes")
-        if window is not None:
+        if isinstance(window, str) and self.packs_sentences:
+            if not WHOLE_SENTENCES.fullmatch(window):
+                raise InputError(
+                    'window must be a whole number of tokens, or "500 words" or "400 tokens" of '
+                    f"whole sentences; got {window!r}"
+                )
+        elif window is not None:
             whole(window, "window", least=1)
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Most tokens of the long text a pass; None for what fits."""
+        return None if isinstance(self.window, str) else self.window
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what pins the results; reads files, loads no torch.

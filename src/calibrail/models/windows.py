@@ -2,12 +2,17 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrail.errors import ModelError
+from calibrail.text.sentences import sentences
 
+#: A window of whole sentences: how much of them is read together, at most. MiniCheck's code counts
+#: words between spaces or the model's tokens, FactCG's words and punctuation marks.
+WHOLE_SENTENCES: Final = re.compile(r"([1-9]\d{0,5}) (words and marks|words|tokens)")
+_WORD_OR_MARK: Final = re.compile(r"\w+|[^\w\s]")
 #: Tokens that the long text gets at least, however long the short one is.
 LEAST_LONG: Final = 64
 
@@ -206,6 +211,31 @@ def _tokens(
         for (first, stop), start, text in (long, short)
     ]
     return TokenPair(encoding.ids, encoding.type_ids, *sides)
+
+
+def packed(text: str, window: str, n_tokens: Callable[[str], int]) -> list[tuple[int, int]]:
+    """Return from which character to which the whole sentences go that are read together.
+
+    Parameters
+    ----------
+    text : str
+        The long text.
+    window : str
+        See ``WHOLE_SENTENCES``. A longer sentence is read by itself.
+    n_tokens : callable
+        Counts the tokens of a text.
+    """
+    most, _, unit = window.partition(" ")
+    packs, first, last, size = list[tuple[int, int]](), 0, 0, 0
+    for sentence in sentences(text):
+        words = sentence.text.split() if unit == "words" else _WORD_OR_MARK.findall(sentence.text)
+        more = n_tokens(sentence.text) if unit == "tokens" else len(words)
+        if size and size + more > int(most):
+            packs.append((first, last))
+            first, size = last, 0
+        last, size = sentence.end, size + more
+    bounds = [*packs, (first, len(text))]
+    return [(a + len(text[a:b]) - len(text[a:b].lstrip()), b) for a, b in bounds]
 
 
 def cut(tokens: TokenPair, max_length: int, window: int | None) -> tuple[list[Window], bool]:

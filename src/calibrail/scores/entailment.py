@@ -145,8 +145,9 @@ class Entailing(base.LocalScore):
         Revision of a hub model.
     dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights.
-    window : int or None
-        Most tokens of a premise a pass; None for what the model reads.
+    window : int, str or None
+        Most tokens of a premise a pass; None for what the model reads. "500 words" and "400 tokens"
+        are those of whole sentences, read without overlap.
     backend, device
         See ``LocalScore``.
     """
@@ -154,7 +155,7 @@ class Entailing(base.LocalScore):
     model: str = NLI_MODEL
     revision: str | None = None
     dtype: str = "float32"
-    window: int | None = None
+    window: int | str | None = None
 
     explains = True
     uses = ("nli",)

@@ -154,7 +154,7 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
         windows = [
             (index, window)
             for index, tokens in enumerate(tokenised)
-            for window in passes(tokens, self.length, self.window)
+            for window in passes(tokens, self.length, self.most_tokens)
         ]
         offsets = [tokens.long.offsets for tokens in tokenised]
         places = list(map(document_of, offsets, documents))
