@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from calibrail.engine.local import asked_in_batches
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import shared_models
 from calibrail.models.llm import batches
 from calibrail.models.llm.batches import AnthropicBatches, ask_in_batches
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, load_llm, open_cache
 from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
+from calibrail.scores.judge import Judge
 from tests.batch_server import BatchServer
 from tests.chat_server import Reply
 
@@ -324,6 +326,12 @@ def test_an_interrupted_run_says_that_the_batch_goes_on(
             patched.setattr("calibrail.models.llm.batches.time.sleep", interrupted)
             asked(server, cache, requests(6), said)
         assert "goes on there: the same command picks it up, and pays nothing twice" in said[-1]
+        # A run without batches would ask again, and says so; one of another model need not.
+        for name, n_lines in (("m", 1), ("other", 0)):
+            told = list[str]()
+            with limit_calls(CallLimits(cache=cache)):
+                asked_in_batches([], [Judge(model=name, base_url=server.url)], told.append)
+            assert len(told) == n_lines and all("of 6 questions" in line for line in told)
         asked(server, cache, requests(6), said)
         assert any("6 questions, picked up" in line for line in said)
         assert len(server.batches) == 1 and set(server.paid.values()) == {1}

@@ -233,6 +233,12 @@ def test_no_repeat_is_paid_for_whose_price_is_not_known(
                 [Example("Who?", ("It rained.",), "It rained.")],
                 Judge(model="m", base_url=server.url),
             )
+        batch = CallLimits(cache=tmp_path / "answers.sqlite", batch=True)
+        with (
+            pytest.raises(InputError, match="repeat asks each question by its"),
+            limit_calls(batch),
+        ):
+            repeat("example:facts", Judge(model="m", base_url=server.url))
         assert not server.seen
 
 
@@ -252,6 +258,9 @@ def test_a_dry_run_shows_both_prices_and_takes_them_from_the_table(
         expected = table_price("gpt-4o-mini").of(plan["tokens_in"], plan["tokens_out"])
         assert plan["dollars"] == pytest.approx(expected) and expected > 0.0
         assert plan["dollars_batch"] == pytest.approx(expected / 2)
+        # What takes no --batch names no price of it.
+        run = calibrail("repeat", *words[1:], "--price", "1000,2000")
+        assert " at most" in run.stdout and "--batch" not in run.stdout
         unknown = score.replace("gpt-4o-mini", "nobody-sells-this")
         for ways in ((), ("--batch",), ("--dry-run",)):
             asked = ("--score", unknown, "--price", "auto", *ways)

@@ -211,7 +211,8 @@ def repeat_command(
 
             asked = Judging.of(data, scores[0], **about)
             with asked.asking():
-                show.planned(list(asked.answers.values()), asked.detector, times=repeats.times)
+                answers = list(asked.answers.values())
+                show.planned(answers, asked.detector, times=repeats.times, in_batches=False)
         result = calibrail.repeat(
             data,
             scores[0],

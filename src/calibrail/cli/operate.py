@@ -67,7 +67,8 @@ def check_command(
     reading = replace(reading, quarantine=folder / "quarantine.jsonl")
     with counting("checking", work) as context:
         if show.dry_run:
-            show.planned(traces, loaded.score, reading=reading, labelled=False, unit=loaded.unit)
+            options = {"labelled": False, "unit": loaded.unit, "in_batches": False}
+            show.planned(traces, loaded.score, reading=reading, **options)
         read: list[Reading] = []
         results = check_source(
             loaded,

@@ -281,11 +281,18 @@ def asked_in_batches(
 ) -> Iterable[Example]:
     """Return the examples; where batches are wanted, what scores ask about them is asked before.
 
-    Whatever no batch has answered is asked when it is looked up. So are the first few questions,
+    Where they are not, what is under way is named. Whatever no batch has answered is asked when it
+    is looked up. So are the first few questions,
     which show what the endpoint knows, and whether its replies can be read.
     """
-    is_asking = account().limits.batch and any(map(_asked, scores))
-    return _batched(examples, scores, say) if is_asking else examples
+    models, limits = [*chain.from_iterable(map(_asked, scores))], account().limits
+    if models and limits.batch:
+        return _batched(examples, scores, say)
+    if models and limits.cache is not None:
+        from calibrail.models.llm.batches import name_unfinished
+
+        name_unfinished(models, limits.cache, say)
+    return examples
 
 
 def _asked(score: Score) -> list[LanguageModel]:

@@ -106,6 +106,7 @@ def plan_calls(
     labelled: bool = True,
     unit: guarantee.Unit = "answer",
     times: int = 1,
+    in_batches: bool = True,
 ) -> tuple[PlannedCalls, ...]:
     """Read the data and count the calls that scoring it would send; nothing is sent.
 
@@ -122,6 +123,8 @@ def plan_calls(
         What is scored.
     times : int
         How often each is.
+    in_batches : bool
+        Whether batches may be asked for, so that their price is of interest.
 
     Raises
     ------
@@ -168,7 +171,8 @@ def plan_calls(
                     for demand in base.eventual_demands(score, batch):
                         if isinstance(demand.model, RemoteModel):
                             key = (registry.key_of(score), id(demand.model))
-                            plan = plans.setdefault(key, _CallPlan(key[0], demand.model))
+                            new = _CallPlan(key[0], demand.model, in_batches)
+                            plan = plans.setdefault(key, new)
                             plan.n_judged += n_judged * (number == 0)
                             plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples, unit) for plan in plans.values())
@@ -177,8 +181,8 @@ def plan_calls(
 class _CallPlan:
     """Adds up one score's questions to one model, each once."""
 
-    def __init__(self, score: str, model: RemoteModel) -> None:
-        self._score, self._model = score, model
+    def __init__(self, score: str, model: RemoteModel, in_batches: bool) -> None:
+        self._score, self._model, self._in_batches = score, model, in_batches
         self._known: dict[bytes, bool] = {}
         self._share = BATCH_SHARE
         self.n_judged = self._tokens_out = self._n_bytes = self._n_characters = 0
@@ -205,7 +209,7 @@ class _CallPlan:
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
         tokens_in = math.ceil(tokens)
         dollars = None if price is None else price.of(tokens_in, self._tokens_out)
-        is_known = dollars is not None and takes_batches(model.endpoint)
+        is_known = dollars is not None and self._in_batches and takes_batches(model.endpoint)
         return PlannedCalls(
             score=self._score,
             model=model.model,

@@ -34,6 +34,7 @@ from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.probes import asked_anew
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.models.llm.chat import RemoteModel, asked_again
+from calibrail.models.llm.transport import account
 from calibrail.options import Promise, ReadOptions, fields, keywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
@@ -312,6 +313,8 @@ def repeat(
     if promise != _of_one(promise):
         raise InputError(say("refused.repeat_one_threshold"))
     context = fields.optional(context, Context, "context")
+    if account().limits.batch:
+        raise InputError(say("refused.repeat_batch"))
     asked = Judging.of(source, score, guardrail=guardrail, reading=reading, anchors=anchors)
     if asked.guardrail is not None:
         promise = _of_one(asked.guardrail.config.promise)

@@ -408,6 +408,17 @@ def provider_of(endpoint: str, limits: CallLimits) -> OpenAIBatches:
     return kind(endpoint, limits)
 
 
+def name_unfinished(models: Iterable[LanguageModel], cache: Path, say: Say) -> None:
+    """Name the batches under way to models that are asked without them now."""
+    asked = {(model._asked, model.name) for model in models}
+    for batch in BatchFolder(cache).known():
+        if (batch.endpoint, batch.model) in asked:
+            say(
+                f"a batch of {len(batch.characters):,} questions from {time.ctime(batch.created)} "
+                "is under way: --batch picks it up; without it they are asked and paid for again"
+            )
+
+
 def ask_in_batches(wanted: Mapping[LanguageModel, Iterable[ChatRequest]], say: Say) -> None:
     """Have the questions that the cache lacks answered in batches, and their answers kept.
 
