@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from calibrail.cli import COMMANDS, app
 
 PANELS = {
-    "Start": ["doctor", "score", "calibrate", "compare", "plan"],
+    "Start": ["doctor", "test", "score", "calibrate", "compare", "plan"],
     "Evidence": ["certify", "audit", "shift", "agree", "repeat", "explain"],
     "Ship": ["export", "keygen", "verify", "card"],
     "Operate": ["check", "select", "serve", "monitor", "cache", "log"],

@@ -23,7 +23,7 @@ from calibrail.working_folder import working_folder
 
 #: The panels of the help, and in each the module of this package that holds some commands.
 _PANELS: Final = (
-    ("Start", "start", ("doctor", "score", "calibrate", "compare", "plan")),
+    ("Start", "start", ("doctor", "test", "score", "calibrate", "compare", "plan")),
     ("Evidence", "evidence", ("certify", "audit", "shift", "agree", "repeat", "explain")),
     ("Ship", "ship", ("export", "keygen", "verify", "card")),
     ("Operate", "operate", ("check", "select", "serve", "monitor", "cache")),
