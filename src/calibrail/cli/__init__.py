@@ -36,7 +36,7 @@ app = typer.Typer(
     help="Certified thresholds for hallucination detectors: how much a threshold catches, what it "
     "costs in false alarms, and whether held-out data agrees.",
     epilog="Start with: calibrail calibrate example:facts --score novelty --alpha 0.2 "
-    "--guarantee pac --max-fpr 0.6 -o runs/first",
+    "--guarantee pac --max-false-alarms 0.6 -o runs/first",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

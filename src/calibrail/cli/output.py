@@ -23,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import setting
+from calibrail.options.guarantee import FORMER_FLAGS
 from calibrail.serialization import encodable_json
 
 if TYPE_CHECKING:
@@ -306,7 +307,14 @@ def _write_panels(formatter: Any, items: Iterable[tuple[str | None, Any]], *firs
 
 
 class CommandHelp(TyperCommand):
-    """A command whose options are listed in panels."""
+    """A command whose options are listed in panels, and may go by their former names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command line."""
+        parts = (word.partition("=") for word in args)
+        return super().parse_args(
+            ctx, [FORMER_FLAGS.get(name, name) + given + value for name, given, value in parts]
+        )
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the options that are needed first, then the others by their panel."""

@@ -149,6 +149,9 @@ def _columns(by: object) -> str | tuple[str, ...] | None:
 OF_ONE_DETECTOR: Final = ("risks", "min_kept")
 
 
+#: What options were called before; these names are still read.
+FORMER_FLAGS: Final = {"--max-fpr": "--max-false-alarms", "--min-coverage": "--min-caught"}
+
 #: Share of the error that is left which an undeclared look at a guardrail takes.
 TAKEN: Final = 0.75
 
@@ -184,8 +187,8 @@ class Requirement(Record):
 
     panel: ClassVar = "Verdict"
 
-    max_fpr: float | None = setting(default=None, main=True)
-    min_coverage: float | None = setting(default=None)
+    max_fpr: float | None = setting(default=None, flag="max-false-alarms", main=True)
+    min_coverage: float | None = setting(default=None, flag="min-caught")
     confidence: float = setting(default=0.95)
     assume_independent: bool = setting(default=False)
     risks: tuple[str, ...] = setting(default=(), flag="risk", metavar="RISK")
