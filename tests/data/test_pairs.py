@@ -86,9 +86,9 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
         ({"pair": {"faithful": "a"}}, "two columns"),
         ({"pair": {"faithful": "a", "hallucinated": "a"}}, "two columns"),
         ({"pair": "a=b"}, "must be a dict"),
-        ({"pair": PAIR, "label_column": "label"}, "leave out the label_column"),
-        ({"pair": PAIR, "positive": 1}, "leave out the positive"),
-        ({"pair": PAIR, "mapping": {"response": "edited"}}, "leave out the mapping of response"),
+        ({"pair": PAIR, "label_column": "label"}, "leave out label_column="),
+        ({"pair": PAIR, "positive": 1}, "leave out positive="),
+        ({"pair": PAIR, "mapping": {"response": "edited"}}, "leave out mapping={'response'"),
     ],
 )
 def test_a_pair_says_what_labels_are_and_nothing_else_may(
@@ -156,3 +156,16 @@ def test_who_reads_the_edited_answer_alone_is_told_of_pairs() -> None:
     ]
     with pytest.raises(CalibrailError, match=r"pair=\{'faithful': 'response'"):
         list(read([{**row, "label": 1} for row in rows]))
+
+
+def test_doctor_proposes_a_pair_where_columns_are_named_so() -> None:
+    texts = {"reference": "original_text", "edited": "hallucinated_text"}
+    rows = [{texts.get(k, k): v for k, v in row(n).items() if k != "label"} for n in range(30)]
+    seen = diagnose(rows)
+    proposed = "faithful=original_text,hallucinated=hallucinated_text"
+    assert seen.suggested == ("--pair", proposed) and seen.answers == ()
+    pair = {"faithful": "original_text", "hallucinated": "hallucinated_text"}
+    assert (diagnose(rows, pair=pair).n_hallucinated, diagnose(rows, pair=pair).suggested) == (
+        30,
+        (),
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calibrail import calibrate, read
-from calibrail.errors import DataError
+from calibrail.errors import DataError, MissingExtraError
 from tests.command_line import calibrail
 from tests.workbooks import Formula, write_workbook
 
@@ -25,7 +25,7 @@ def test_without_its_package_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(DataError, match=r"a\.xlsx needs the package .*'calibrail\[excel\]'"):
+    with pytest.raises(MissingExtraError, match=r"a\.xlsx needs .*'calibrail\[excel\]'"):
         read(write_workbook(tmp_path / "a.xlsx", {"S": [HEADER, row(1)]}))
 
 
@@ -64,17 +64,18 @@ def test_rows_go_by_the_numbers_that_excel_shows(tmp_path: Path) -> None:
     assert [example.id for example in read(path)] == ["row-3"]
 
 
-def test_a_sheet_is_chosen_by_its_name_and_else_the_first_one_that_is_shown(
+def test_a_sheet_is_chosen_by_its_name_and_else_the_first_one_with_a_table_that_is_shown(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("python_calamine")
-    sheets = {"Old": [HEADER, row(9)], "Now": [HEADER, row(1)], "Empty": []}
+    sheets = {"Old": [HEADER, row(9)], "Cover": [["How to read this"], ["See Now"]]}
+    sheets |= {"Now": [HEADER, row(1)], "Empty": []}
     path = write_workbook(tmp_path / "a.xlsx", sheets, hidden=["Old"])
     now, old = read(path), read(path, options={"sheet": "Old"})
     assert [e.question for e in now] == ["Which 1?"] and [e.question for e in old] == ["Which 9?"]
     assert now.digest() != old.digest()
     for name in ("Empty", "None"):
-        with pytest.raises(DataError, match=f"nothing in a sheet '{name}'.*Old, Now, Empty"):
+        with pytest.raises(DataError, match=f"nothing in a sheet '{name}'.*Old, Cover, Now, Empty"):
             read(path, options={"sheet": name})
 
 
@@ -85,6 +86,17 @@ def test_what_is_no_workbook_is_refused_by_name(content: bytes, tmp_path: Path) 
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"a\.xlsx cannot be read as an Excel workbook"):
         read(path)
+
+
+def test_several_workbooks_are_one_source_and_what_excel_keeps_beside_them_is_none(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("python_calamine")
+    for number, name in enumerate(("a", "b"), start=1):
+        write_workbook(tmp_path / f"{name}.xlsx", {"S": [HEADER, row(number)]})
+    (tmp_path / "~$a.xlsx").write_bytes(b"ada")
+    for source in (tmp_path, tmp_path / "*.xlsx"):
+        assert [e.id for e in read(source)] == ["a.xlsx:row-2", "b.xlsx:row-2"]
 
 
 def test_a_column_that_is_named_twice_is_refused(tmp_path: Path) -> None:

@@ -70,8 +70,6 @@ def calibrate_command(
             looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
-    limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
-    decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
     # A terminal shows two answers and what was removed of them; what is kept in a file, none.
     examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
@@ -81,7 +79,7 @@ def calibrate_command(
         spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], quarantine),
-        code=OF_VERDICT[result.verdict] if decides else DONE,
+        code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
         names={"RUN": output},
         examples=None if examples is None else plain(examples),
     )

@@ -30,7 +30,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.values import native
-from calibrail.errors import DataError, InputError, error_text, errors_as
+from calibrail.errors import DataError, InputError, error_text, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
 
@@ -739,20 +739,24 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
     path : Path
         The file.
     sheet : str or None
-        Its name; the first one that is shown when left out.
+        Its name; the first one with a table, of those that are shown, when left out.
 
     Raises
     ------
+    MissingExtraError
+        The package python-calamine is not installed.
     DataError
-        The package python-calamine is not installed, the file cannot be read, there is nothing in
-        a sheet of that name, or its header names a column twice.
+        The file cannot be read, there is nothing in a sheet of that name, or its header names a
+        column twice.
     """
-    with errors_as(DataError, ImportError, "calamine_missing", path=path):
+    with extra("excel", f"reading {path}"):
         import python_calamine as calamine
     with errors_as(DataError, (calamine.CalamineError, *DAMAGE), "workbook_unreadable", path=path):
         book = calamine.load_workbook(str(path))
         shown = [page.name for page in book.sheets_metadata if "Hidden" not in str(page.visible)]
-        name = shown[0] if sheet is None else str(sheet)
+        pages = ((page, book.get_sheet_by_name(page)) for page in shown if sheet is None)
+        tables = (name for name, page in pages if min(page.height, page.width) > 1)
+        name = next(tables, shown[0]) if sheet is None else str(sheet)
         known = name in book.sheet_names
         cells = book.get_sheet_by_name(name).to_python(skip_empty_area=False) if known else []
     rows = [(number, list(map(_sheet_cell, row))) for number, row in enumerate(cells, start=1)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict
@@ -130,13 +131,20 @@ class ReadOptions:
             self._check_pair(self.pair)
 
     def _check_pair(self, pair: Mapping[str, str]) -> None:
-        spelled = fields.spell_option(ReadOptions, "pair", dict(zip(PAIR, ("A", "B"), strict=True)))
+        spell = partial(fields.spell_option, ReadOptions)
+        spelled = spell("pair", dict(zip(PAIR, ("A", "B"), strict=True)))
         if pair.keys() != {*PAIR} or len({*map(str, pair.values())}) < len(PAIR):
-            raise InputError(f"a pair is two columns, {spelled}; got {dict(pair)}")
-        set_too = [name for name in LABELLING if getattr(self, name) is not None]
-        set_too += [f"mapping of {name}" for name in ("response", "label") if name in self.columns]
-        if set_too:
-            raise InputError(f"{spelled} says what the labels are; leave out the {set_too[0]}")
+            raise InputError(f"a pair is two columns, {spelled}; got {spell('pair', pair)}")
+        beside = [spell(name) for name in LABELLING if getattr(self, name) is not None]
+        beside += [
+            spell("mapping", {name: self.columns[name]})
+            for name in ("response", "label")
+            if name in self.columns
+        ]
+        if beside:
+            raise InputError(
+                f"{spelled} says which answers and labels there are; leave out {beside[0]}"
+            )
 
     @property
     def columns(self) -> Mapping[str, str]:

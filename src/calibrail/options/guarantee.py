@@ -218,6 +218,11 @@ class Requirement(Record):
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
             raise InputError(error_text("limits_as_risks"))
 
+    @property
+    def asks(self) -> bool:
+        """Whether a limit is set, about which a verdict decides."""
+        return (self.max_fpr, self.min_kept) != (None, None) or bool(self.risks)
+
     def coverage(self, promise: Promise) -> float:
         """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""
         return promise.coverage if self.min_coverage is None else self.min_coverage
