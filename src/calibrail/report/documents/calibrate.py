@@ -42,7 +42,7 @@ def document(
     return replace(
         shown,
         subject=text.score_name(report),
-        headline=shown.headline or report["verdict"].capitalize(),
+        headline=shown.headline or messages.verdict_headline(report),
         verdict="" if shown.headline else report["verdict"],
         warnings=[
             parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())
