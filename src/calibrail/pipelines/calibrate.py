@@ -393,7 +393,6 @@ def calibrate(
         # Nothing was shown: those that are labelled now come with these.
         history.conclude(data_reuse.SPLIT, look, None)
         raise
-    detector = scored.detectors[0]
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
     if scored.sentences is None:
@@ -407,6 +406,16 @@ def calibrate(
     tested = data_reuse.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
+    examples = page_examples(scored, rule, names, text=context.text)
+    run = run_of(scored, add_messages(report), rule, sample.split, looked_at=tested.to_dict())
+    return replace(run, examples=examples)
+
+
+def run_of(
+    scored: scoring.Scored, report: Report, rule: Rule, codes: NDArray[np.int8], **data: Any
+) -> Run:
+    """Return the run of the first detector, ready to be saved and frozen; ``data`` is kept too."""
+    detector = scored.detectors[0]
     state = state_bytes(detector)
     # With a second class behind the thresholds, certify must know its examples, too.
     both = rule.upper is not None or rule.chosen is not None
@@ -414,17 +423,16 @@ def calibrate(
     rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
     sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
     return Run(
-        report=add_messages(report),
+        report=report,
         rule=rule,
-        spec=score_config(detector, promise.unit),
-        data={**scored.data, "looked_at": tested.to_dict()},
+        spec=score_config(detector, report.promise.unit),
+        data={**scored.data, **data},
         calibration_examples=hex_digests(digests[rows]),
         sketches=sketches,
         state=state,
         versions=installed_versions(),
         table=scored.table,
-        codes=sample.split,
-        examples=page_examples(scored, rule, names, text=context.text),
+        codes=codes,
         sentences=scored.sentences,
     )
 

@@ -21,7 +21,7 @@ from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
@@ -221,6 +221,9 @@ SCHEMA = "calibrail.calibration/1"
 #: File of sentences, where these are removed: one row each.
 SENTENCES = "sentences.parquet"
 
+#: File of what a comparison chose: a run's report and what calibrated it.
+CHOSEN = "chosen.json"
+
 #: File of what a detector has learnt.
 STATE = "state.safetensors"
 
@@ -334,18 +337,43 @@ class Run(Shown):
             self.sentences.to_parquet(written / SENTENCES, self.table, self.codes)
         return written
 
+    def kept(self) -> dict[str, Mapping[str, Any] | bytes]:
+        """Return the files in which a comparison keeps what it chose, for `load`."""
+        state = {} if self.state is None else {STATE: self.state}
+        parts = {"report": self.report.to_dict(), "calibration": self._calibration_dict()}
+        return {CHOSEN: {"schema": "calibrail.chosen/1", **parts}, **state}
+
     @classmethod
-    def load(cls, folder: str | Path) -> Run:
-        """Load a run from its folder, for export.
+    def load(cls, folder: str | Path, *, best: bool = False) -> Run:
+        """Load a run from its folder, for export; from that of a comparison its winner's.
+
+        Parameters
+        ----------
+        folder : path
+            What ``calibrate`` or ``compare`` wrote.
+        best : bool
+            Whether a comparison without a winner gives its candidate.
 
         Raises
         ------
         DataError
-            If the folder is not a run of ``calibrail calibrate``.
+            If the folder is not such a run.
+        InputError
+            If a comparison has no winner, and ``best`` does not say to do without one.
         """
         folder = path(folder, "folder")
+        if (folder / "compare.json").exists():
+            if not (folder / CHOSEN).exists():
+                return chosen_run(None, best=best)
+            kept = read_json(folder / CHOSEN, "compare")
+            run = cls._of(folder, kept.get("report", {}), kept.get("calibration", {}))
+            return chosen_run(run, best=best)
         report = read_json(folder / "report.json")
-        content = read_json(folder / "calibration.json")
+        return cls._of(folder, report, read_json(folder / "calibration.json"))
+
+    @classmethod
+    def _of(cls, folder: Path, report: Mapping[str, Any], content: Mapping[str, Any]) -> Run:
+        """Return the run of a report and of what calibrated it, as they stand in a folder."""
         if content.get("schema") != SCHEMA:
             raise DataError(
                 f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
@@ -426,6 +454,7 @@ class Run(Shown):
                 calibration_examples=list(self.calibration_examples),
                 sketches=self.sketches,
                 reading=frozen_reading(self.data.get("reading")),
+                choice=self.data.get("choice"),
             ),
             headline=file.Headline(
                 verdict=report["verdict"],
@@ -457,6 +486,15 @@ class Run(Shown):
             **({} if self.sketches is None else {"sketches": self.sketches}),
             "versions": dict(self.versions),
         }
+
+
+def chosen_run(candidate: Run | None, *, best: bool) -> Run:
+    """Return the run of what a comparison chose, or refuse where it has no winner to freeze."""
+    if candidate is None:
+        raise InputError(say("refused.nothing_chosen"))
+    if not (best or candidate.data["choice"]["winner"]):
+        raise InputError(say("refused.no_winner", name=candidate.report.score["key"]))
+    return candidate
 
 
 def score_config(score: Score, unit: Unit = "answer") -> file.ScoreSpecConfig:
