@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,9 @@ from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Candidates
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse
-from calibrail.pipelines.calibrate import run_of
 from calibrail.pipelines.independence import (
     at_worst,
     certified_by_all,
@@ -39,7 +39,7 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context
-from calibrail.pipelines.run import Run, chosen_run, cost_dict, write_run
+from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.documents.compare import finding
@@ -135,7 +135,7 @@ class ComparisonRun(Shown):
         return write_run(folder, files, page, scored.table, codes=self.codes, force=force)
 
 
-@keywords.options_from_keywords(promise=Promise, requirement=Requirement)
+@keywords.options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
 def compare(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
@@ -164,6 +164,7 @@ def compare(
     min_kept: float | None = None,
     n_looks: int | None = None,
     baselines: bool = True,
+    **how: Unpack[ReadKeywords],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same target on the same split, and name a winner.
 

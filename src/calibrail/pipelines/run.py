@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -20,22 +20,25 @@ from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
+from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
+from calibrail.models.hardware import installed_versions
 from calibrail.options import ReadOptions, fields
-from calibrail.options.data import PART
+from calibrail.options.data import LABELLING, PART
 from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
 from calibrail.pipelines.examples import without_text
+from calibrail.pipelines.scoring import Scored
 from calibrail.report import Document, render_page
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_comment, render_junit
 from calibrail.report.messages import say
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable, SentenceTable
 
@@ -142,11 +145,12 @@ def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     return content
 
 
-#: Which of two ways to say what labels mean wins, when the other one was frozen.
-_EITHER: Final = {"label_map": "positive", "positive": "label_map"}
-_OF_LABELS: Final = (
-    *("label_column", "label_map", "positive", "annotators", "group_column", "span_share"),
-)
+#: Ways to say what labels are, and what else says it: the one that is given wins over the frozen.
+_EITHER: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(LABELLING, ("pair",)),
+    **{"label_map": ("positive", "pair"), "positive": ("label_map", "pair"), "pair": LABELLING},
+}
+_OF_LABELS: Final = (*LABELLING, "pair", "group_column", "span_share")
 
 
 def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -191,11 +195,11 @@ def inherited_reading(
         name: value
         for name, value in frozen["settings"].items()
         if name not in given
-        and _EITHER.get(name) not in given
+        and given.keys().isdisjoint(_EITHER.get(name, ()))
         and (labelled or name not in _OF_LABELS)
     }
-    likely = replace(reading, **settings)
     try:
+        likely = replace(reading, **settings)
         looked = replace(likely, quarantine=None, strict=False)
         here = read(source, looked, require=(), labelled=False, allow_none=True).columns
     except CalibrailError:
@@ -523,6 +527,30 @@ def calibration_rows(
     rows |= learnt & (codes == splits.FIT)
     chosen = np.flatnonzero(rows)
     return chosen[np.argsort(digests[chosen], kind="stable")]
+
+
+def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], **data: Any) -> Run:
+    """Return the run of the first detector, ready to be saved and frozen; ``data`` is kept too."""
+    detector = scored.detectors[0]
+    state = state_bytes(detector)
+    # With a second class behind the thresholds, certify must know its examples, too.
+    both = rule.upper is not None or rule.chosen is not None
+    digests, learnt = scored.known_by.digests, state is not None
+    rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
+    sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
+    return Run(
+        report=report,
+        rule=rule,
+        spec=score_config(detector, report.promise.unit),
+        data={**scored.data, **data},
+        calibration_examples=hex_digests(digests[rows]),
+        sketches=sketches,
+        state=state,
+        versions=installed_versions(),
+        table=scored.table,
+        codes=codes,
+        sentences=scored.sentences,
+    )
 
 
 def frozen_config(
