@@ -20,8 +20,10 @@ SPLIT_NAMES: Final = ("fit", "calibration", "test")
 ASIDE: Final = 3
 #: Half of a comparison's test part that confirms its winner, and that no table counts.
 CONFIRMING: Final = 4
+#: The other half, where what was chosen by it is tested on the half that confirms.
+CHOOSING: Final = 5
 #: Names of all codes, by code.
-PART_NAMES: Final = (*SPLIT_NAMES, "aside", "confirming")
+PART_NAMES: Final = (*SPLIT_NAMES, "aside", "confirming", "choosing")
 
 
 #: What examples belong to: names (None = alone), or numbers, or None for no groups at all.
