@@ -145,15 +145,7 @@ def test_json_round_trip() -> None:
         ("groups", [1]),
         ("fallback", None),
         ("fallback", {}),
-        ("scope", "every group"),
-        ("scope", "small groups"),
         ("small", 3),
-        ("small", {"c": 99}),
-        ("small", {"c": -1}),
-        ("small", {"a": 1}),
-        ("min_n", -5),
-        ("min_n", 1),
-        ("min_n", "19"),
     ],
 )
 def test_tampered_content_is_refused(field: str, value: Any) -> None:
