@@ -123,8 +123,11 @@ class Cause:
             If it is none.
         """
         if isinstance(content, Mapping) and content.get("code") in get_args(CauseCode):
+            error, row = content.get("error"), content.get("row")
             timeout = content.get("timeout", False)
-            return cls(content["code"], content.get("error"), timeout, content.get("row"))
+            kinds = isinstance(error, str | None) and type(row) in (int, type(None))
+            if kinds and isinstance(timeout, bool):
+                return cls(content["code"], error, timeout, row)
         raise InputError(
             f"a decision's cause must be an object with one of the codes "
             f"{', '.join(get_args(CauseCode))}; got {content!r:.80}"
