@@ -138,16 +138,7 @@ def test_json_round_trip() -> None:
         assert np.array_equal(again.flags(queries, names), made.flags(queries, names))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("groups", {"a": {}}),
-        ("groups", [1]),
-        ("fallback", None),
-        ("fallback", {}),
-        ("small", 3),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), [("groups", {"a": {}}), ("fallback", {})])
 def test_tampered_content_is_refused(field: str, value: Any) -> None:
     made = calibrate_groups(range(63), ["a"] * 30 + ["b"] * 30 + ["c"] * 3, Promise(0.1))
     content = json.loads(json.dumps(made.to_dict()))
