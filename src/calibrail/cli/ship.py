@@ -96,6 +96,7 @@ def export_command(
         flagged=None if rule.flag_above is None else number(scale.shown(rule.flag_above), 6),
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
+        asked=headline.verdict != "inconclusive" or config.requirement.asks,
     )
     certified = headline.verdict == "certified"
     show.finish(

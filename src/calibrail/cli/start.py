@@ -49,8 +49,8 @@ def calibrate_command(
     --guarantee pac all of it does, and the rank proves what is caught. Writes scores.parquet,
     report.json, report.html, figures and calibration.json into RUN; report.html alone shows texts,
     of the worst errors. With --unit sentence, sentences are removed from their answers, and
-    sentences.parquet has a row for each. Exit code 0; with --max-fpr, --min-kept or --risk the
-    verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
+    the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
@@ -70,8 +70,6 @@ def calibrate_command(
             looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
-    limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
-    decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
     # A terminal shows two answers and what was removed of them; what is kept in a file, none.
     examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
@@ -81,7 +79,7 @@ def calibrate_command(
         spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], quarantine),
-        code=OF_VERDICT[result.verdict] if decides else DONE,
+        code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
         names={"RUN": output},
         examples=None if examples is None else plain(examples),
     )
@@ -268,7 +266,7 @@ def plan_command(
 ) -> None:
     """Say how many labels a promise needs.
 
-    With --alpha alone, the fewest answers that a threshold can come from. With --max-fpr,
+    With --alpha alone, the fewest answers that a threshold can come from. With --max-false-alarms,
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
     number of labelled answers, and the number for a probability of 80 % (--power). With
     --sequential too, how many labels a verdict takes that is looked for after every one of them.
@@ -287,7 +285,7 @@ def plan_command(
     if labels.sequential:
         gaps = {
             "--base-rate (share of hallucinated answers)": labels.base_rate,
-            "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr,
+            "--max-false-alarms (share of faithful answers flagged)": requirement.max_fpr,
             "--coverage (share that the threshold truly catches)": assumed.coverage,
             "--fpr (share of faithful answers that it truly flags)": assumed.fpr,
         }
