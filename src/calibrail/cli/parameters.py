@@ -29,6 +29,7 @@ from calibrail.cli.output import Showing, file_to_write, folder_to_write, note, 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
+from calibrail.options.data import LABELLING
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
 
 if TYPE_CHECKING:
@@ -127,12 +128,8 @@ Release = Annotated[options.Release, Pick()]
 Requirement = Annotated[options.Requirement, Pick()]
 #: Answers with labels, answers whose labels are not read, and whose groups are not read either.
 Reading = Annotated[options.ReadOptions, Pick()]
-ReadingUnlabelled = Annotated[
-    Reading, Pick(without=("label_column", "group_column", "label_map", "positive", "annotators"))
-]
-ReadingGrouped = Annotated[
-    Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
-]
+ReadingUnlabelled = Annotated[Reading, Pick(without=("group_column", "pair", *LABELLING))]
+ReadingGrouped = Annotated[Reading, Pick(without=("pair", *LABELLING))]
 Splitting = Annotated[options.SplitOptions, Pick()]
 
 
@@ -398,6 +395,7 @@ class _Paths:
             Whether rows that cannot be used are listed beside the results.
         """
         from calibrail.data import outputs
+        from calibrail.data.sources import named_files
 
         written, judged = list[outputs.Output](), list[outputs.Output]()
         for name, (option, folder, kind) in self.written.items():
@@ -407,7 +405,8 @@ class _Paths:
                     written.append(outputs.Output(option, Path(path), names, kind))
                     judged += written[-1:] * (name not in self.decided)
         read = [Path(path) for name in self._read for path in _listed(given[name])]
-        sources = [Path(path) for name in self._sources for path in _listed(given[name])]
+        inputs = [str(item) for name in self._sources for item in _listed(given[name])]
+        sources = [path for item in inputs for path in named_files(item)]
         # Detectors have files of their own: template=FILE.
         named = re.findall("=([^,]+)", ",".join(map(str, _listed(given.get("score")))))
         read += filter(Path.is_file, map(Path, named))

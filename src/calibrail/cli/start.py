@@ -43,14 +43,14 @@ def calibrate_command(
     work: opt.Work,
     show: Annotated[ReportOptions, opt.Pick(without=("page",))],
 ) -> None:
-    """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
+    """Find the threshold that catches 1 - alpha of hallucinations.
 
     Half of the data (by group, seeded) sets the threshold, the other half tests it; with
     --guarantee pac all of it does, and the rank proves what is caught. Writes scores.parquet,
     report.json, report.html, figures and calibration.json into RUN; report.html alone shows texts,
     of the worst errors. With --unit sentence, sentences are removed from their answers, and
-    sentences.parquet has a row for each. Exit code 0; with --max-fpr, --min-kept or --risk the
-    verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
+    the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
@@ -70,8 +70,6 @@ def calibrate_command(
             looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
-    limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
-    decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
     # A terminal shows two answers and what was removed of them; what is kept in a file, none.
     examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
@@ -81,7 +79,7 @@ def calibrate_command(
         spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], quarantine),
-        code=OF_VERDICT[result.verdict] if decides else DONE,
+        code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
         names={"RUN": output},
         examples=None if examples is None else plain(examples),
     )
@@ -99,7 +97,7 @@ def compare_command(
     work: opt.Work,
     show: opt.ShowRun,
 ) -> None:
-    """Calibrate several detectors to the same target and set their false alarms side by side.
+    """Set the false alarms of several detectors side by side.
 
     Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
     has not been shown to detect anything. A winner is named only where the data separates it from
@@ -159,7 +157,7 @@ def score_command(
     work: opt.Work,
     show: Showing,
 ) -> None:
-    """Score every answer and write one column per detector; labels are not needed.
+    """Score every answer, one column per detector.
 
     Higher always means more likely hallucinated; a column of the data in which higher means
     faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
@@ -266,9 +264,9 @@ def plan_command(
     ] = None,
     show: opt.Show,
 ) -> None:
-    """Say how many labels a promise needs, and how likely a certificate is.
+    """Say how many labels a promise needs.
 
-    With --alpha alone, the fewest answers that a threshold can come from. With --max-fpr,
+    With --alpha alone, the fewest answers that a threshold can come from. With --max-false-alarms,
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
     number of labelled answers, and the number for a probability of 80 % (--power). With
     --sequential too, how many labels a verdict takes that is looked for after every one of them.
@@ -287,7 +285,7 @@ def plan_command(
     if labels.sequential:
         gaps = {
             "--base-rate (share of hallucinated answers)": labels.base_rate,
-            "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr,
+            "--max-false-alarms (share of faithful answers flagged)": requirement.max_fpr,
             "--coverage (share that the threshold truly catches)": assumed.coverage,
             "--fpr (share of faithful answers that it truly flags)": assumed.fpr,
         }

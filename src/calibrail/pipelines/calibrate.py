@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import count
 from os import PathLike
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.chat import LanguageModel, asked_again
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
@@ -248,7 +249,7 @@ def _by_its_text(example: Example) -> Example:
     return replace(example, sentences=None, spans=spans)
 
 
-@options_from_keywords(promise=Promise, requirement=Requirement)
+@options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
 def calibrate(
     source: Source | None = None,
     score: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
@@ -283,6 +284,7 @@ def calibrate(
     ids: Any = None,
     higher: registry.Higher | None = None,
     baselines: bool = True,
+    **how: Unpack[ReadKeywords],
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
 
@@ -303,7 +305,8 @@ def calibrate(
         Unlabelled production answers: the report says how far they differ from the calibration
         answers, and what weighting towards them would change. No exact promise follows.
     reading, splitting : optional
-        How to read the file and how to split it.
+        How to read the file and how to split it. What is said of reading may stand by itself, e.g.
+        ``label_column="verdict", positive="FAIL"``.
     context : Context, optional
         The command, who is told of the progress, and whether ``report.html`` shows texts.
     looks : path, optional

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from calibrail.evaluation import Comparison, ReportOrigin, Sample, compare_detec
 from calibrail.evaluation.winner import Candidates
 from calibrail.formatting import Shown
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse
 from calibrail.pipelines.independence import (
@@ -89,7 +90,7 @@ class ComparisonRun(Shown):
         )
 
 
-@keywords.options_from_keywords(promise=Promise, requirement=Requirement)
+@keywords.options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
 def compare(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
@@ -118,6 +119,7 @@ def compare(
     min_kept: float | None = None,
     n_looks: int | None = None,
     baselines: bool = True,
+    **how: Unpack[ReadKeywords],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same target on the same split, and name a winner.
 

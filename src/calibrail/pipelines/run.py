@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -27,7 +27,7 @@ from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
 from calibrail.options import ReadOptions, fields
-from calibrail.options.data import PART
+from calibrail.options.data import LABELLING, PART
 from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
 from calibrail.pipelines.examples import without_text
@@ -142,11 +142,12 @@ def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     return content
 
 
-#: Which of two ways to say what labels mean wins, when the other one was frozen.
-_EITHER: Final = {"label_map": "positive", "positive": "label_map"}
-_OF_LABELS: Final = (
-    *("label_column", "label_map", "positive", "annotators", "group_column", "span_share"),
-)
+#: Ways to say what labels are, and what else says it: the one that is given wins over the frozen.
+_EITHER: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(LABELLING, ("pair",)),
+    **{"label_map": ("positive", "pair"), "positive": ("label_map", "pair"), "pair": LABELLING},
+}
+_OF_LABELS: Final = (*LABELLING, "pair", "group_column", "span_share")
 
 
 def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -191,11 +192,11 @@ def inherited_reading(
         name: value
         for name, value in frozen["settings"].items()
         if name not in given
-        and _EITHER.get(name) not in given
+        and given.keys().isdisjoint(_EITHER.get(name, ()))
         and (labelled or name not in _OF_LABELS)
     }
-    likely = replace(reading, **settings)
     try:
+        likely = replace(reading, **settings)
         looked = replace(likely, quarantine=None, strict=False)
         here = read(source, looked, require=(), labelled=False, allow_none=True).columns
     except CalibrailError:

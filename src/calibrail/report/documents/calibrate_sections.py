@@ -322,13 +322,42 @@ def baselines_finding(report: Json) -> str:
 
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
-    summary = f"{say('verdict.' + result['verdict'])} {result['reason']}"
+    meaning = "" if is_unasked(result) else f"{say('verdict.' + result['verdict'])} "
+    summary = f"{meaning}{result['reason']}{_guessing(result)}"
     if result.get("reason_code") in _STEPS or "certificate" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
     if result["max_fpr"] is None or n == n_test:
         return summary
     return f"{summary} {say('verdict.all_faithful', n=n, n_test=n_test)}"
+
+
+def is_unasked(result: Json) -> bool:
+    """Say whether a report or a guardrail has no verdict since none was asked for."""
+    asked = result.get("requirement") or {"max_fpr": "by certify"}
+    limits = [asked.get(name) for name in ("max_fpr", "min_kept", "risks")]
+    return result["verdict"] == "inconclusive" and limits in ([None, None, []], [None, None, None])
+
+
+def verdict_headline(result: Json) -> str:
+    """Return the verdict of a report, or that a threshold was found where none was asked for."""
+    if not is_unasked(result):
+        return str(result["verdict"]).capitalize()
+    return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}")
+
+
+def _guessing(result: Json) -> str:
+    """Return that a certified detector may tell nothing; empty of one that does."""
+    area, rates = result.get("test", result).get("auroc"), result.get("certificate", result)
+    if isinstance(area, dict):
+        guesses = area["lower"] is not None and area["lower"] <= 0.5
+    else:
+        lower, upper = rates["coverage"]["lower"], rates["fpr"]["upper"]
+        guesses = None not in (lower, upper) and lower <= upper
+        area = None
+    if result["verdict"] != "certified" or by_sentence(result) or not guesses:
+        return ""
+    return f" {say('verdict.guessing', area=area)}"
 
 
 def look_number(certificate: Json) -> str:
