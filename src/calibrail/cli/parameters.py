@@ -79,17 +79,19 @@ Keys = Annotated[
 ]
 
 
-def to_file(help: str, kind: str = "") -> Any:
+def to_file(help: str, kind: str = "", *flags: str) -> Any:
     """Return the option for a file of results, refused before the work where it cannot be.
 
     An earlier one of its ``kind`` is replaced; without a kind the command itself decides.
+    The option is ``--output`` where no other ``flags`` are named.
     """
 
     def checked(path: Path | None) -> Path | None:
         return file_to_write(path)
 
     _KINDS[checked] = kind
-    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=checked)
+    names = flags or ("--output", "-o")
+    return typer.Option(*names, metavar="FILE", help=help, callback=checked)
 
 
 #: Which kind of file is written where an option checks its value so.
@@ -101,6 +103,12 @@ def to_folder(metavar: str, help: str) -> Any:
     return typer.Option("--output", "-o", metavar=metavar, help=help, callback=folder_to_write)
 
 
+Best = Annotated[
+    bool,
+    typer.Option(
+        "--best", help="Without a winner, freeze the candidate; its certificate holds all the same."
+    ),
+]
 RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
 Force = Annotated[
     bool,

@@ -12,6 +12,7 @@ from calibrail.cli import parameters as opt
 from calibrail.cli.output import (
     DONE,
     FAILURE,
+    INCONCLUSIVE,
     OF_VERDICT,
     Showing,
     counting,
@@ -180,15 +181,27 @@ def compare_command(
     reading: opt.Reading,
     splitting: opt.Splitting,
     work: opt.Work,
+    written: opt.NewGuardrail,
+    export: Annotated[
+        Path | None,
+        opt.to_file("Guardrail file to write: the winner, as export does.", "", "--export"),
+    ] = None,
+    best: opt.Best = False,
+    *,
     show: opt.ShowRun,
 ) -> None:
     """Set the false alarms of several detectors side by side.
 
     Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
     has not been shown to detect anything. A winner is named only where the data separates it from
-    all others, and has its verdict from the half of the test part that did not choose it. Writes
-    compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
+    all others, and has its verdict from the half of the test part that did not choose it. With
+    --export it is frozen with that verdict. Writes compare.json, report.html, figures/,
+    scores.parquet, cost.json and chosen.json into RUN. Exit code 0; with --export 4 where nothing
+    was frozen, for want of a winner.
     """
+    if export is None and (best or written.sign is not None):
+        raise InputError("--best and --sign are for the guardrail to freeze; add --export FILE")
+    written.read_key()
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
@@ -206,12 +219,25 @@ def compare_command(
             looks=output / "looks.json",
         )
         result.save(output)
+        content, notes, code = result.to_dict(), list[str](), DONE
+        if export is not None:
+            from calibrail.cli.ship import freeze_into
+
+            try:
+                chosen = result.chosen(best=best)
+            except InputError as error:
+                notes, code = [f"nothing was frozen: {error}"], INCONCLUSIVE
+            else:
+                line, content["export"], notes = freeze_into(export, chosen, written)
+                notes.insert(0, line)
     show.finish(
         "compare",
-        result.to_dict(),
+        content,
         spent(result.scored.table),
         f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
         unusable(result.data["n_quarantined"], quarantine),
+        *notes,
+        code=code,
         names={"RUN": output},
     )
 

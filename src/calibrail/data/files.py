@@ -266,10 +266,7 @@ def data_files(folder: Path) -> tuple[Path, ...]:
             break
     kinds = Counter(SUFFIXES[suffix_of(path)] for path in files)
     if len(kinds) > 1:
-        raise DataError(
-            f"the folder {folder} holds files of several formats; name the files to read, one or "
-            f"several: {_listed(files)}"
-        )
+        raise DataError(error_text("folder_of_formats", folder=folder, listed=_listed(files)))
     if not files:
         raise DataError(
             f"the folder {folder} holds no data file; it holds "

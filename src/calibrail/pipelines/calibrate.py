@@ -25,7 +25,6 @@ from calibrail.conformal.group_thresholds import (
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
 from calibrail.conformal.threshold_rule import Rule, fit_rule
 from calibrail.data.columns import CHARACTERS
-from calibrail.data.dataset import hex_digests
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.sources import Source
@@ -36,7 +35,6 @@ from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
-from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.data import ReadKeywords
@@ -44,6 +42,7 @@ from calibrail.options.fields import changed, optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, fixed_threshold, scoring
+from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.independence import (
     at_worst,
@@ -53,13 +52,11 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context, calibration_source, open_source
-from calibrail.pipelines.repeat import with_repeats
-from calibrail.pipelines.run import Run, calibration_rows, score_config
+from calibrail.pipelines.run import Run, run_of
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry
-from calibrail.scores.base import state_bytes
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30
@@ -421,7 +418,6 @@ def calibrate(
         # Nothing was shown: those that are labelled now come with these.
         history.conclude(data_reuse.SPLIT, look, None)
         raise
-    detector = scored.detectors[0]
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
     if scored.sentences is None:
@@ -435,26 +431,9 @@ def calibrate(
     tested = data_reuse.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
-    state = state_bytes(detector)
-    # With a second class behind the thresholds, certify must know its examples, too.
-    both = rule.upper is not None or rule.chosen is not None
-    digests, learnt = scored.known_by.digests, state is not None
-    rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
-    sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
-    return Run(
-        report=add_messages(report),
-        rule=rule,
-        spec=score_config(detector, promise.unit),
-        data={**scored.data, "looked_at": tested.to_dict()},
-        calibration_examples=hex_digests(digests[rows]),
-        sketches=sketches,
-        state=state,
-        versions=installed_versions(),
-        table=scored.table,
-        codes=sample.split,
-        examples=page_examples(scored, rule, names, text=context.text),
-        sentences=scored.sentences,
-    )
+    examples = page_examples(scored, rule, names, text=context.text)
+    run = run_of(scored, add_messages(report), rule, sample.split, looked_at=tested.to_dict())
+    return replace(run, examples=examples)
 
 
 def _thresholds(

@@ -27,6 +27,7 @@ from calibrail.options import Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.fields import direction, number, optional
 from calibrail.options.guarantee import Undefined
 from calibrail.pipelines import data_reuse, scoring
+from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.independence import (
     at_worst,
@@ -36,7 +37,6 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context, calibration_source
-from calibrail.pipelines.repeat import with_repeats
 from calibrail.pipelines.run import Run, score_config
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.messages import say

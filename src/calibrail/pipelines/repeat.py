@@ -4,12 +4,11 @@ A further reply is another sample of the same question, and kept as the first on
 again sends nothing. What is compared with anchors is asked anew, whatever is kept.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
-from itertools import count
 from operator import add
 from os import PathLike
 from pathlib import Path
@@ -21,30 +20,27 @@ from numpy.typing import NDArray
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import flags_under
-from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.dataset import hex_digests
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
-from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.data.splits import CALIBRATION, FIT
 from calibrail.engine.local import score_here
 from calibrail.errors import DataError, InputError, TooFewExamplesError
-from calibrail.evaluation import Report, Sample
-from calibrail.evaluation.evaluate import ReportWarning
+from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import differing_replies, ranked_replies, share_by_group
 from calibrail.evaluation.stats.tests import changed_replies
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.probes import asked_anew
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.models.llm.chat import LanguageModel, RemoteModel, asked_again
-from calibrail.models.llm.transport import account, no_calls
+from calibrail.models.llm.chat import RemoteModel, asked_again
+from calibrail.models.llm.transport import account
 from calibrail.options import Promise, ReadOptions, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
-from calibrail.pipelines.estimate import PlannedCalls, plan_calls
 from calibrail.pipelines.loading import Context, open_for, open_source, source_name
-from calibrail.pipelines.scoring import Scored, resolve_unlearnt
+from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.repeat import document, finding
 from calibrail.report.messages import say
@@ -462,44 +458,3 @@ def _compared(
         "means": [float(ranked[:, :k].mean()), float(ranked[:, k:].mean())],
         "p_value": changed_replies(ranked, k),
     }
-
-
-def with_repeats(
-    report: Report, scored: Scored, sample: Sample, rule: Rule, names: Sequence[str] | None
-) -> Report:
-    """Add how many test answers a judge decided otherwise when it was asked again, if it was.
-
-    That is what the cache holds of the very same questions, as ``calibrail repeat`` leaves it;
-    nothing is sent. Where more decisions differ than the verdict can bear, a warning says so.
-    """
-    detector, rows = scored.detectors[0], sample.rows(TEST)
-    first, counts = rule.flags(sample.values, names, sample.tolerance), list[int]()
-    if scored.answers is None or scored.sentences is not None or not scored.data["calls"]:
-        return report
-    examples = [scored.answers[row] for row in np.flatnonzero(rows).tolist()]
-    # An embedding is the same in every round, and where nobody was asked rounds would never end.
-    models = getattr(detector, "models", ())
-    judges = {model.model for model in models if isinstance(model, LanguageModel)}
-    for number in count(1):
-        with asked_again(number), no_calls():
-            plans: Sequence[PlannedCalls] = ()
-            # What a hybrid asks follows from replies to its cheap score, which are not kept.
-            with suppress(InputError):
-                plans = plan_calls(examples, detector, labelled=False)
-            asked = [plan.n_known for plan in plans if plan.model in judges]
-            if not any(asked) or any(plan.n_calls for plan in plans):
-                break
-            values = np.full(len(rows), np.nan)
-            values[rows] = detector.score(examples).values
-        other = rule.flags(values, names, sample.tolerance) != first
-        counts.append(int((other & rows).sum()))
-    if not counts:
-        return report
-    n = len(counts) * len(examples)
-    repeats = {"n": n, "count": sum(counts), "share": sum(counts) / n}
-    warnings, margin = report.warnings, report.certificate.get("flips")
-    if report.verdict == "certified" and margin and repeats["share"] > margin["share"]:
-        about = {**repeats, "margin": margin}
-        warnings = (*warnings, ReportWarning("flips_more_than_its_margin", values=about))
-    notes = (*report.notes, say("calibrate.asked_again", repeats))
-    return replace(report, warnings=warnings, notes=notes, data={**report.data, "repeats": repeats})

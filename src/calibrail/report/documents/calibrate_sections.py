@@ -13,12 +13,10 @@ from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import (
     Beyond,
-    Detectors,
     Promise,
     ReadOptions,
     Requirement,
     ShiftSplit,
-    SplitOptions,
 )
 from calibrail.options.fields import spell_words, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
@@ -35,10 +33,6 @@ if TYPE_CHECKING:
     from calibrail.evaluation import Report
 
 
-#: Options that name detectors.
-_DETECTORS: Final = spellings(Detectors, without=("baselines",))
-#: Options that say which part calibrates.
-_PARTS: Final = spellings(SplitOptions, only=("calibration_share", "column"))
 #: Options of calibrate that compare does not take.
 ONE_ONLY: Final = (
     spellings(Promise, without=OF_ONE_THRESHOLD)
@@ -47,28 +41,6 @@ ONE_ONLY: Final = (
 )
 #: Options of shift that calibrate does not take.
 SIDES: Final = spellings(ShiftSplit, without=("by",))
-
-
-def for_one(content: Json, name: str) -> str:
-    """Return the command that calibrates one detector of a comparison, as it was compared.
-
-    Its folder stands beside that of the comparison, ``RUN``. Nothing is returned for a comparison
-    that no command made, or that did not name the detector.
-    """
-    words = _words(content, "compare")
-    # A column that bears a score's name is known by its kind, too.
-    column = name.removeprefix("column:")
-    if column in _values(words, "--score-column"):
-        chosen = ["--score-column", column, "--higher", *_values(words, "--higher")[-1:]]
-    elif name in _values(words, "--score"):
-        chosen = ["--score", name]
-    else:
-        return ""
-    if "pac" in _values(words, "--guarantee") and not any(_options(words, _PARTS)):
-        # All answers have chosen among detectors, so that their rank alone proves nothing here.
-        chosen += ["--calibration-share", "0.5"]
-    rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
-    return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
 
 
 def for_several(content: Json) -> str:
@@ -218,7 +190,7 @@ def few_looked_before(looks: Sequence[Json]) -> str:
 
 def _looks(looks: Sequence[Json]) -> dict[str, Any]:
     """Return earlier looks by size, place, seed and verdict, and which share they saw."""
-    named = [say("verdict.look", look={"folder": "", **look}) for look in looks]
+    named = [say("verdict.look", look={"folder": "", "compared": 0, **look}) for look in looks]
     return {"looks": listed(named), "shared": sum(look["shared"] for look in looks)}
 
 
