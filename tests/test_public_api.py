@@ -48,6 +48,7 @@ PUBLIC = [
     "score_sentences",
     "select",
     "shift",
+    "test",
     "use_engine",
 ]
 

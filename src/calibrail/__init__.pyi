@@ -58,6 +58,7 @@ from calibrail.pipelines.check import BatchScorer as BatchScorer
 from calibrail.pipelines.compare import ComparisonRun as ComparisonRun
 from calibrail.pipelines.compare import compare as compare
 from calibrail.pipelines.doctor import diagnose as diagnose
+from calibrail.pipelines.fixed_threshold import test as test
 from calibrail.pipelines.label import label as label
 from calibrail.pipelines.loading import Context as Context
 from calibrail.pipelines.log import export_log as export_log
@@ -112,5 +113,6 @@ __all__ = [
     "score_sentences",
     "select",
     "shift",
+    "test",
     "use_engine",
 ]

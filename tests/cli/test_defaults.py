@@ -33,6 +33,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "repeat": calibrail.repeat,
     "select": calibrail.select,
     "shift": calibrail.shift,
+    "test": calibrail.test,
 }
 #: What an option calls beside it.
 FURTHER: dict[str, Callable[..., Any]] = {"plan": plan_sequential}

@@ -13,7 +13,17 @@ from calibrail.cli.output import MOST_OPTIONS
 
 PANELS = {
     "Commands that most people need": [
-        *("doctor", "calibrate", "compare", "export", "certify", "check", "label", "monitor")
+        *(
+            "doctor",
+            "test",
+            "calibrate",
+            "compare",
+            "export",
+            "certify",
+            "check",
+            "label",
+            "monitor",
+        )
     ],
     "More evidence": ["score", "plan", "audit", "shift", "agree", "repeat", "explain"],
     "Guardrails in production": [

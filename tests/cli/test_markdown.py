@@ -51,6 +51,7 @@ SCENARIOS = {
     "score": ("DATA", "--score", "length", "-o", "OUT"),
     "select": ("guardrail.json", "DATA", "--fdr", 0.5),
     "shift": ("DATA", *COLUMN, "--by", "kind", "-o", "OUT"),
+    "test": ("DATA", *COLUMN, "--threshold", 0.5),
     "verify": ("guardrail.json",),
 }
 #: Exit codes of verdicts other than certified; Markdown changes none of them.

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "calibrate": "--score-column score --higher hallucinated --alpha 0.3 -o run",
     "calibrate_texts": "--score novelty --alpha 0.3 --max-fpr 0.9 -o run",
     "score": "--score rouge_l -o scores.parquet",
+    "test": "--score-column score --higher hallucinated --threshold 0.5",
     "compare": "--score novelty,rouge_l --alpha 0.3 -o run",
     "audit": "--score novelty --no-geometry -o run",
     "shift": "--score novelty --by kind --alpha 0.3 -o run",

@@ -24,7 +24,7 @@ from calibrail.working_folder import working_folder
 #: The panels of the help, and in each the commands with the module of this package that has them.
 _PANELS: Final = {
     "Commands that most people need": {
-        **dict.fromkeys(("doctor", "calibrate", "compare"), "start"),
+        **dict.fromkeys(("doctor", "test", "calibrate", "compare"), "start"),
         "export": "ship",
         "certify": "evidence",
         "check": "operate",
@@ -45,6 +45,7 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = {
     "doctor": "doctor answers.csv",
+    "test": "test answers.csv --threshold 0.7 --min-caught 0.8 --max-false-alarms 0.2",
     "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 --guarantee pac "
     "--max-false-alarms 0.3 -o runs/first",
     "compare": "compare answers.csv --score rouge_l --score novelty --alpha 0.1 -o runs/compare",

@@ -247,7 +247,7 @@ def signature_note(output: Path, sign: Path | None) -> str:
     return say("command.earlier_signature", path=beside) if beside.exists() else ""
 
 
-def folder_to_write(path: Path) -> Path:
+def folder_to_write(path: Path | None) -> Path | None:
     """Return a folder for results; refuse one that cannot be written before any work is done.
 
     Raises
@@ -255,9 +255,10 @@ def folder_to_write(path: Path) -> Path:
     DataError
         If it is a file, or nothing can be written there.
     """
-    if path.exists() and not path.is_dir():
-        raise DataError(f"{path} is a file, and -o names a folder of results; name another one")
-    _probe(path, path)
+    if path is not None:
+        if path.exists() and not path.is_dir():
+            raise DataError(f"{path} is a file, and -o names a folder of results; name another one")
+        _probe(path, path)
     return path
 
 

@@ -114,6 +114,7 @@ def freeze_into(
         flagged=None if rule.flag_above is None else number(scale.shown(rule.flag_above), 6),
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
+        given=config.promise.guarantee == "fixed",
         asked=headline.verdict != "inconclusive" or config.requirement.asks,
         choice=config.data.choice,
     )

@@ -1,4 +1,4 @@
-"""Commands to begin with: doctor, score, calibrate, compare, plan."""
+"""Commands to begin with: doctor, score, test, calibrate, compare, plan."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from calibrail.cli.output import (
     Showing,
     counting,
     file_to_write,
+    say,
     spent,
     unusable,
 )
@@ -32,12 +33,95 @@ class ReportOptions(Showing, Beyond):
     """What is shown, and what of it beyond the labelled data."""
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A threshold that is tested instead of one that is found."""
+
+    panel: ClassVar = "Promise"
+
+    threshold: float | None = setting(
+        "One that you use already: nothing is calibrated, and all answers test it.", None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """The threshold that is tested, and what is asked of it."""
+
+    threshold: float | None = setting(default=None, main=True)
+    min_caught: float | None = setting(default=None, main=True)
+    max_false_alarms: float | None = setting(default=None, main=True)
+
+
+@opt.takes_settings
+def test_command(
+    data: opt.Data,
+    goals: Goals,
+    detectors: Annotated[opt.DetectorsAlone, opt.Pick(only=("score", "score_column", "higher"))],
+    output: Annotated[Path | None, opt.to_folder("RUN", "Run folder, for export.")] = None,
+    *,
+    promise: Annotated[opt.Promise, opt.Pick(only=("undefined",))],
+    requirement: Annotated[
+        opt.Requirement, opt.Pick(only=("confidence", "assume_independent", "n_looks"))
+    ],
+    reading: opt.Reading,
+    work: opt.Work,
+    show: Annotated[ReportOptions, opt.Pick(without=("target",))],
+) -> None:
+    """Test a threshold you already use: what it catches and flags.
+
+    All labelled answers test it, so it must have been fixed before anyone looked at them. The
+    column of scores and what a higher value means are found where names are clear. With
+    --min-caught and --max-false-alarms it must meet both: exit code 0 certified, 3 rejected, 4
+    inconclusive. With -o RUN it writes what calibrate writes, and `calibrail export RUN` freezes a
+    guardrail with this very threshold.
+    """
+    named = [*detectors.score, *detectors.score_column]
+    if len(named) > 1:
+        raise InputError(f"test takes one score; got {len(named)}")
+    quarantine = None if output is None else output / "quarantine.jsonl"
+    reading = replace(reading, quarantine=quarantine)
+    with counting("scoring", work) as context:
+        if show.dry_run:
+            show.planned(data, detectors.scores(), reading=reading)
+        result = calibrail.test(
+            data,
+            *detectors.score,
+            threshold=goals.threshold,
+            min_caught=goals.min_caught,
+            max_false_alarms=goals.max_false_alarms,
+            confidence=requirement.confidence,
+            undefined=promise.undefined,
+            assume_independent=requirement.assume_independent,
+            n_looks=requirement.n_looks,
+            score_column=next(iter(detectors.score_column), None),
+            higher=detectors.higher,
+            reading=reading,
+            context=replace(context, text=not show.no_text),
+            looks=None if output is None else output / "looks.json",
+        )
+        if output is not None:
+            result.save(output, text=not show.no_text)
+    n = result.data["n_quarantined"]
+    unused = say("fixed_threshold.overlooked", n=n) if n else ""
+    show.finish(
+        "calibrate",
+        result.report.to_dict(),
+        spent(result.table) if detectors.score else "",
+        unused if quarantine is None else unusable(n, quarantine),
+        f"wrote {output}/report.html, report.json, calibration.json" if output is not None else "",
+        code=DONE if goals.min_caught is None else OF_VERDICT[result.verdict],
+        names={"DATA": data} | ({} if output is None else {"RUN": output}),
+    )
+
+
 @opt.takes_settings
 def calibrate_command(
     data: opt.Data,
     output: opt.RunFolder,
     detectors: opt.DetectorArguments,
     promise: opt.Promise,
+    given: Given,
     requirement: opt.Requirement,
     reading: opt.Reading,
     splitting: opt.Splitting,
@@ -69,6 +153,7 @@ def calibrate_command(
             baselines=detectors.baselines,
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
+            threshold=given.threshold,
         )
         result.save(output, text=not show.no_text)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")

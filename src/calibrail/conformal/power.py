@@ -560,8 +560,8 @@ def plan(
     """
     whole_answers("plan", promise, requirement)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
-    if guarantee == "paper":
-        raise InputError("guarantee must be marginal, pac or anytime; got 'paper'")
+    if guarantee == "paper" or guarantee == "fixed":
+        raise InputError(f"guarantee must be marginal, pac or anytime; got {guarantee!r}")
     kinds: list[CertifiableGuarantee] = ["marginal", "pac"]
     if guarantee not in kinds:
         kinds.append(guarantee)

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Self, cast, get_args
+from typing import Any, ClassVar, Final, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,10 +41,10 @@ from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import lowest_limit, wealth_of_counts
 from calibrail.errors import InputError, TooFewExamplesError, error_text
 from calibrail.options.fields import one_of, spell_option
-from calibrail.options.guarantee import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
+from calibrail.options.guarantee import OF_THIS_THRESHOLD, RANKED, Guarantee, Promise, Undefined
 from calibrail.serialization import Record
 
-GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
+GUARANTEES = RANKED
 
 #: Below it no possible number of examples would do under ``pac`` or ``anytime``.
 _LEAST_ALPHA: Final = 1e-9
@@ -264,7 +264,7 @@ class Calibration(Record):
         Hallucinated calibration examples, those with an undefined score included.
     alpha : float
         Tolerated miss rate.
-    guarantee : {"marginal", "pac", "anytime", "paper"}
+    guarantee : {"marginal", "pac", "anytime", "paper", "fixed"}
         What is promised; see ``calibrail.conformal.threshold``.
     delta : float or None
         Error probability of ``pac`` and ``anytime``.
@@ -348,7 +348,7 @@ class Calibration(Record):
             threshold,
             k,
             len(defined) + missing,
-            argument_checks.share(promise.alpha, "alpha"),
+            float(promise.alpha),
             promise.guarantee,
             float(promise.delta) if promise.of_this_threshold else None,
             missing,
@@ -396,6 +396,8 @@ class Calibration(Record):
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         """Calibrate on the scores that a saved calibration holds."""
+        if promise.guarantee == "fixed":
+            return cast(Self, fixed_threshold(scores, content["threshold"], promise))
         return cast(Self, calibrate_threshold(scores, promise))
 
 
@@ -447,6 +449,34 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
         raise _too_few(len(ordered), promise)
     threshold = at_rank(defined, k, n_undefined, promise.undefined) if k else -math.inf
     return Calibration.build(defined, n_undefined, promise, k, threshold)
+
+
+def fixed_threshold(scores: ArrayLike, threshold: float, promise: Promise) -> Calibration:
+    """Return a threshold that was given, with the hallucinated scores that p-values come from.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Scores of hallucinated examples; NaN where undefined. They have no part in the threshold.
+    threshold : float
+        Finite. Its rank is that of the first score that it flags.
+    promise : Promise
+        With the guarantee ``fixed``.
+
+    Examples
+    --------
+    >>> given = fixed_threshold([0.2, 0.9, 0.4], 0.3, Promise(alpha=0.2, guarantee="fixed"))
+    >>> given.rank, given.missed, given.flags([0.29, 0.3]).tolist()
+    (2, 1, [False, True])
+    """
+    ordered = np.sort(argument_checks.scores(scores))
+    edge = argument_checks.number(threshold, "threshold")
+    if not math.isfinite(edge):
+        raise InputError(f"threshold must be finite; got {edge!r}")
+    defined = ordered[: int(np.searchsorted(ordered, np.nan))]
+    missing = len(ordered) - len(defined)
+    below = int(np.searchsorted(defined, edge)) + missing * (promise.undefined == "pass")
+    return Calibration.build(defined, missing, promise, below + 1, edge)
 
 
 def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> Bools:

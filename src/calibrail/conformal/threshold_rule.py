@@ -58,6 +58,12 @@ class Rule(Record):
         return self.calibration.undefined
 
     @property
+    def ranked(self) -> bool:
+        """Whether one threshold decides that is a calibration score of some rank."""
+        given = self.chosen is not None or self.calibration.guarantee == "fixed"
+        return self.groups is None and not given
+
+    @property
     def _threshold(self) -> float:
         return self.calibration.threshold if self.chosen is None else self.chosen
 

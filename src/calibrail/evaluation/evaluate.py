@@ -96,7 +96,7 @@ def findings(
     """
     calibration, fpr = rule.calibration, tested.fpr.estimate
     # What a warning says about the one threshold and its rank applies only where it decides.
-    alone = rule.chosen is None and rule.groups is None
+    alone = rule.ranked
     used = np.isin(sample.split, (CALIBRATION, TEST))
     expected_misses = calibration.rank / (calibration.n + 1)
     set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum())}
@@ -277,7 +277,7 @@ class Report(Shown, Record):
     sentences: Mapping[str, Any] | None = None
 
     later = ("sentences",)
-    derived = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold")
+    derived = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold", "needed")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -289,6 +289,8 @@ class Report(Shown, Record):
             "confidence": self.requirement.confidence,
             "unit": promise.unit,
         }
+        if promise.guarantee == "fixed":
+            beside["needed"] = self.certificate["needed"]
         content, scale = Record.to_dict(self), Scale.of(self.score)
         if scale.column is not None:
             beside["column_threshold"] = scale.in_column(self.threshold)
@@ -419,7 +421,7 @@ def evaluate(
         if sample.whole:
             decision = decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
             tested = replace(tested, coverage=Bound(**decision.certificate["coverage"]))
-    elif rule.chosen is None:
+    elif rule.ranked:
         chapters["attainable"] = attainable(calibration, sample, level)
     if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:
         chapters["clustering"] = clustering(calibration, sample, level)

@@ -405,9 +405,8 @@ def tested_rates(
 def _band(rule: Rule, coverage: Bound, confidence: float) -> CoverageBand | None:
     calibration, n = rule.calibration, coverage.n
     # The law of the band is that of one threshold from independent examples.
-    alone = rule.groups is None and rule.chosen is None
     clustered = isinstance(calibration, ClusteredCalibration)
-    if not alone or clustered or calibration.flag_all or not n:
+    if not rule.ranked or clustered or calibration.flag_all or not n:
         return None
     lowest, highest = coverage_band(calibration, n, confidence)
     inside = lowest <= coverage.count <= highest

@@ -93,9 +93,10 @@ def decide(
         certificate = conformal.certify_counts(counts, requirement)
     verdict: str = certificate.verdict
     reason: Reason = "bounds"
+    aimed = calibration.guarantee != "fixed"
     if construction and verdict == "certified" and band and counts.caught < band.lowest:
         verdict, reason = "inconclusive", "caught_too_few"
-    elif verdict == "inconclusive" and requirement.max_fpr is not None and not proven:
+    elif verdict == "inconclusive" and requirement.max_fpr is not None and not proven and aimed:
         unsettled = certificate.coverage.lower < certificate.min_coverage
         if unsettled and min_coverage >= 1.0 - calibration.alpha - 1e-12:
             reason = "aims_at_the_requirement"

@@ -3,19 +3,23 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError, error_text
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
 
-Guarantee = Literal["marginal", "pac", "anytime", "paper"]
+#: What the rank of a threshold promises.
+RankGuarantee = Literal["marginal", "pac", "anytime", "paper"]
+#: With ``fixed``: the threshold was given, and labelled answers test it.
+Guarantee = Literal[RankGuarantee, "fixed"]
 Undefined = Literal["flag", "review", "pass"]
 Unit = Literal["answer", "sentence"]
 
 #: Guarantees about the very threshold that comes out, each of which fails with delta at most.
 OF_THIS_THRESHOLD: Final = ("pac", "anytime")
+RANKED: Final[tuple[Guarantee, ...]] = get_args(RankGuarantee)
 #: What concerns one threshold of one detector, whatever else a promise holds.
 OF_ONE_THRESHOLD: Final = ("alpha", "guarantee", "delta", "undefined")
 
@@ -28,11 +32,12 @@ class Promise(Record):
     ----------
     alpha : float
         Tolerated miss rate; 1 - alpha is the target coverage.
-    guarantee : {"marginal", "pac", "anytime", "paper"}
+    guarantee : {"marginal", "pac", "anytime", "paper", "fixed"}
         ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
         probability at least 1 - delta, this very threshold misses at most alpha. ``anytime``: with
         as much no threshold ever misses more, however often a new one is made as
-        calibration examples come in.
+        calibration examples come in. ``fixed``: the threshold was given; alpha is what was asked
+        of it, 1 where nothing was.
     delta : float
         Error probability of ``pac`` and ``anytime``.
     undefined : {"flag", "review", "pass"}
@@ -75,7 +80,7 @@ class Promise(Record):
     panel: ClassVar = "Promise"
 
     alpha: float = setting(default=0.05, main=True)
-    guarantee: Guarantee = setting(default="marginal", main=True)
+    guarantee: Guarantee = setting(default="marginal", main=True, metavar="|".join(RANKED))
     delta: float = setting(default=0.1)
     undefined: Undefined = setting(default="flag")
     allow_flag_all: bool = setting(default=False)
@@ -89,8 +94,8 @@ class Promise(Record):
     later = ("unit",)
 
     def __post_init__(self) -> None:
-        fields.share(self.alpha, "alpha")
         fields.one_of(self.guarantee, Guarantee, "guarantee")
+        (fields.rate if self.guarantee == "fixed" else fields.share)(self.alpha, "alpha")
         if self.of_this_threshold:
             fields.share(self.delta, "delta")
         fields.one_of(self.undefined, Undefined, "undefined")
@@ -226,6 +231,13 @@ class Requirement(Record):
     def coverage(self, promise: Promise) -> float:
         """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""
         return promise.coverage if self.min_coverage is None else self.min_coverage
+
+    def stated_coverage(self, promise: Promise) -> float:
+        """Return what `coverage` does; refuse a threshold of which nothing was ever asked."""
+        if (least := self.coverage(promise)) == 0.0 and self.min_coverage is None:
+            option = fields.spell_option(type(self), "min_coverage")
+            raise InputError(error_text("coverage_never_asked", option=option))
+        return least
 
     def check(self, promise: Promise) -> None:
         """Refuse a promise that this leaves no room for."""

@@ -5,11 +5,9 @@ sentences are unsupported, what stopping at them shows is measured as for a guar
 Marks play no part in thresholds and verdicts: the answers are read again for them.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import count
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack, cast
 
@@ -34,20 +32,18 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
-from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
-from calibrail.models.llm.chat import LanguageModel, asked_again
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.data import ReadKeywords
-from calibrail.options.fields import optional
+from calibrail.options.fields import changed, optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, scoring
-from calibrail.pipelines.estimate import PlannedCalls, plan_calls
-from calibrail.pipelines.examples import page_examples
+from calibrail.pipelines import data_reuse, fixed_threshold, scoring
+from calibrail.pipelines.estimate import with_repeats
+from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.independence import (
     at_worst,
     independent,
@@ -59,10 +55,8 @@ from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, run_of
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_sections import add_messages
-from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry
-from calibrail.scores.judge_replies import UnreadReply
 
 #: Fewest answers whose lengths are cut into thirds.
 _LEAST: Final = 30
@@ -258,6 +252,7 @@ def calibrate(
     splitting: SplitOptions | None = None,
     context: Context | None = None,
     looks: str | PathLike[str] | None = None,
+    threshold: float | None = None,
     alpha: float = 0.05,
     guarantee: Guarantee = "marginal",
     delta: float = 0.1,
@@ -311,6 +306,9 @@ def calibrate(
         any detector, split or limits, there is no verdict, unless ``n_looks`` were declared with
         the first look: each errs with an equal part. The command keeps one in its folder; without
         ``looks`` nothing is kept.
+    threshold : float, optional
+        One that was fixed before these answers were seen: nothing is calibrated, and all of them
+        test it, as `test` does.
     alpha : float
         Tolerated miss rate: a share of 1 - alpha of the hallucinations is caught.
     guarantee : {"marginal", "pac", "anytime", "paper"}
@@ -356,6 +354,33 @@ def calibrate(
     (15, True)
     """
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
+    if threshold is not None:
+        promise = optional(promise, Promise, "promise")
+        requirement = optional(requirement, Requirement, "requirement")
+        given = {
+            **changed(promise),
+            "target": target,
+            "splitting": splitting and changed(splitting),
+        }
+        given |= {"risks": requirement.risks, "min_kept": requirement.min_kept}
+        if void := [name for name, value in given.items() if value and name != "undefined"]:
+            raise InputError(say("refused.threshold_alone", void=void))
+        return fixed_threshold.test(
+            source,
+            None if scores is not None else score,  # type: ignore[arg-type]  # refused there
+            threshold=threshold,
+            min_caught=requirement.min_coverage,
+            max_false_alarms=requirement.max_fpr,
+            confidence=requirement.confidence,
+            undefined=promise.undefined,
+            assume_independent=requirement.assume_independent,
+            n_looks=requirement.n_looks,
+            higher=higher,
+            reading=reading,
+            context=context,
+            looks=looks,
+            **arrays,
+        )
     source, score = calibration_source(source, score, arrays, higher)
     promise = optional(promise, Promise, "promise")
     requirement = optional(requirement, Requirement, "requirement")
@@ -383,7 +408,7 @@ def calibrate(
     names, cuts = groups_of(scored, promise)
     look, standing = data_reuse.begin_report(history, scored, scored.keys[:1], promise, requirement)
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
-    origin = _origin(scored, context)
+    origin = origin_of(scored, context)
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(
@@ -402,67 +427,13 @@ def calibrate(
     report = settled_report(report)
     report = data_reuse.report_after_reuse(report, standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
-    report = _asked_again(report, scored, sample, rule, names)
+    report = with_repeats(report, scored, sample, rule, names)
     tested = data_reuse.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
     examples = page_examples(scored, rule, names, text=context.text)
     run = run_of(scored, add_messages(report), rule, sample.split, looked_at=tested.to_dict())
     return replace(run, examples=examples)
-
-
-def _asked_again(
-    report: Report, scored: scoring.Scored, sample: Sample, rule: Rule, names: Sequence[str] | None
-) -> Report:
-    """Add how many test answers a judge decided otherwise when it was asked again, if it was.
-
-    That is what the cache holds of the very same questions, as ``calibrail repeat`` leaves it;
-    nothing is sent. Where more decisions differ than the verdict can bear, a warning says so.
-    """
-    detector, rows = scored.detectors[0], sample.rows(TEST)
-    first, counts = rule.flags(sample.values, names, sample.tolerance), list[int]()
-    if scored.answers is None or scored.sentences is not None or not scored.data["calls"]:
-        return report
-    examples = [scored.answers[row] for row in np.flatnonzero(rows).tolist()]
-    # An embedding is the same in every round, and where nobody was asked rounds would never end.
-    models = getattr(detector, "models", ())
-    judges = {model.model for model in models if isinstance(model, LanguageModel)}
-    for number in count(1):
-        with asked_again(number), no_calls():
-            plans: Sequence[PlannedCalls] = ()
-            # What a hybrid asks follows from replies to its cheap score, which are not kept.
-            with suppress(InputError):
-                plans = plan_calls(examples, detector, labelled=False)
-            asked = [plan.n_known for plan in plans if plan.model in judges]
-            if not any(asked) or any(plan.n_calls for plan in plans):
-                break
-            values = np.full(len(rows), np.nan)
-            values[rows] = detector.score(examples).values
-        other = rule.flags(values, names, sample.tolerance) != first
-        counts.append(int((other & rows).sum()))
-    if not counts:
-        return report
-    n = len(counts) * len(examples)
-    repeats = {"n": n, "count": sum(counts), "share": sum(counts) / n}
-    warnings, margin = report.warnings, report.certificate.get("flips")
-    if report.verdict == "certified" and margin and repeats["share"] > margin["share"]:
-        about = {**repeats, "margin": margin}
-        warnings = (*warnings, ReportWarning("flips_more_than_its_margin", values=about))
-    notes = (*report.notes, say("calibrate.asked_again", repeats))
-    return replace(report, warnings=warnings, notes=notes, data={**report.data, "repeats": repeats})
-
-
-def _origin(scored: scoring.Scored, context: Context) -> ReportOrigin:
-    """Return what a report says of its detector and its data, and how to get it again."""
-    key = scored.keys[0]
-    whys = scored.table.reasons.get(key, {}).values()
-    reasons = Counter(why.kind if isinstance(why, UnreadReply) else why for why in whys)
-    return ReportOrigin(
-        score=scored.specs[key],
-        data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
-        reproduce=context.reproduce(),
-        notes=data_notes(scored.data, scored.lessons),
-    )
 
 
 def _thresholds(

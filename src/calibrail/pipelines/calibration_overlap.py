@@ -134,7 +134,8 @@ class Fresh:
         self._scores_now: list[float] = []
         self._n_ids_again = 0
         #: Whether it knows texts by their exact spelling alone: an earlier version made it.
-        self.as_spelt = self._older and bool(self._then and self._then.get("texts"))
+        texts = bool(self._known and self._then and self._then.get("texts"))
+        self.as_spelt = self._older and texts
         #: Answers that set the threshold, and those of them that nearly do, word for word.
         self.n_seen_before = self.n_near_copies = 0
 

@@ -565,7 +565,9 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
     if not risks:
         if requirement.max_fpr is None and guardrail.unit == "answer":
             raise InputError(say("refused.max_fpr_missing"))
-        return replace(requirement, min_coverage=requirement.coverage(guardrail.config.promise))
+        return replace(
+            requirement, min_coverage=requirement.stated_coverage(guardrail.config.promise)
+        )
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
         raise InputError(say("refused.risks_decide", risks=", ".join(map(str, risks))))
     levels = {risk.name: risk.level for risk in risks}

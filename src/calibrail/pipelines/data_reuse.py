@@ -264,8 +264,9 @@ class DataUse(Record):
         if self.limits == other.limits:
             return True
         then, now = json.loads(other.limits or "{}"), json.loads(self.limits or "{}")
-        first = "min_kept" if then.get("unit") == "sentence" else "max_fpr"
-        return first in then and then[first] is None and then == {**now, first: None}
+        later = {"sentence": ("min_kept",), "threshold": ("max_fpr", "min_coverage")}
+        unset = dict.fromkeys(later.get(then.get("unit"), ("max_fpr",)))
+        return bool(then.items() >= unset.items() and then == {**now, **unset})
 
     def common(self, other: "DataUse") -> tuple[set[str], int]:
         """Return which of a fair sample of these answers the other look has, and its size."""
@@ -606,7 +607,8 @@ class DataUseHistory:
         n_looks : int, optional
             How many looks there are to be, where the first one says so.
         wants : float, optional
-            What a look was begun with; it gets that, or nothing.
+            What a look was begun with; it gets that, or nothing. Of one that does not spend, at
+            most that.
 
         Raises
         ------
@@ -653,7 +655,7 @@ class DataUseHistory:
             if first is None:
                 left, share = _shared(chain, n_looks, spends=spends)
                 if wants is not None:
-                    share = wants if wants <= left + 1e-9 else 0.0
+                    share = min(wants, share) if not spends else wants * (wants <= left + 1e-9)
                 if declared is None and (spends or not chain):
                     declared = n_looks
                 look = replace(look, share=0.0 if void else share, declared=declared)
@@ -812,25 +814,34 @@ def begin_report(
     keys: Sequence[str],
     promise: Promise,
     requirement: Requirement,
+    *,
+    threshold: float | None = None,
+    asked: bool = True,
 ) -> tuple[DataUse, Standing]:
     """Keep the look that a report is; return it, and what it may err with.
 
     It is one at all answers, by the detectors in some columns, for what is promised and required.
+    Of a ``threshold`` that was given, what is required may be named later, where nothing is
+    ``asked`` yet: each of the two bounds then has half of the error, so that they hold for any.
     """
     looks = [
         _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)
     ]
     specs: Any = {key: scored.specs[key] for key in keys}
+    question = promise.to_dict() | {"clustered": None}
+    if threshold is not None:
+        question |= {"alpha": None, "threshold": threshold}
     every = sorted(map(digest_of, scored.specs.values()))
     look = replace(
         looks[0],
         detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),
         compared=tuple(every) if len(every) > 1 else (),
-        question=digest_of(promise.to_dict() | {"clustered": None}),
-        limits=limits_of(requirement, promise.unit),
+        question=digest_of(question),
+        limits=limits_of(requirement, promise.unit if threshold is None else "threshold"),
         told=digest_of([item.told for item in looks]),
     )
-    return look, history.record(SPLIT, look, n_looks=requirement.n_looks)
+    wants = None if asked else 0.5
+    return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)
 
 
 def limits_of(requirement: Requirement, unit: str) -> str:

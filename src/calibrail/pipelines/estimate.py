@@ -2,14 +2,21 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import chain, count, product
 from typing import Any, Final
 
+import numpy as np
+
+from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
+from calibrail.data.splits import TEST
 from calibrail.errors import InputError, errors_as
-from calibrail.models.llm.chat import RemoteModel, asked_again
+from calibrail.evaluation import Report, Sample
+from calibrail.evaluation.evaluate import ReportWarning
+from calibrail.models.llm.chat import LanguageModel, RemoteModel, asked_again
 from calibrail.models.llm.transport import (
     BATCH_SHARE,
     BudgetError,
@@ -19,8 +26,9 @@ from calibrail.models.llm.transport import (
 )
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
-from calibrail.pipelines.scoring import resolve_scores
+from calibrail.pipelines.scoring import Scored, resolve_scores
 from calibrail.pipelines.splitting import BySentence, fitted
+from calibrail.report.messages import say
 from calibrail.scores import base, custom, registry
 from calibrail.serialization import Record
 
@@ -225,3 +233,44 @@ class _CallPlan:
             dollars_batch=self._share * (dollars or 0.0) if is_known else None,
             unit=unit,
         )
+
+
+def with_repeats(
+    report: Report, scored: Scored, sample: Sample, rule: Rule, names: Sequence[str] | None
+) -> Report:
+    """Add how many test answers a judge decided otherwise when it was asked again, if it was.
+
+    That is what the cache holds of the very same questions, as ``calibrail repeat`` leaves it;
+    nothing is sent. Where more decisions differ than the verdict can bear, a warning says so.
+    """
+    detector, rows = scored.detectors[0], sample.rows(TEST)
+    first, counts = rule.flags(sample.values, names, sample.tolerance), list[int]()
+    if scored.answers is None or scored.sentences is not None or not scored.data["calls"]:
+        return report
+    examples = [scored.answers[row] for row in np.flatnonzero(rows).tolist()]
+    # An embedding is the same in every round, and where nobody was asked rounds would never end.
+    models = getattr(detector, "models", ())
+    judges = {model.model for model in models if isinstance(model, LanguageModel)}
+    for number in count(1):
+        with asked_again(number), no_calls():
+            plans: Sequence[PlannedCalls] = ()
+            # What a hybrid asks follows from replies to its cheap score, which are not kept.
+            with suppress(InputError):
+                plans = plan_calls(examples, detector, labelled=False)
+            asked = [plan.n_known for plan in plans if plan.model in judges]
+            if not any(asked) or any(plan.n_calls for plan in plans):
+                break
+            values = np.full(len(rows), np.nan)
+            values[rows] = detector.score(examples).values
+        other = rule.flags(values, names, sample.tolerance) != first
+        counts.append(int((other & rows).sum()))
+    if not counts:
+        return report
+    n = len(counts) * len(examples)
+    repeats = {"n": n, "count": sum(counts), "share": sum(counts) / n}
+    warnings, margin = report.warnings, report.certificate.get("flips")
+    if report.verdict == "certified" and margin and repeats["share"] > margin["share"]:
+        about = {**repeats, "margin": margin}
+        warnings = (*warnings, ReportWarning("flips_more_than_its_margin", values=about))
+    notes = (*report.notes, say("calibrate.asked_again", repeats))
+    return replace(report, warnings=warnings, notes=notes, data={**report.data, "repeats": repeats})

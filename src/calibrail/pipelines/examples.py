@@ -1,5 +1,6 @@
-"""Errors and trimmed answers shown on a page, as plain mappings of what the page shows."""
+"""What a report shows of its data: where it is from, errors, trimmed answers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,9 +11,13 @@ from calibrail.conformal.threshold_rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sentences import sentence_examples, sentences_of
 from calibrail.data.splits import tested_rows
+from calibrail.evaluation import ReportOrigin
 from calibrail.models.llm.transport import BudgetError, no_calls
+from calibrail.pipelines.loading import Context
 from calibrail.pipelines.scoring import Scored
+from calibrail.report.documents.data import data_notes
 from calibrail.scores.base import Score
+from calibrail.scores.judge_replies import UnreadReply
 from calibrail.scores.table import SentenceTable, Trimming
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins
@@ -286,3 +291,16 @@ def _released(item: Mapping[str, Any], answer: Example) -> dict[str, Any]:
         "text": None if review else cut.text,
         "why": (cut.review or "undefined") if review else "",
     }
+
+
+def origin_of(scored: Scored, context: Context) -> ReportOrigin:
+    """Return what a report says of its detector and its data, and how to get it again."""
+    key = scored.keys[0]
+    whys = scored.table.reasons.get(key, {}).values()
+    reasons = Counter(why.kind if isinstance(why, UnreadReply) else why for why in whys)
+    return ReportOrigin(
+        score=scored.specs[key],
+        data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
+        reproduce=context.reproduce(),
+        notes=data_notes(scored.data, scored.lessons),
+    )

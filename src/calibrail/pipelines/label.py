@@ -216,7 +216,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
     coverage = requirement.min_coverage
     if coverage is None:
         promised = guardrail.config.promise
-        coverage = levels.get("recall") if levels else requirement.coverage(promised)
+        coverage = levels.get("recall") if levels else requirement.stated_coverage(promised)
     if coverage is None:
         raise InputError("min_coverage must be given: this guardrail promises none")
     return replace(requirement, max_fpr=max_fpr, min_coverage=coverage)

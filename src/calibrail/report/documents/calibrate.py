@@ -11,6 +11,7 @@ from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures, sentence_removal
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import error_examples
+from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import CURVE_RANGE, curve_svg, operating_points
@@ -37,11 +38,12 @@ def document(
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
     of_unit = sentence_removal.of_sentences if messages.by_sentence(report) else _of_answers
+    shown = (of_fixed if report["guarantee"] == "fixed" else of_unit)(report, scores, examples)
     return replace(
-        of_unit(report, scores, examples),
+        shown,
         subject=text.score_name(report),
-        headline=messages.verdict_headline(report),
-        verdict=report["verdict"],
+        headline=shown.headline or messages.verdict_headline(report),
+        verdict="" if shown.headline else report["verdict"],
         warnings=[
             parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())
             for item in report["warnings"]

@@ -1,0 +1,277 @@
+"""Test(): what a threshold that somebody ships already catches and costs.
+
+It was fixed before these answers were seen, so that all of them test it, exactly. What is asked of
+it may be named with the first look, and then both requirements may take the whole error, or after
+it; then each takes half.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Final, cast
+
+import numpy as np
+
+from calibrail.conformal.bounds import Bound
+from calibrail.conformal.threshold import fixed_threshold
+from calibrail.conformal.threshold_rule import Rule
+from calibrail.data.reading import read
+from calibrail.data.sources import Source, reusable
+from calibrail.data.splits import TEST
+from calibrail.data.suggested_options import direction_of
+from calibrail.data.values import column_value, number_in, value_at
+from calibrail.errors import InputError
+from calibrail.evaluation import Report, Sample, evaluate
+from calibrail.models.hardware import installed_versions
+from calibrail.options import Detectors, Promise, ReadOptions, Requirement
+from calibrail.options.fields import direction, number, optional
+from calibrail.options.guarantee import Undefined
+from calibrail.pipelines import data_reuse, scoring
+from calibrail.pipelines.estimate import with_repeats
+from calibrail.pipelines.examples import origin_of, page_examples
+from calibrail.pipelines.independence import (
+    at_worst,
+    independent,
+    joint_report,
+    readings,
+    settled_report,
+)
+from calibrail.pipelines.loading import Context, calibration_source
+from calibrail.pipelines.run import Run, score_config
+from calibrail.report.documents.calibrate_sections import add_messages
+from calibrail.report.messages import say
+from calibrail.scores import custom, registry
+from calibrail.scores.base import Score
+
+#: Words of a column's name that speak of a score, whatever its direction.
+_SPEAKING: Final = ("score", "prob", "probability", "confidence", "judge", "verdict")
+
+
+def test(
+    source: Source | None = None,
+    score: custom.ScoreLike | None = None,
+    *,
+    threshold: float | None = None,
+    min_caught: float | None = None,
+    max_false_alarms: float | None = None,
+    confidence: float = 0.95,
+    undefined: Undefined = "flag",
+    assume_independent: bool = False,
+    n_looks: int | None = None,
+    score_column: str | None = None,
+    higher: str | None = None,
+    reading: ReadOptions | None = None,
+    context: Context | None = None,
+    looks: str | PathLike[str] | None = None,
+    scores: Any = None,
+    labels: Any = None,
+    groups: Any = None,
+    ids: Any = None,
+) -> Run:
+    """Test a threshold that was fixed beforehand on all labelled answers, with exact bounds.
+
+    Parameters
+    ----------
+    source : path, str or data in memory
+        Labelled answers, as `calibrate` takes them.
+    score : str, Score or callable, optional
+        The detector, one that does not learn. Left out, a column of scores is looked for.
+    threshold : float, optional
+        In the numbers of the score: an answer is flagged at it and beyond, towards hallucinated. It
+        must have been fixed before these answers were looked at. A score that says only yes or no
+        needs none.
+    min_caught, max_false_alarms : float, optional
+        What it is to keep, for a verdict: the share of hallucinated answers that is flagged at
+        least, and of faithful ones at most. Both or neither.
+    confidence : float
+        Of both intervals together, and of the verdict.
+    undefined : {"flag", "review", "pass"}
+        What happens to answers without a score.
+    assume_independent : bool
+        Count every answer, although answers of one group are alike.
+    n_looks : int, optional
+        How many verdicts there will be, declared with the first.
+    score_column : str, optional
+        The column of scores.
+    higher : {"hallucinated", "faithful"}, optional
+        What a higher value of the column, or of ``scores``, means; what its name says where that is
+        clear. It is never told from the labels.
+    reading : ReadOptions, optional
+        How to read the source.
+    context : Context, optional
+        The command, who is told of the progress, and whether the page shows texts.
+    looks : path, optional
+        File that keeps what was looked at, as that of `calibrate`.
+    scores, labels, groups, ids : array-like, optional
+        In place of ``source``, one value per answer each; the last two where there are any.
+
+    Returns
+    -------
+    Run
+        ``run.report.test`` holds both shares with their exact intervals; ``run.freeze()`` makes a
+        guardrail with this very threshold.
+
+    Raises
+    ------
+    InputError
+        If the threshold is missing or lies beyond all scores, or the score is not clear.
+    DataError
+        If no row is usable, or a class is missing.
+
+    Examples
+    --------
+    >>> run = test(scores=[0.9, 0.8, 0.2, 0.1] * 30, labels=[1, 1, 0, 0] * 30, threshold=0.7,
+    ...            ids=range(120), min_caught=0.8, max_false_alarms=0.2)
+    >>> run.verdict, run.report.test.coverage.count, round(run.report.test.coverage.lower, 3)
+    ('certified', 60, 0.929)
+    """
+    context = optional(context, Context, "context")
+    requirement = Requirement(
+        max_fpr=max_false_alarms,
+        min_coverage=min_caught,
+        confidence=confidence,
+        assume_independent=assume_independent,
+        n_looks=n_looks,
+    )
+    asked = min_caught is not None and max_false_alarms is not None
+    if not asked and (min_caught, max_false_alarms, n_looks) != (None, None, None):
+        raise InputError(say("refused.one_goal", nothing=min_caught is max_false_alarms))
+    arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
+    if source is None or any(values is not None for values in arrays.values()):
+        given = registry.DEFAULT_SCORE if score is None else score
+        if higher is not None:
+            direction(higher, Detectors)
+        source, score = calibration_source(source, given, arrays, cast(Any, higher))
+    elif score is None:
+        source = reusable(source)
+        score = _column(source, reading, score_column, higher)
+    elif score_column is not None or higher is not None:
+        raise InputError("score_column and higher name a column; leave them out beside a score")
+    detectors = scoring.resolve_unlearnt(score)
+    if len(detectors) != 1:
+        raise InputError(f"test takes one score; got {', '.join(map(registry.key_of, detectors))}")
+    alpha = 1.0 if min_caught is None else 1.0 - min_caught
+    promise = Promise(alpha, "fixed", undefined=undefined)
+    history = data_reuse.DataUseHistory(looks)
+    scored = scoring.score_source(
+        source, detectors, reading=reading, beside=None, companions=False, progress=context.progress
+    )
+    scoring.require_usable(scored, split=False)
+    split = {**scored.data["split"], "seed": None, "calibration_share": 0.0, "fit_share": 0.0}
+    about = {**scored.data, "split": split, "baselines": {"none": None, "undefined": {}}}
+    scored = replace(scored, data=about)
+    edge = _edge(scored, threshold)
+    look, standing = data_reuse.begin_report(
+        history, scored, scored.keys, promise, requirement, threshold=edge, asked=asked
+    )
+    halved = standing.share == 0.5 and standing.declared is None
+    requirement = standing.strict(requirement) if asked else requirement
+    rule, sample, report = _tested(scored, edge, promise, requirement, origin_of(scored, context))
+    report = data_reuse.report_after_reuse(settled_report(report), standing)
+    history.conclude(data_reuse.SPLIT, look, report.verdict)
+    coverage, fpr = (Bound(**report.certificate["region"][name]) for name in ("coverage", "fpr"))
+    notes = [say("fixed_threshold.halved")] if asked and halved else []
+    report = replace(
+        report,
+        rank=0,
+        n_calibration=0,
+        test=replace(report.test, coverage=coverage, fpr=fpr),
+        notes=(*report.notes, *notes),
+    )
+    report = with_repeats(report, scored, sample, rule, None)
+    looked_at = data_reuse.with_reuse_reported(scored, everyone=False, verdict=report.verdict)
+    return Run(
+        report=add_messages(report),
+        rule=rule,
+        spec=score_config(scored.detectors[0]),
+        data={**scored.data, "looked_at": looked_at.to_dict()},
+        calibration_examples=(),
+        versions=installed_versions(),
+        table=scored.table,
+        codes=sample.split,
+        examples=page_examples(scored, rule, None, text=context.text),
+    )
+
+
+#: It is no test of whoever imports it into a file of tests.
+test.__test__ = False  # type: ignore[attr-defined]
+
+
+def _tested(
+    scored: scoring.Scored,
+    edge: float,
+    promise: Promise,
+    requirement: Requirement,
+    origin: Any,
+) -> tuple[Rule, Sample, Report]:
+    """Return the threshold, which answers count, and the report: the worse of all ways to count.
+
+    Near copies count once, each, and at worst, as `certify` counts them.
+    """
+    labels, values = scored.table.labels, scored.table.columns[scored.keys[0]]
+    rule = Rule(fixed_threshold(values[(scored.codes == TEST) & (labels == 1)], edge, promise))
+    ways = [*readings(scored, requirement)]
+    if len(ways) > 1:
+        ways.append(at_worst(scored, rule.flags(values, None, scored.detectors[0].tolerance)))
+    samples = [independent(way, promise, requirement)[0][0] for way in ways]
+    place, report = joint_report(
+        [evaluate(rule, sample, promise, requirement, origin) for sample in samples]
+    )
+    return rule, samples[place], report
+
+
+def _edge(scored: scoring.Scored, threshold: float | None) -> float:
+    """Return the threshold as the score is kept; that of a yes/no score where none is given."""
+    detector, key = scored.detectors[0], scored.keys[0]
+    scale = registry.scale_of(detector)
+    known = scored.table.columns[key]
+    known = known[~np.isnan(known)]
+    ends = sorted(float(scale.shown(end)) for end in (known.min(), known.max()))
+    about: dict[str, Any] = {"name": scale.column or key, "ends": ends}
+    if threshold is None:
+        if not set(scale.shown(known).tolist()) <= {0.0, 1.0}:
+            raise InputError(say("refused.threshold_missing", about))
+        return 0.0 if scale.negated else 1.0
+    if not ends[0] <= (given := number(threshold, "threshold")) <= ends[1]:
+        kept = scale.shown(given)
+        about["all"] = bool(kept <= known.min())
+        raise InputError(say("refused.threshold_beyond", about, threshold=given))
+    return float(scale.shown(given))
+
+
+def _column(
+    source: Source, reading: ReadOptions | None, named: str | None, higher: str | None
+) -> Score:
+    """Return the column of scores, the one that is named or the one that there is.
+
+    What a higher value means is taken from its name where nobody says it, never from the labels.
+    """
+    column = named
+    if column is None:
+        how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
+        opened = read(source, how, require=(), labelled=False, allow_none=True)
+        columns = opened.columns
+        used = {columns.by_field[field] for field in columns.present}
+        used |= {*columns.label_columns, *columns.marked.names}
+        names = [name for name in opened.fields if name not in used]
+        numbers = [name for name in names if _holds_numbers(opened.head, name)]
+        speaking = [
+            name
+            for name in numbers
+            if direction_of(name) or any(word in name.lower() for word in _SPEAKING)
+        ]
+        if len(numbers) != 1 and len(speaking) != 1:
+            raise InputError(say("refused.which_column", numbers=speaking or numbers))
+        column = (numbers if len(numbers) == 1 else speaking)[0]
+    higher = direction_of(column) if higher is None else higher
+    if higher is None:
+        raise InputError(say("refused.which_direction", column=column))
+    direction(higher, Detectors)
+    return registry.build_column(column, higher)
+
+
+def _holds_numbers(rows: Sequence[Mapping[str, object]], name: str) -> bool:
+    """Return whether a column holds numbers, or true and false, and nothing else."""
+    cells = [column_value(value_at(row, name)) for row in rows]
+    known = [cell for cell in cells if cell is not None]
+    return bool(known) and all(number_in(cell) is not None for cell in known)
