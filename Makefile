@@ -15,11 +15,11 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --check-tiers
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --constraint constraints.txt torch
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[full,models,judge,serve]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed benchmarks/papers/pyproject.toml
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve,integrations,dev,docs]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[full,models,judge,serve,integrations,dev,docs]'
 	$(PIP) install --quiet --no-deps --editable benchmarks/papers
 	touch $@
 

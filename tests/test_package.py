@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ EXTRAS = (
     *("torch", "transformers", "sentence_transformers", "huggingface_hub", "openai", "litellm"),
     *("fastapi", "uvicorn", "httpx2", "prometheus_client", "py3langid"),
     *("onnx", "onnxruntime", "openvino", "ray", "pyspark"),
+    *("matplotlib", "mapie", "sklearn", "safetensors", "cryptography", "securesystemslib"),
+    *("statsmodels", "pandas", "joblib"),
 )
 WITHOUT = f"""
 import sys
@@ -32,6 +35,9 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 """
+
+
+NOVELTY = ("--score", "novelty", "-o", "run")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +105,23 @@ def test_help_and_a_detector_without_a_model_need_no_extra(python: Path, tmp_pat
     assert "calibrate" in said
     first = ["calibrate", "example:facts", "--score", "novelty", "--alpha", "0.2", "-o", "run"]
     assert run(python, tmp_path, *first, without=True)[0] == 0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "calibrail[report]" in page and not list((tmp_path / "run" / "figures").iterdir())
     assert run(python, tmp_path, "export", "run", "-o", "guardrail.json", without=True)[0] == 0
+    check = ["check", "guardrail.json", "example:facts", "-o", "decisions.jsonl"]
+    assert run(python, tmp_path, *check, without=True)[0] == 0
+    scores = ["--score", "novelty", "--score", "length", "--score", "rouge_l"]
+    compare = ["compare", "example:facts", *scores, "--alpha", "0.2", "-o", "compared"]
+    assert run(python, tmp_path, *compare, without=True)[0] in (0, 3, 4)
+
+
+def test_the_core_is_light() -> None:
+    project = tomllib.loads((package.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert len(project["dependencies"]) <= 8
+    extras = project["optional-dependencies"]
+    (full,) = extras["full"]
+    named = re.fullmatch(r"calibrail\[(.*)\]", full)
+    assert named and {*named[1].split(",")} < {*extras}
 
 
 @pytest.mark.parametrize(
@@ -107,8 +129,10 @@ def test_help_and_a_detector_without_a_model_need_no_extra(python: Path, tmp_pat
     [
         (("score", "example:facts", "--score", "rad", "-o", "s.parquet"), "models"),
         (("serve", "guardrail.json"), "serve"),
+        (("keygen", "-o", "key.pem"), "signing"),
+        (("audit", "example:facts", *NOVELTY), "learning"),
+        (("calibrate", "example:facts", "--risk", "precision>=0.5", *NOVELTY), "risks"),
     ],
-    ids=["models", "serve"],
 )
 def test_what_needs_an_extra_names_it(
     python: Path, tmp_path: Path, arguments: tuple[str, ...], extra: str

@@ -55,6 +55,10 @@ class TooFewExamplesError(InputError):
         return f"answers of {n:,} more groups" if of == "groups" else f"{n:,} more"
 
 
+class MissingExtraError(CalibrailError):
+    """A library is not installed that an extra of calibrail brings."""
+
+
 class ModelError(CalibrailError):
     """A model cannot be found, loaded or trusted: not installed, offline, wrong weights."""
 
@@ -118,6 +122,31 @@ def errors_as(
     except causes as error:
         reason = getattr(error, "strerror", None) or error
         raise kind(error_text(code, **{"error": error, "reason": reason, **given})) from error
+
+
+@contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+    """Name the extra of calibrail that a library comes with, where it cannot be imported.
+
+    Parameters
+    ----------
+    name : str
+        The extra.
+    what : str
+        What needs the library, at the beginning of a sentence.
+
+    Raises
+    ------
+    MissingExtraError
+        In place of an `ImportError`.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs a library that is not installed ({error}): "
+            f"pip install 'calibrail[{name}]'"
+        ) from error
 
 
 @contextmanager

@@ -8,28 +8,30 @@ from itertools import chain
 from types import FrameType
 from typing import Any, Final, Literal, Self
 
-import joblib
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedGroupKFold, check_cv
-from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from calibrail.conformal import fit_rule
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.values import native
-from calibrail.errors import InputError, error_text, errors_as
+from calibrail.errors import InputError, error_text, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
+
+with extra("learning", "calibrail.sklearn"):
+    import joblib
+    import sklearn
+    from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.model_selection import StratifiedGroupKFold, check_cv
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+    from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 Polarity = Literal["hallucinated", "faithful"]
 

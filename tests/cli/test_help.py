@@ -9,22 +9,27 @@ import pytest
 from typer.testing import CliRunner
 
 from calibrail.cli import COMMANDS, app
+from calibrail.cli.output import MOST_OPTIONS
 
 PANELS = {
-    "Start": ["doctor", "score", "calibrate", "compare", "plan"],
-    "Evidence": ["certify", "audit", "shift", "agree", "repeat", "explain"],
-    "Ship": ["export", "keygen", "verify", "card"],
-    "Operate": ["check", "select", "serve", "monitor", "cache", "log"],
-    "Label": ["label", "audit-sample", "recalibrate"],
+    "Commands that most people need": [
+        *("doctor", "calibrate", "compare", "export", "certify", "check", "label", "monitor")
+    ],
+    "More evidence": ["score", "plan", "audit", "shift", "agree", "repeat", "explain"],
+    "Guardrails in production": [
+        *("verify", "card", "keygen", "serve", "select", "cache", "audit-sample", "recalibrate"),
+        "log",
+    ],
 }
 
 
 def shown(*words: str) -> dict[str, list[str]]:
     """Return the lines of each panel of a help page, by its heading."""
-    done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"})
+    asked = "--help-all" if words else "--help"
+    done = CliRunner().invoke(app, [*words, asked], env={"COLUMNS": "80"})
     assert done.exit_code == 0
     panels: dict[str, list[str]] = {}
-    for line in done.output.splitlines():
+    for line in done.output.partition("\n  Example: ")[0].splitlines():
         if heading := re.fullmatch(r"(\S.*):", line):
             lines = panels.setdefault(heading[1], [])
         elif panels and line.startswith("  "):
@@ -38,11 +43,13 @@ def names(lines: list[str]) -> list[str]:
     return [words[1] if words[0].endswith(",") else words[0] for words in entries]
 
 
-def test_commands_stand_in_panels_with_whole_sentences() -> None:
+def test_commands_stand_in_panels_each_on_its_line() -> None:
     panels = shown()
-    panels["Label"] = list(takewhile(lambda line: "Start with" not in line, panels["Label"]))
+    last = [*panels][-1]
+    panels[last] = list(takewhile(lambda line: "Start with" not in line, panels[last]))
     panels.pop("Options")
     assert {panel: names(lines) for panel, lines in panels.items()} == PANELS
+    assert all(len(panels[panel]) == len(of) for panel, of in PANELS.items())
     assert not [line for lines in panels.values() for line in lines if line.endswith("...")]
     listed = [name for group in PANELS.values() for name in group]
     assert {*COMMANDS, "log"} == {*listed}
@@ -63,6 +70,21 @@ def test_the_first_panel_of_every_command_is_short(command: str) -> None:
     panels = shown(command)
     assert len(names(panels["Options"])) <= 13
     assert not [line for lines in panels.values() for line in lines if "…" in line]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_few_options_and_how_many_more_there_are(command: str) -> None:
+    brief, whole = (
+        CliRunner().invoke(app, [command, asked], env={"COLUMNS": "80"}).output
+        for asked in ("--help", "--help-all")
+    )
+    counts = [len(re.findall(r"^  -", page, re.MULTILINE)) for page in (brief, whole)]
+    assert counts[0] <= MOST_OPTIONS
+    more = re.search(r"^(\d+) more options, shown with --help-all:", brief, re.MULTILINE)
+    assert (int(more[1]) if more else 0) == counts[1] - counts[0]
+    if command in PANELS["Commands that most people need"]:
+        example = " ".join(whole.partition("Example: ")[2].split())
+        assert example.startswith(f"calibrail {command} ") and "Example: " in brief
 
 
 def test_a_usage_error_is_plain_text() -> None:

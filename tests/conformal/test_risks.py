@@ -393,7 +393,7 @@ def test_only_thresholds_that_flag_nothing() -> None:
 
 def test_without_mapie_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mapie.risk_control", None)
-    with pytest.raises(CalibrailError, match=r"needs MAPIE.*pip install 'mapie"):
+    with pytest.raises(CalibrailError, match=r"pip install 'calibrail.risks"):
         control_risks([0.1, 0.2], [0, 1], ["fpr<=0.2"])
 
 

@@ -47,7 +47,7 @@ def made(name: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    pinned = ["--constraint", str(pins), "--editable", f"{ROOT}[{name}]", "pytest"]
+    pinned = ["--constraint", str(pins), "--editable", f"{ROOT}[full,{name}]", "pytest"]
     subprocess.run([*install, *pinned], check=True)
     stamp.write_text(content, encoding="utf-8")
     return python

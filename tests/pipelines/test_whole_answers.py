@@ -56,6 +56,6 @@ def test_a_guardrail_of_sentences_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["compare", "shift", "plan", "label", "audit"])
 def test_no_such_command_offers_it(name: str) -> None:
-    done = command(name, "--help")
+    done = command(name, "--help-all")
     assert done.returncode == 0
     assert "--min-kept" not in done.stdout and "--unit" not in done.stdout

@@ -56,6 +56,7 @@ VERDICTS: list[tuple[str, bool]] = [
     ("**Faithful** \u2705 - all of it is in the documents", False),
     ("Verdict: \u274c Hallucination", True),
     ("faithful\u200b\u3000", False),
+    ("faithful<|im_end|>", False),
     ("Hallucination: The documents do not contain any mention of the height.", True),
     ("Hallucination: The first sentence is supported; the second is invented.", True),
     ("**Hallucination**: it contradicts the document.", True),

@@ -22,15 +22,39 @@ from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling
 from calibrail.working_folder import working_folder
 
-#: The panels of the help, and in each the module of this package that holds some commands.
-_PANELS: Final = (
-    ("Start", "start", ("doctor", "score", "calibrate", "compare", "plan")),
-    ("Evidence", "evidence", ("certify", "audit", "shift", "agree", "repeat", "explain")),
-    ("Ship", "ship", ("export", "keygen", "verify", "card")),
-    ("Operate", "operate", ("check", "select", "serve", "monitor", "cache")),
-    ("Label", "label", ("label", "audit-sample", "recalibrate")),
-)
-COMMANDS: Final = {name: module for _, module, names in _PANELS for name in names}
+#: The panels of the help, and in each the commands with the module of this package that has them.
+_PANELS: Final = {
+    "Commands that most people need": {
+        **dict.fromkeys(("doctor", "calibrate", "compare"), "start"),
+        "export": "ship",
+        "certify": "evidence",
+        "check": "operate",
+        "label": "label",
+        "monitor": "operate",
+    },
+    "More evidence": {
+        **dict.fromkeys(("score", "plan"), "start"),
+        **dict.fromkeys(("audit", "shift", "agree", "repeat", "explain"), "evidence"),
+    },
+    "Guardrails in production": {
+        **dict.fromkeys(("verify", "card", "keygen"), "ship"),
+        **dict.fromkeys(("serve", "select", "cache"), "operate"),
+        **dict.fromkeys(("audit-sample", "recalibrate"), "label"),
+    },
+}
+COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in of.items()}
+#: How the commands that most people need are used, below their help.
+_EXAMPLES: Final = {
+    "doctor": "doctor answers.csv",
+    "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 --guarantee pac --max-fpr 0.3 "
+    "-o runs/first",
+    "compare": "compare answers.csv --score rouge_l --score novelty --alpha 0.1 -o runs/compare",
+    "export": "export runs/first -o guardrail.json",
+    "certify": "certify guardrail.json heldout.csv --max-fpr 0.3",
+    "check": "check guardrail.json traces.jsonl -o decisions.jsonl",
+    "label": "label answers.csv --score rouge_l --max-fpr 0.3 -o labels",
+    "monitor": "monitor guardrail.json logs/*.jsonl -o runs/watch",
+}
 
 app = typer.Typer(
     name="calibrail",
@@ -43,14 +67,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     cls=GroupHelp,
 )
-for _panel, _module, _names in _PANELS:
-    for _name in _names:
+for _panel, _of in _PANELS.items():
+    for _name, _module in _of.items():
         _run = getattr(
             import_module(f"calibrail.cli.{_module}"), f"{_name.replace('-', '_')}_command"
         )
-        app.command(_name, cls=CommandHelp, rich_help_panel=_panel)(_run)
+        _shown = f"Example: calibrail {_EXAMPLES[_name]}" if _name in _EXAMPLES else None
+        app.command(_name, cls=CommandHelp, rich_help_panel=_panel, epilog=_shown)(_run)
 #: Those of several actions.
-app.add_typer(operate.log_app, name="log", rich_help_panel="Operate")
+app.add_typer(operate.log_app, name="log", rich_help_panel="Guardrails in production")
 
 
 @app.callback(invoke_without_command=True)

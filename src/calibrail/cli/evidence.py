@@ -43,7 +43,7 @@ def audit_command(
     work: opt.Work,
     looks: Annotated[AuditArguments, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
-    """Look into detectors: what explains their result, where they fail, whether they agree.
+    """Look into detectors: what explains them, where they fail.
 
     Says how much of the AUROC is explained by length, new words and the like, how the detectors do
     in strata, whether they agree and are reliable, and whether copies or groups give labels away.
@@ -85,7 +85,7 @@ def shift_command(
     calls: opt.FreeCalls,
     show: opt.ShowAlone,
 ) -> None:
-    """Calibrate on some answers, test on others: another file, other groups, later times.
+    """Calibrate on some answers and test on others.
 
     For each test: how many are caught and how many false alarms there are, whether that contradicts
     the promise, the threshold that would be needed, and whether weighting repairs it. Writes
@@ -144,7 +144,7 @@ def agree_command(
     ] = None,
     show: opt.Show,
 ) -> None:
-    """Compare a judge's labels with people's, and correct the rates that they give.
+    """Compare a judge's labels with people's.
 
     Prevalence, and with --guardrail or --score-column the coverage and the share of false alarms,
     four ways side by side: by the judge alone, by people alone, and corrected in two ways.
@@ -191,7 +191,7 @@ def repeat_command(
     trust: opt.TrustArguments,
     show: opt.ShowRun,
 ) -> None:
-    """Judge every answer several times: how stable the judge is, and what a vote brings.
+    """Judge every answer several times: how stable the judge is.
 
     Says how many decisions and scores differ, and what the mean of all replies misses and flags.
     Writes repeat.json and report.html into RUN. With --anchors a judge that was changed behind its
@@ -270,7 +270,7 @@ def certify_command(
     answers: CertifyArguments,
     show: opt.Show,
 ) -> None:
-    """Certify, reject or leave open, with exact bounds on coverage and false alarms.
+    """Certify, reject or leave open, with exact bounds.
 
     Each look takes three quarters of the error that is left, or an equal part (--looks). Exit code
     0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many labelled answers of
@@ -340,7 +340,7 @@ class AnswerArguments:
 def explain_command(
     guardrail: opt.Guardrail, answer: AnswerArguments, trust: opt.TrustArguments, show: opt.Show
 ) -> None:
-    """Decide about one answer and show why: which sentence, which chunk, with which weight.
+    """Decide about one answer and show why.
 
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """

@@ -111,7 +111,7 @@ def label_command(
     ],
     sitting: Annotated[Sitting, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
-    """Hand out answers one by one on a page of this machine, and keep every label.
+    """Label answers one by one on a page of this machine.
 
     Labels for a verdict (--guardrail, --max-fpr) are enough once the data decides, labels for a
     threshold (--until calibrated) once enough hallucinated answers are found; labelling may stop
@@ -247,7 +247,7 @@ def audit_sample_command(
     ],
     show: opt.Show,
 ) -> None:
-    """Draw logged answers for people to label, with probabilities known before their labels.
+    """Draw logged answers for people to label.
 
     Each call takes up the log where the last one left it, and draws from what is new: so many
     answers for each day (UTC) of the log. Run it every day or every week; `calibrail label -o
@@ -301,7 +301,7 @@ def recalibrate_command(
     written: opt.NewGuardrail,
     show: opt.ShowAlone,
 ) -> None:
-    """Make a new guardrail from audited answers: the same detector, with a new threshold.
+    """Make a new guardrail from audited answers.
 
     Its guarantee is anytime: looking every week, or after every label, is part of the promise.
     Both thresholds are compared on the same answers; nothing is replaced. Exit code 0 certified,

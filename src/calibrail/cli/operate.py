@@ -42,7 +42,7 @@ def check_command(
         ),
     ] = False,
 ) -> None:
-    """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
+    """Decide about every answer of a file: pass, flag or review.
 
     A guardrail of sentences writes what may be shown, too: the text without what it removes.
 
@@ -116,7 +116,7 @@ def select_command(
     ] = None,
     show: opt.Show,
 ) -> None:
-    """Release as much of a batch as the false discovery rate allows.
+    """Release what a false discovery rate allows of a batch.
 
     Looks at the batch as a whole (Benjamini-Hochberg on conformal p-values, divided by what
     --method says of the share of hallucinated answers), where check decides answer by answer.
@@ -155,7 +155,7 @@ def serve_command(
     calls: opt.FreeCalls,
     trust: opt.TrustArguments,
 ) -> None:
-    """Decide about answers that come by HTTP, as check would about each alone.
+    """Decide about answers that come by HTTP.
 
     Each guardrail must show first, by the probe answers that it holds, that this machine computes
     what was frozen. Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail
@@ -236,7 +236,7 @@ class Clearing:
 
 @opt.takes_settings
 def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
-    """Show the answers of language models that are kept, or clear them.
+    """Say whether traffic has changed and the promise is kept.
 
     They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:
     digests of the requests, and the replies. A request that is stored is never sent again.
@@ -316,7 +316,7 @@ def monitor_command(
         bool, typer.Option("--follow", help="Go on with what is logged, until SIGTERM or Ctrl-C.")
     ] = False,
 ) -> None:
-    """Say whether traffic has changed, whether the promise is kept, how much is hallucinated.
+    """Say whether traffic has changed and the promise is kept.
 
     Reads what was logged since the last call, and writes status.json, watch.html and state.json
     into WATCH; the same command again goes on from there. Exit code 0, also where traffic has
@@ -353,7 +353,7 @@ def monitor_command(
 
 
 log_app = typer.Typer(
-    help="The decision log of a service: verify it, or write it as one table.",
+    help="Verify a service's decision log, or write it as a table.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

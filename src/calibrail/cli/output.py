@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,32 +291,49 @@ def announce(score: Score) -> None:
             note(f"asking about the probe answers: {planned.sentence()}")
 
 
-def _write_panels(formatter: Any, items: Iterable[tuple[str | None, Any]], *first: str) -> None:
-    """Write a list for each panel, the panels in the order of their first items.
+def _write_panels(formatter: Any, panels: Mapping[str, Sequence[Any]]) -> None:
+    """Write the rows of each panel that holds any.
 
     Plain text, whatever shows it: rich's boxes would cut long options off on 80 columns.
     """
-    panels: dict[str, list[Any]] = {name: [] for name in first}
-    for panel, row in items:
-        panels.setdefault(panel or first[-1], []).append(row)
     for name, rows in panels.items():
         if rows:
             with formatter.section(name):
                 formatter.write_dl(rows)
 
 
+#: Options that a page of help shows; of more, those of other panels are shown with --help-all.
+MOST_OPTIONS: Final = 15
+_HELP_ALL: Final = "--help-all"
+
+
 class CommandHelp(TyperCommand):
-    """A command whose options are listed in panels."""
+    """A command whose options are listed in panels: first those that nearly everyone needs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command; with --help-all show every option, and exit."""
+        if _HELP_ALL in args:
+            ctx.meta[_HELP_ALL] = True
+            echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the options that are needed first, then the others by their panel."""
-        rows = []
+        panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
         for item in self.get_params(ctx):
             if (row := item.get_help_record(ctx)) is not None:
                 argument = item.param_type_name == "argument"
                 panel = "Arguments" if argument else getattr(item, "rich_help_panel", None)
-                rows.append((panel, row))
-        _write_panels(formatter, rows, "Arguments", "Options")
+                panels.setdefault(panel or "Options", []).append(row)
+        further = [name for name in panels if name not in ("Arguments", "Options")]
+        n = sum(len(panels[name]) for name in further)
+        if n + len(panels["Options"]) <= MOST_OPTIONS or ctx.meta.get(_HELP_ALL):
+            _write_panels(formatter, panels)
+            return
+        _write_panels(formatter, {name: panels[name] for name in ("Arguments", "Options")})
+        with formatter.section(f"{n} more options, shown with {_HELP_ALL}"):
+            formatter.write_text(", ".join(further))
 
 
 class GroupHelp(TyperGroup):
@@ -326,15 +343,13 @@ class GroupHelp(TyperGroup):
         """Write the commands by their panel."""
         named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         width = max(len(name) for name, _ in named)
-        rows = [
-            (
-                getattr(item, "rich_help_panel", None),
-                (name.ljust(width), item.get_short_help_str(1_000)),
-            )
-            for name, item in named
-            if item is not None and not item.hidden
-        ]
-        _write_panels(formatter, rows, "Commands")
+        panels: dict[str, list[Any]] = {}
+        for name, item in named:
+            if item is not None and not item.hidden:
+                panel = getattr(item, "rich_help_panel", None) or "Commands"
+                row = name.ljust(width), item.get_short_help_str(1_000)
+                panels.setdefault(panel, []).append(row)
+        _write_panels(formatter, panels)
 
 
 #: Seconds of the past by which the rate goes: after as long without progress none is shown.

@@ -43,7 +43,7 @@ def export_command(
     calls: opt.Calls,
     show: opt.ShowAlone,
 ) -> None:
-    """Freeze a run into one file that decides in production as it did when it was tested.
+    """Freeze a run into one file that decides as it was tested.
 
     The file holds the detector's spec and weights digest, the threshold, the calibration scores
     and the report's headline; no text of an answer. A run that was rejected can be exported too:
@@ -117,7 +117,7 @@ def keygen_command(
     ],
     show: opt.ShowAlone,
 ) -> None:
-    """Make an Ed25519 key that signs guardrails, and the public key that others trust.
+    """Make an Ed25519 key that signs guardrails.
 
     The private key is readable by you alone, and encrypted where the environment variable
     CALIBRAIL_KEY_PASSPHRASE holds a passphrase. No file is replaced.
@@ -166,7 +166,7 @@ def verify_command(
     calls: opt.Calls,
     show: opt.ShowAlone,
 ) -> None:
-    """Verify guardrails: every byte, with --key who signed them, and what this machine computes.
+    """Verify guardrails: every byte, who signed, what is computed.
 
     The scores of 16 probe answers were frozen with each; they are computed again. Exit code 0
     verified, 1 where one is refused, with the reason and the versions on both sides.
@@ -235,7 +235,7 @@ def card_command(
     *,
     show: opt.ShowAlone,
 ) -> None:
-    """Say on one page what a guardrail does, promises and does not promise, and where it is from.
+    """Say on one page what a guardrail promises, and what not.
 
     Reads its file alone: no model is loaded, and the detector need not be on this machine. With
     --key a file that is not signed by one of the keys is refused, and gets no card.

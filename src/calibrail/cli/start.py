@@ -43,7 +43,7 @@ def calibrate_command(
     work: opt.Work,
     show: Annotated[ReportOptions, opt.Pick(without=("page",))],
 ) -> None:
-    """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
+    """Find the threshold that catches 1 - alpha of hallucinations.
 
     Half of the data (by group, seeded) sets the threshold, the other half tests it; with
     --guarantee pac all of it does, and the rank proves what is caught. Writes scores.parquet,
@@ -99,7 +99,7 @@ def compare_command(
     work: opt.Work,
     show: opt.ShowRun,
 ) -> None:
-    """Calibrate several detectors to the same target and set their false alarms side by side.
+    """Set the false alarms of several detectors side by side.
 
     Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
     has not been shown to detect anything. A winner is named only where the data separates it from
@@ -159,7 +159,7 @@ def score_command(
     work: opt.Work,
     show: Showing,
 ) -> None:
-    """Score every answer and write one column per detector; labels are not needed.
+    """Score every answer, one column per detector.
 
     Higher always means more likely hallucinated; a column of the data in which higher means
     faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
@@ -266,7 +266,7 @@ def plan_command(
     ] = None,
     show: opt.Show,
 ) -> None:
-    """Say how many labels a promise needs, and how likely a certificate is.
+    """Say how many labels a promise needs.
 
     With --alpha alone, the fewest answers that a threshold can come from. With --max-fpr,
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the

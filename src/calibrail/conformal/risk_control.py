@@ -65,7 +65,7 @@ from scipy.special import bdtr
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import decimal
-from calibrail.errors import CalibrailError, InputError, error_text, errors_as
+from calibrail.errors import InputError, error_text, errors_as, extra
 from calibrail.options.fields import one_of
 from calibrail.options.guarantee import Undefined
 from calibrail.serialization import Record
@@ -248,7 +248,7 @@ def p_values(wrong: Ints, trials: Ints, risks: tuple[Risk, ...]) -> Floats:
 
 def mapie() -> Any:
     """Return the module ``mapie.risk_control``: it takes seconds to import and has no types."""
-    with errors_as(CalibrailError, ImportError, "mapie_missing"):
+    with extra("risks", "control of several risks"):
         return import_module("mapie.risk_control")
 
 

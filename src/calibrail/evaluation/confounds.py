@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import Bound, holm
+from calibrail.errors import extra
 from calibrail.evaluation.audit_answers import AuditAnswers
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import Matching, Ranking, match, rank_within, ranked, too_few
@@ -511,7 +512,8 @@ def cross_fitted(columns: tuple[Floats, ...], answers: AuditAnswers) -> Floats:
     Logistic regression on each column's mid-ranks, as normal scores, and their squares; five
     seeded folds that keep groups whole.
     """
-    from sklearn.linear_model import LogisticRegression
+    with extra("learning", "the audit"):
+        from sklearn.linear_model import LogisticRegression
 
     scores = [ndtri((rankdata(column) - 0.5) / len(column)) for column in columns]
     design = np.stack([part for z in scores for part in (z, z**2)], axis=1)
@@ -661,7 +663,8 @@ def _by_chance(bins: tuple[Bin, ...]) -> float:
 
 def _isotonic(score: Floats, answers: AuditAnswers) -> Floats | None:
     """Return probabilities from models that have not seen the answer; None with too few groups."""
-    from sklearn.isotonic import IsotonicRegression
+    with extra("learning", "the audit"):
+        from sklearn.isotonic import IsotonicRegression
 
     folds = fold_numbers(answers.clusters, answers.seed)
     labels = answers.labels.astype(np.float64)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, extra
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Codes, Floats, Mask, Measure, wilson
@@ -163,9 +163,10 @@ def density_ratio(
         calibration side.
 
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    with extra("learning", "weighting by covariates"):
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
 
     near, far = np.asarray(calibration, np.float64), np.asarray(production, np.float64)
     model = make_pipeline(StandardScaler(), LogisticRegression())

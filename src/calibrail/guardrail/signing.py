@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.atomic_files import read_regular
-from calibrail.errors import GuardrailError, InputError, error_text, errors_as
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as, extra
 from calibrail.options import fields
 from calibrail.serialization import Record
 
@@ -56,8 +56,9 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
     GuardrailError
         If one of the files is there already, or cannot be written.
     """
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    with extra("signing", "signing"):
+        from cryptography.hazmat.primitives import serialization as form
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key, passphrase, pem = Ed25519PrivateKey.generate(), _passphrase(), form.Encoding.PEM
     encryption: form.KeySerializationEncryption = form.NoEncryption()
@@ -80,9 +81,10 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
 
 def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
     """Read the private key that signs; its passphrase comes from the environment."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    with extra("signing", "signing"):
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     path, passphrase = fields.path(path, "key"), _passphrase()
     raw = _read_key(path)
@@ -123,9 +125,10 @@ def public_key_content(path: str | PathLike[str]) -> bytes:
 
 
 def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    with extra("signing", "a signature"):
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     if b"PRIVATE KEY" in raw:
         raise GuardrailError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
+from calibrail.errors import MissingExtraError
 from calibrail.formatting import count, number
 from calibrail.report import document as parts
 from calibrail.report.documents import build_document
@@ -27,12 +28,15 @@ _CORNER: Final = r"(-?[\d.]+) (-?[\d.]+)"
 
 
 def figure_files(document: parts.Document) -> dict[str, str]:
-    """Return every figure of a document as a file that stands alone, by its name."""
-    return {
-        block.name: standing_alone(block.svg())
-        for block in parts.all_blocks(document.blocks)
-        if isinstance(block, parts.Figure)
-    }
+    """Return every figure of a document as a file that stands alone, by its name.
+
+    There is none where what draws them is not installed; the page says so.
+    """
+    blocks = (item for item in parts.all_blocks(document.blocks) if isinstance(item, parts.Figure))
+    try:
+        return {block.name: standing_alone(block.svg()) for block in blocks}
+    except MissingExtraError:
+        return {}
 
 
 def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None = None) -> str:
@@ -165,7 +169,11 @@ def _clean(value: object) -> object:
 
 def _svg(figure: parts.Figure, size: str) -> Markup:
     """Return a figure for one width; its names were escaped when it was drawn."""
-    return Markup(inline(figure.svg(size == "narrow"), f"{figure.name}-{size}", figure.limits))
+    try:
+        svg = figure.svg(size == "narrow")
+    except MissingExtraError as error:
+        return Markup("<p>{}</p>").format(clean(str(error)))
+    return Markup(inline(svg, f"{figure.name}-{size}", figure.limits))
 
 
 def _parted(leaves: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], ...]:

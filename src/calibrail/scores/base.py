@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text, errors_as
+from calibrail.errors import InputError, error_text, errors_as, extra
 from calibrail.models.batching import single_input_batches
 from calibrail.models.embeddings import load_encoder
 from calibrail.models.llm.chat import RemoteModel
@@ -720,7 +720,8 @@ def state_bytes(score: Score) -> bytes | None:
     """
     if not isinstance(score, Fittable):
         return None
-    from safetensors.numpy import save
+    with extra("learning", "a score that learns"):
+        from safetensors.numpy import save
 
     return bytes(save(dict(score.state())))
 
@@ -740,8 +741,9 @@ def with_state(score: Score, raw: bytes | None) -> Score:
         raise InputError(f"the score {name} {odd}; calibrate again")
     if not isinstance(score, Fittable) or raw is None:
         return score
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    with extra("learning", "a score that learns"):
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
     with errors_as(InputError, (SafetensorError, KeyError), "learnt_damaged", name=name):
         return score.restore(load(raw))
@@ -774,9 +776,9 @@ def both_classes(
 
 def separation(values: NDArray[np.float64], labels: NDArray[Any]) -> float:
     """Return the AUROC of the labelled values that are not NaN; 0.5 where a class is missing."""
-    from sklearn.metrics import roc_auc_score
-
     known = (labels >= 0) & ~np.isnan(values)
-    if len(set(labels[known].tolist())) < 2:
+    high, low = (np.sort(values[known & (labels == label)]) for label in (1, 0))
+    if not (len(high) and len(low)):
         return 0.5
-    return float(roc_auc_score(labels[known], values[known]))
+    below = sum(np.searchsorted(low, high, side).sum() for side in ("left", "right"))
+    return float(below / (2 * len(high) * len(low)))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import parse_label
-from calibrail.errors import CalibrailError, InputError, error_text, errors_as
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as, extra
 from calibrail.models.batching import report_progress
 from calibrail.options.fields import doubles, number, one_of, small_float
 from calibrail.scores.base import JSON, Score, Scores, missing
@@ -78,8 +78,9 @@ class Estimator:
     def __init__(
         self, estimator: Any, name: str, features: tuple[str, ...] = (), positive: Any = None
     ) -> None:
-        from sklearn.exceptions import NotFittedError
-        from sklearn.utils.validation import check_is_fitted
+        with extra("learning", "an estimator as a score"):
+            from sklearn.exceptions import NotFittedError
+            from sklearn.utils.validation import check_is_fitted
 
         self._object, self._name = estimator, name
         unfitted = errors_as(InputError, NotFittedError, "estimator_not_fitted", name=name)

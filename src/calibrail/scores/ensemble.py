@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import InputError, extra
 from calibrail.options import SplitOptions
 from calibrail.options.fields import one_of, spell_option
 from calibrail.scores import base
@@ -235,7 +235,8 @@ def _forest(
     inputs: _Floats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
 ) -> dict[str, NDArray[Any]]:
     """Return the nodes of boosted trees that rise with what is bound; leaves have no children."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    with extra("learning", "an ensemble of boosted trees"):
+        from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(**FOREST, monotonic_cst=bound.astype(int))
     model.fit(inputs, labels)

@@ -73,7 +73,7 @@ def quoted(text: str) -> str:
 
 _WORDING: Final = patterns("replies")
 _SAYS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _WORDING.items()}
-_MARKUP: Final = re.compile(r"</\w{1,20}>")
+_MARKUP: Final = re.compile(r"</\w{1,20}>|<\|\w{1,20}\|>")
 _SENTENCE_END: Final = re.compile(r"[!?\uff01\uff1f]+|[\n\u3002]|\.(?!\d)")
 _CLAUSE_END: Final = re.compile(r"[.,;:!?\n]")
 _OBJECT: Final = re.compile(r"[\s`\[]*(?:json\s*)?\{", re.IGNORECASE)

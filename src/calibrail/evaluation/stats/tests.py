@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import gammaln, ndtr, ndtri, stdtr
+from scipy.special import bdtr, gammaln, ndtr, ndtri, stdtr
 
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc
@@ -304,14 +304,13 @@ def mcnemar(first: intervals.Mask, second: intervals.Mask, groups: Ints) -> McNe
     >>> mcnemar(first, second, np.arange(7)).p_value, mcnemar(first, second, np.zeros(7)).p_value
     (0.125, 1.0)
     """
-    from statsmodels.stats.contingency_tables import mcnemar as exact
-
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
     _, member = np.unique(groups, return_inverse=True)
     signs = first.astype(np.int64) - second
     surplus = np.bincount(member, weights=signs).astype(np.int64)
     if len(surplus) == len(signs):
-        p = float(exact([[0, only_first], [only_second, 0]], exact=True).pvalue)
+        fewer = min(only_first, only_second)
+        p = min(1.0, 2.0 * float(bdtr(fewer, only_first + only_second, 0.5)))
         return McNemar(only_first, only_second, p, p, "mcnemar-exact")
     p = min(1.0, _flipped(surplus[surplus != 0]))
     return McNemar(only_first, only_second, p, p, "mcnemar-groups-flipped")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrail.errors import extra
 from calibrail.report.document import Json
 from calibrail.report.text import interval, plain, share
 
@@ -147,8 +148,9 @@ def laid_out(figure: Figure) -> BboxBase:
 @contextmanager
 def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> Iterator[Plot]:
     """Give an empty figure, in inches, with its text in one colour and its frame in another."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    with extra("report", "this figure"):
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
 
     style = {
         "svg.fonttype": "none",
