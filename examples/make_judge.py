@@ -41,7 +41,7 @@ def make() -> str:
         by_question.setdefault(str(row["group"]), {})[int(str(row["label"]))] = row
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["question", "answer", "hallucination_score", "human_label"])
+    writer.writerow(["question", "answer", "hallucination_score", "label"])
     for answers in by_question.values():
         label = int(rng.random() < HALLUCINATED)
         kind = ("found" if rng.random() < FOUND else "missed") if label else "faithful"

@@ -48,7 +48,7 @@ def test_the_generator_writes_the_committed_file(repository: Path, name: str) ->
 def test_a_judge_that_is_mostly_right_misses_every_third_hallucination() -> None:
     rows = list(csv.DictReader(example_path("judge").open(encoding="utf-8", newline="")))
     flagged = [float(row["hallucination_score"]) >= 0.7 for row in rows]
-    labels = [row["human_label"] == "hallucinated" for row in rows]
+    labels = [row["label"] == "hallucinated" for row in rows]
     right = sum(map(bool.__eq__, flagged, labels)) / len(rows)
     caught = sum(map(bool.__and__, flagged, labels)) / sum(labels)
     assert len(rows) == 298 and right > 0.9 and 0.6 < caught < 0.75
