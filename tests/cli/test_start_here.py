@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.pipelines import discover as discovery
-from calibrail.pipelines.discover import Candidate, discover
+from calibrail.pipelines.discover import FoundFile, discover
 from tests.command_line import calibrail
 
 TABLE = "question,answer,label,judge_score\nWho?,She.,faithful,0.3\nWho?,He.,hallucinated,0.9\n"
@@ -122,6 +122,6 @@ def test_before_a_terminal_the_chosen_file_is_looked_at(
 
 
 def test_a_large_file_says_that_it_was_not_opened() -> None:
-    item = Candidate(Path("x y.csv"), "", (), (), 81_000_000)
+    item = FoundFile(Path("x y.csv"), "", (), (), 81_000_000)
     _, listed, following = discovery.shown([item])
     assert "81 MB, not opened" in listed and following.endswith("doctor 'x y.csv'")

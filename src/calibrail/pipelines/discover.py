@@ -31,7 +31,7 @@ _SCORES: Final = frozenset(("score", "scores", "prob", "probability", "confidenc
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FoundFile:
     """A file that may be read.
 
     Attributes
@@ -63,18 +63,18 @@ class Candidate:
         return not self.is_testable, not self.labels, not self.tool, depth, str(self.path)
 
 
-def discover(folder: Path) -> list[Candidate]:
+def discover(folder: Path) -> list[FoundFile]:
     """Return the files that hold something like labels, scores or a tool's results, the best first.
 
     What can be opened is opened for the names of its columns alone. Hidden folders, those of
     programs, links, and what cannot be read are passed over; a large file is told by its name only.
     """
-    candidates, n_opened = list[Candidate](), 0
+    candidates, n_opened = list[FoundFile](), 0
     for path in _files(folder):
         size = path.stat().st_size
         near = path.relative_to(folder)
         if size >= LARGE:
-            candidates.append(Candidate(near, "", (), (), size))
+            candidates.append(FoundFile(near, "", (), (), size))
         elif size and n_opened < OPENED:
             n_opened += 1
             try:
@@ -82,11 +82,11 @@ def discover(folder: Path) -> list[Candidate]:
             except (CalibrailError, OSError, ValueError):
                 continue
             if looked is not None:
-                candidates.append(Candidate(near, *looked, size))
+                candidates.append(FoundFile(near, *looked, size))
     return sorted(candidates, key=lambda item: item._rank)
 
 
-def shown(candidates: Sequence[Candidate]) -> Iterator[str]:
+def shown(candidates: Sequence[FoundFile]) -> Iterator[str]:
     """Yield the lines that show what was found, and what to do next."""
     if not candidates:
         yield from map(say, ("command.nothing_here", "command.begin_with", "command.all_commands"))
