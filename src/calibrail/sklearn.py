@@ -496,9 +496,6 @@ def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
         raise InputError(error_text("sklearn_one_class", value=classes[0]))
     if set(means) != {FAITHFUL, HALLUCINATED}:
         one, other = classes.tolist()
-        raise InputError(
-            f"{name}: which of {one!r} and {other!r} means hallucinated? Their words do not say; "
-            f"give 1 = hallucinated and 0 = faithful, e.g. np.asarray(y) == {other!r} if that is it"
-        )
+        raise InputError(error_text("sklearn_which_hallucinated", name=name, one=one, other=other))
     classes = classes if means[0] == FAITHFUL else classes[::-1]
     return classes, np.asarray(means, dtype=np.int8)[labels]

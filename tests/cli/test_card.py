@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_card_is_printed_or_written(folder: Path) -> None:
     done = calibrail("card", folder / "g.json")
     assert done.returncode == 0, done.stderr
-    assert "INCONCLUSIVE  g.json (novel_stretch)" in done.stdout
+    assert "THRESHOLD FOUND  g.json (novel_stretch)" in done.stdout
     assert "What it does not promise" in done.stdout
     for name, begins in (("card.html", "<!doctype html>"), ("card.md", "# calibrail card of")):
         path = folder / "out" / name

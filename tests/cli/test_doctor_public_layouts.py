@@ -396,7 +396,7 @@ def options_of(words: list[str]) -> dict[str, Any]:
     how = dict(zip(words[::2], words[1::2], strict=True))
     pairs = {
         name: dict(pair.split("=", 1) for pair in how[flag].split(","))
-        for flag, name in (("--map", "mapping"), ("--label-map", "label_map"))
+        for flag, name in (("--map", "mapping"), ("--label-map", "label_map"), ("--pair", "pair"))
         if flag in how
     }
     single = {"--positive": "positive", "--label-column": "label_column"}

@@ -57,7 +57,7 @@ def test_commands_stand_in_panels_each_on_its_line() -> None:
 
 def test_calibrate_lists_first_what_everyone_needs() -> None:
     panels = shown("calibrate")
-    first = ["--output", "--score", "--alpha", "--guarantee", "--by", "--max-fpr"]
+    first = ["--output", "--score", "--alpha", "--guarantee", "--by", "--max-false-alarms"]
     assert names(panels["Options"]) == [*first, "--help"]
     rest = "Detectors, Promise, Verdict, Reading data, Split, Where it runs, Calls to endpoints"
     assert list(panels) == ["Arguments", "Options", *rest.split(", "), "Report", "Output"]
@@ -91,3 +91,20 @@ def test_a_usage_error_is_plain_text() -> None:
     done = CliRunner().invoke(app, ["calibrate", "--alhpa", "0.1"])
     assert done.exit_code == 2
     assert "Error: No such option: --alhpa" in done.stderr and "─" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["calibrate", "certify", "compare", "plan", "label"])
+def test_limits_go_by_plain_names_and_former_ones_are_not_listed(command: str) -> None:
+    listed = "\n".join(line for lines in shown(command).values() for line in lines)
+    assert "--max-false-alarms" in listed and "--min-caught" in listed
+    assert "--max-fpr" not in listed and "--min-coverage" not in listed
+
+
+def test_a_former_name_means_the_same() -> None:
+    given = ["--alpha", "0.2", "--auroc", "0.9", "--base-rate", "0.3", "--json"]
+    now = ["--max-false-alarms", "0.4", "--min-caught", "0.7"]
+    made = [
+        CliRunner().invoke(app, ["plan", *given, *limits])
+        for limits in (now, ["--max-fpr", "0.4", "--min-coverage=0.7"])
+    ]
+    assert made[0].exit_code == 0 and made[0].output == made[1].output

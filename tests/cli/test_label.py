@@ -71,7 +71,7 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     # Two of the three calibrate: the lower one of their scores is the threshold.
     assert spans[0]["lower"] == pytest.approx(0.05**0.5)
     assert "nine catch between 22.3% and 97.5% of hallucinations" in said
-    assert "with --max-fpr and the false alarms that you accept" in said
+    assert "with --max-false-alarms and the false alarms that you accept" in said
     last = done.stdout.splitlines()[-1]
     assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"
 
@@ -97,7 +97,7 @@ def test_labels_for_a_verdict_end_with_its_code(
     traces: Path, guardrail: Path, tmp_path: Path, piped: Callable[..., Any]
 ) -> None:
     """Where every flagged answer is faithful, the guardrail is rejected."""
-    options = (traces, "--guardrail", guardrail, "--max-fpr", 0.02)
+    options = (traces, "--guardrail", guardrail, "--max-false-alarms", 0.02)
     done = piped("fhq", *options, "-o", tmp_path / "few")
     assert done.returncode == 4, done.stderr
     assert "do not decide yet" in done.stdout
@@ -122,7 +122,7 @@ def test_a_certificate_ends_with_the_command_that_recomputes_it(
             opened.put(annotator, task.order, truth[task.id])
 
     monkeypatch.setattr("calibrail.ui.server.serve", knows)
-    limits = ("--guardrail", guardrail, "--max-fpr", 0.95, "--min-coverage", 0.2)
+    limits = ("--guardrail", guardrail, "--max-false-alarms", 0.95, "--min-caught", 0.2)
     done = calibrail("label", traces, "-o", "labels", *limits, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "The guardrail is certified" in done.stdout
@@ -175,10 +175,10 @@ def test_a_name_that_differs_by_case_or_spaces_is_told(
 MISTAKES = [
     (("--until", "some"), 2, "--until must be one of calibrated"),
     (("--alpha", 0.2), 2, "--until calibrated"),
-    (("--max-fpr", 0.2), 2, "guardrail"),
+    (("--max-false-alarms", 0.2), 2, "guardrail"),
     (("--annotator", " "), 2, "annotator"),
     (("--shared", 7), 2, "shared"),
-    (("--guardrail", "nowhere.json", "--max-fpr", 0.2), 1, "nowhere.json"),
+    (("--guardrail", "nowhere.json", "--max-false-alarms", 0.2), 1, "nowhere.json"),
 ]
 
 

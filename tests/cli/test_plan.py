@@ -20,7 +20,7 @@ from tests.plans import planned
 
 APP = typer.Typer()
 APP.command(name="plan")(command.plan_command)
-RATES = ("--coverage", "0.97", "--fpr", "0.1", "--max-fpr", "0.2", "--base-rate", "0.3")
+RATES = ("--coverage", "0.97", "--fpr", "0.1", "--max-false-alarms", "0.2", "--base-rate", "0.3")
 
 
 def calibrail(*arguments: object) -> Result:
@@ -46,8 +46,8 @@ def test_json_is_the_plan() -> None:
 
 def test_a_detector_is_planned_as_calibrate_decides() -> None:
     """The command withholds a certificate where the test part contradicts it; so does the plan."""
-    words = "--alpha 0.1 --guarantee pac --auroc 0.95 --max-fpr 0.4 --base-rate 0.3 --delta 0.05"
-    words += " --confidence 0.9 --power 0.7 --calibration-share 0.4 --json"
+    words = "--alpha 0.1 --guarantee pac --auroc 0.95 --max-false-alarms 0.4 --base-rate 0.3"
+    words += " --delta 0.05 --confidence 0.9 --power 0.7 --calibration-share 0.4 --json"
     done = calibrail(*words.split())
     assert done.exit_code == 0
     rates = {"auroc": 0.95, "max_fpr": 0.4, "base_rate": 0.3, "delta": 0.05}
@@ -72,8 +72,8 @@ def test_the_figure_is_written(tmp_path: Path, name: str) -> None:
         (("--figure", "plan.gif"), "--figure must end in .svg, .png, .pdf; got 'plan.gif'"),
         (("--figure", "plan.svg"), "plan must hold a curve"),
         (("--guarantee", "paper"), "--guarantee must be one of marginal, pac"),
-        (("--max-fpr", 0.2), "max_fpr needs an assumption"),
-        (("--auroc", 0.9, "--max-fpr", 0.2), "base_rate must be given"),
+        (("--max-false-alarms", 0.2), "max_fpr needs an assumption"),
+        (("--auroc", 0.9, "--max-false-alarms", 0.2), "base_rate must be given"),
         (("--coverage", 0.9), "fpr must be given too"),
         ((*RATES, "--n", 0), "n must be at least 1"),
     ],
@@ -99,7 +99,7 @@ def test_the_command_imports_no_heavy_library() -> None:
 
 
 def test_sequential_stands_beside_the_fixed_plan() -> None:
-    arguments = ("--alpha", 0.2, "--coverage", 0.95, "--fpr", 0.1, "--max-fpr", 0.3)
+    arguments = ("--alpha", 0.2, "--coverage", 0.95, "--fpr", 0.1, "--max-false-alarms", 0.3)
     arguments += ("--base-rate", 0.3, "--n", 200, "--sequential")
     done = calibrail(*arguments, "--json")
     assert done.exit_code == 0
@@ -114,7 +114,8 @@ def test_sequential_stands_beside_the_fixed_plan() -> None:
         assert f"{design}: " in shown and f"{found.median:,}" in shown
     last = shown.splitlines()[-1].split()
     assert last[:5] == ["calibrail", "label", "TRACES", "-o", "labels"]
-    assert last[-6:-4] == ["--max-fpr", "0.3"] and last[-2:] == ["--min-coverage", "0.8"]
+    assert last[-6:-4] == ["--max-false-alarms", "0.3"]
+    assert last[-2:] == ["--min-caught", "0.8"]
     assert "sequential" not in json.loads(calibrail(*arguments[:-1], "--json").stdout)
 
 
@@ -122,10 +123,13 @@ def test_sequential_stands_beside_the_fixed_plan() -> None:
     "arguments, message",
     [
         (("--budget", 50), "--sequential"),
-        (("--sequential",), "--base-rate (share of hallucinated answers); --max-fpr (share of"),
+        (
+            ("--sequential",),
+            "--base-rate (share of hallucinated answers); --max-false-alarms (share",
+        ),
         (("--sequential",), "--coverage (share that the threshold truly catches); --fpr (share"),
         (
-            ("--sequential", "--base-rate", 0.3, "--auroc", 0.9, "--max-fpr", 0.3),
+            ("--sequential", "--base-rate", 0.3, "--auroc", 0.9, "--max-false-alarms", 0.3),
             "--sequential needs --coverage",
         ),
         (("--sequential", "--budget", 0, *RATES), "budget must be at least 1"),

@@ -95,7 +95,7 @@ def test_a_rate_on_the_requirement_is_never_settled() -> None:
 def test_without_a_limit_nothing_is_certified() -> None:
     made = certify(100, 100, 0, 100, 0.5, None, 0.95)
     assert made.verdict == "inconclusive"
-    assert "--max-fpr" in spell(made.reason)
+    assert "--max-false-alarms" in spell(made.reason)
     assert certify(10, 100, 0, 100, 0.5, None, 0.95).verdict == "rejected"
 
 

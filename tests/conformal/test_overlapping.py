@@ -188,15 +188,9 @@ def test_the_hard_group_is_kept_where_one_threshold_for_all_breaks() -> None:
 
 @pytest.mark.parametrize(
     ("damage", "what"),
-    [
-        ({"levels": [0.1]}, "contradicts itself"),
-        ({"min_n": 2}, "contradicts itself"),
-        ({"covered": [True]}, "contradicts itself"),
-        ({"more": 1}, "unknown field"),
-        ({"values": 3}, "damaged"),
-    ],
+    [({"more": 1}, "unknown field"), ({"covered": 3, "thresholds": 3}, "damaged")],
 )
-def test_what_contradicts_itself_is_refused(damage: dict[str, Any], what: str) -> None:
+def test_what_is_no_calibration_is_refused(damage: dict[str, Any], what: str) -> None:
     made = calibrate_overlapping(*_two_columns(), Promise(0.1, by=BY))
     with pytest.raises(InputError, match=what):
         OverlappingCalibration.from_dict({**made.to_dict(), **damage})

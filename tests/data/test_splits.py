@@ -136,10 +136,6 @@ def test_none_is_a_group_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": [0, 2]}, "labels must be 0 or 1 to split by class; got 2"),
-        ({"labels": [[0]]}, "one dimension"),
-        ({"labels": [0, 1], "groups": ["a"]}, r"one entry a label \(2\); got 1"),
-        ({"labels": [0, 1], "ids": ["a"]}, r"ids must have one entry a label \(2\); got 1"),
         ({"labels": [0], "seed": -1}, "seed must be a whole number >= 0; got -1"),
         ({"labels": [0], "seed": 0.5}, "seed must be a whole number >= 0; got 0.5"),
         ({"labels": [0], "calibration_share": 1.3}, r"must lie in \[0, 1\]; got 1.3"),
@@ -164,8 +160,6 @@ def test_a_users_own_split() -> None:
         split_from_column([1.0])
     with pytest.raises(DataError, match=r"group 'b' on several sides \(calibration, test\)"):
         split_from_column(["fit", "calibration", "test"], ["a", "b", "b"])
-    with pytest.raises(InputError, match="one entry a label \\(2\\); got 1"):
-        split_from_column(["fit", "test"], ["a"])
 
 
 def test_steps_grow_no_faster_than_the_rows() -> None:

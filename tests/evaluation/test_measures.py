@@ -12,17 +12,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom, ks_2samp, norm
 from statsmodels.stats.weightstats import ttest_ind
 
-from calibrail.errors import InputError
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Measure, ranked_values, wilson
 from calibrail.evaluation.stats.tests import cohens_d, median_overlap, moments, overlap, welch
 
 
-def test_wilson_knows_nothing_from_nothing_and_refuses_nonsense() -> None:
+def test_wilson_knows_nothing_from_nothing() -> None:
     bound = wilson(0, 0)
     assert (bound.lower, bound.upper) == (0.0, 1.0)
-    with pytest.raises(InputError, match="count must lie between 0 and n = 3; got 4"):
-        wilson(4, 3)
 
 
 def test_welch_and_cohens_d_agree_with_statsmodels() -> None:
@@ -90,15 +87,6 @@ def test_undefined_scores_stand_where_the_policy_puts_them() -> None:
     values = np.array([np.nan, 1.0])
     assert ranked_values(values, "review").tolist() == [np.inf, 1.0]
     assert ranked_values(values, "pass").tolist() == [-np.inf, 1.0]
-    with pytest.raises(InputError, match="undefined must be"):
-        ranked_values(values, "drop")
-
-
-def test_a_measure_has_an_estimate_or_a_reason() -> None:
-    with pytest.raises(ValueError, match="never neither"):
-        Measure(None, None, None, "x")
-    with pytest.raises(ValueError, match="must be finite"):
-        Measure(math.nan, None, None, "x")
 
 
 values = st.lists(

@@ -1,10 +1,16 @@
-"""Are the results of uqlm answers with columns? Their shape is all that is needed of it."""
+"""Are the results of uqlm answers with columns? Their shape is all that is needed of it.
+
+uqlm wants another numpy than calibrail on Python 3.11. The results here are made up as those of its
+own scorers are: means are numbers of numpy, what its calibrator adds are arrays, and prompts are
+gone from what ``to_dict()`` returns.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calibrail
@@ -22,6 +28,9 @@ class UQResult:
         self.data = {"prompts": data.pop("prompts"), **data} if "prompts" in data else data
         self.metadata = result.get("metadata")
         self.result_dict = result
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.result_dict
 
 
 def result(n: int = 4, **further: Any) -> dict[str, Any]:
@@ -49,6 +58,30 @@ def test_every_confidence_is_a_column(through: Any) -> None:
     assert scores.values.tolist() == [-row / 4 for row in range(4)]
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        [np.float64(row / 4) for row in range(4)],
+        [np.float32(row / 4) for row in range(4)],
+        [0, np.float32(0.25), np.float64(0.5), 0.75],
+        np.arange(4) / 4,
+    ],
+)
+def test_numbers_of_numpy_are_scores(column: Any) -> None:
+    given = UQResult(result(exact_match=column, judge_1=[np.nan, np.int64(1), 0.5, None]))
+    found = answers(given, labels=np.array([0, 1, 1, 0]))
+    assert [item.columns["exact_match"] for item in found] == [0, 0.25, 0.5, 0.75]
+    assert [item.columns["judge_1"] for item in found] == [None, 1, 0.5, None]
+    # Nothing of numpy is left.
+    assert json.dumps([[dict(item.columns), item.label] for item in found])
+
+
+def test_a_dictionary_without_its_prompts_is_read() -> None:
+    given = UQResult(result())
+    assert [item.question for item in answers(given.to_dict())] == [""] * 4
+    assert answers(given)[1].question == "Question 1?"
+
+
 def test_a_result_is_calibrated() -> None:
     found = answers(result(80), labels=[int(row < 40) for row in range(80)])
     run = calibrail.calibrate(found, detector("noncontradiction"), alpha=0.2, baselines=False)
@@ -56,7 +89,8 @@ def test_a_result_is_calibrated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "labels"), [({"data": {}}, None), ({}, None), (result(), [1]), (result(0), None)]
+    ("given", "labels"),
+    [({"data": {}}, None), ({}, None), (result(), [1]), (result(), []), (result(0), None)],
 )
 def test_what_is_no_result_is_refused(given: dict[str, Any], labels: Any) -> None:
     with pytest.raises(InputError, match="a uqlm result holds"):
@@ -65,5 +99,8 @@ def test_what_is_no_result_is_refused(given: dict[str, Any], labels: Any) -> Non
 
 def test_the_page_runs(scenario: Scenario, tmp_path: Any) -> None:
     labels = [int(row < 40) for row in range(80)]
-    names = run_page("uqlm", scenario, tmp_path, result=UQResult(result(80)), labels=labels)
+    given = UQResult(result(80, noncontradiction=[np.float32(row / 80) for row in range(80)]))
+    names = run_page("uqlm", scenario, tmp_path, result=given, labels=labels)
+    assert names["rows"] == answers(given, labels)
+    assert names["rows"][7].question == "Question 7?"
     assert names["run"].report.test.auroc.estimate == 1.0

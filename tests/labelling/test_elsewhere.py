@@ -212,7 +212,7 @@ def test_other_fields_of_a_row_and_odd_ids_are_no_hindrance(
     ("name", "text", "kind", "said"),
     [
         ("a.csv", "id,label,probability\nx,1\n", DataError, "row 2: wrong number of cells"),
-        ("a.jsonl", '{"id": "x"}\n{"id": \n', DataError, "line 2 is not JSON"),
+        ("a.jsonl", '{"id": "x"}\n{"id": \n', DataError, "line 2 must hold an object"),
         ("a.jsonl", '{"id": "x"}\n[1]\n', DataError, "line 2 must hold an object"),
         ("a.csv", "id,probability\nx,1\n", InputError, "holds no label"),
         ("none.csv", None, DataError, "cannot read"),

@@ -14,6 +14,8 @@ from calibrail import (
     Promise,
     ReadOptions,
     Requirement,
+    agree,
+    audit,
     audit_sample,
     calibrate,
     certify,
@@ -28,19 +30,22 @@ from calibrail import (
 )
 from calibrail.errors import InputError
 from calibrail.options import AuditOptions, LabelOptions, ShiftSplit, WatchOptions
+from calibrail.options.data import ReadKeywords
 from calibrail.options.keywords import options_from_keywords
 
 #: The classes whose fields each function takes by themselves.
 SPELLED: dict[Callable[..., object], tuple[type, ...]] = {
-    calibrate: (Promise, Requirement),
-    compare: (Promise, Requirement),
-    certify: (Requirement,),
-    shift: (ShiftSplit, Promise, Requirement),
-    label: (Requirement, LabelOptions),
+    calibrate: (Promise, Requirement, ReadOptions),
+    compare: (Promise, Requirement, ReadOptions),
+    certify: (Requirement, ReadOptions),
+    shift: (ShiftSplit, Promise, Requirement, ReadOptions),
+    label: (Requirement, LabelOptions, ReadOptions),
     recalibrate: (Requirement,),
-    audit_sample: (AuditOptions,),
+    audit_sample: (AuditOptions, ReadOptions),
     monitor: (WatchOptions,),
     Monitor.__init__: (WatchOptions,),
+    agree: (ReadOptions,),
+    audit: (ReadOptions,),
     read: (ReadOptions,),
     diagnose: (ReadOptions,),
     score_sentences: (ReadOptions,),
@@ -56,6 +61,8 @@ def test_the_keywords_are_the_fields_with_their_defaults(function: Callable[...,
     for kind in reversed(SPELLED[function]):
         declared |= {item.name: item.default for item in fields(kind)}
     declared.pop("reference", None)  # a number, or rows
+    for name in function.option_kinds:  # type: ignore[attr-defined]
+        declared.pop(name, None)
     assert MISSING not in declared.values()
     assert {name: parameters[name].default for name in declared} == declared
     assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in declared)
@@ -124,5 +131,23 @@ def test_an_unknown_argument_is_met_with_all_that_are_known(
 
 
 def test_a_part_of_another_object_is_named_with_it() -> None:
-    with pytest.raises(InputError, match=r"give it as reading=ReadOptions\(label_column=...\)"):
-        calibrate("example:facts", label_column="x")  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"give it as splitting=SplitOptions\(fit_share=...\)"):
+        calibrate("example:facts", fit_share=0.1)  # type: ignore[call-arg]
+
+
+def test_what_is_said_of_reading_may_stand_by_itself() -> None:
+    rows = [
+        {"answer": f"Lake {n % 7}.", "context": "Lake 1.", "verdict": "bad" if n % 2 else "good"}
+        for n in range(40)
+    ]
+    reading = ReadOptions(label_column="verdict", positive="bad")
+    run = calibrate(rows, "length", alpha=0.2, label_column="verdict", positive="bad")
+    assert run.report == calibrate(rows, "length", alpha=0.2, reading=reading).report
+    done = audit(rows, "length", label_column="verdict", positive="bad")
+    assert done.to_dict()["data"]["n_examples"] == 40
+    with pytest.raises(InputError, match="give positive by itself or in the reading, not both"):
+        compare(rows, "length", reading=reading, positive="good")
+
+
+def test_the_keywords_of_reading_are_its_fields() -> None:
+    assert [item.name for item in fields(ReadOptions)] == list(ReadKeywords.__annotations__)

@@ -79,7 +79,7 @@ def test_numbers_on_it_are_those_of_the_file(frozen: dict[str, Guardrail]) -> No
     assert f"| Caught | {100 * headline.coverage['estimate']:.1f}".removesuffix(".0") in text
     assert f"{headline.fpr['count']} of {headline.fpr['n']} faithful" in text
     assert guardrail.config.digest.removeprefix("sha256:") in text
-    assert "calibrail certify guardrail.json FRESH_LABELS --max-fpr 0.7" in text
+    assert "calibrail certify guardrail.json FRESH_LABELS --max-false-alarms 0.7" in text
     for name, version in guardrail.config.versions.items():
         assert f"{name} {version}" in text
     # What is long, and what would name answers, is counted.

@@ -8,31 +8,9 @@ from typer.main import get_command
 from calibrail.cli import app
 from calibrail.report.documents import calibrate_sections
 
-COMPARED = (
-    "calibrail compare 'my data.csv' --score-column a --score-column=b --higher faithful "
-    "--score rad:weighting=question --alpha 0.1 --max-fpr 0.3"
-)
-
 
 def made_by(command: str | None, baselines: str | None = None) -> dict[str, dict[str, Any]]:
     return {"reproduce": {"command": command}, "data": {"baselines": {"none": baselines}}}
-
-
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [
-        ("b", "--score-column b --higher faithful -o RUN-b"),
-        ("rad:weighting=question", "--score rad:weighting=question -o RUN-rad-weighting-question"),
-    ],
-)
-def test_one_detector_of_a_comparison_is_calibrated_as_it_was_compared(name: str, end: str) -> None:
-    command = calibrate_sections.for_one(made_by(COMPARED), name)
-    assert command == f"calibrail calibrate 'my data.csv' --alpha 0.1 --max-fpr 0.3 {end}"
-
-
-def test_without_the_command_of_a_comparison_there_is_none_for_its_winner() -> None:
-    assert calibrate_sections.for_one(made_by(None), "b") == ""
-    assert calibrate_sections.for_one(made_by(COMPARED), "elsewhere") == ""
 
 
 def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
@@ -73,15 +51,3 @@ def test_a_column_is_turned_round() -> None:
         "calibrail calibrate a.csv --score-column x --alpha 0.1 --higher faithful -o RUN"
     )
     assert calibrate_sections.turned(made_by("calibrail calibrate a.csv --score length")) == ""
-
-
-def test_a_detector_of_a_pac_comparison_is_calibrated_on_a_part() -> None:
-    """All answers have chosen among detectors, so that the rank of all proves nothing here."""
-    for more, wanted in (
-        ("", True),
-        (" --calibration-share 0.3", False),
-        (" --split-column p", False),
-    ):
-        command = f"{COMPARED} --guarantee pac{more}"
-        made = calibrate_sections.for_one(made_by(command), "b")
-        assert ("--calibration-share 0.5" in made) is wanted

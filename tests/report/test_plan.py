@@ -74,12 +74,16 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (FIXED, ["all held out", "coverage decides", "calibrail certify", "--min-coverage 0.95"]),
+        (FIXED, ["all held out", "coverage decides", "calibrail certify", "--min-caught 0.95"]),
         ({**FIXED, "coverage": 0.999, "fpr": 0.19}, ["labels of faithful answers help most"]),
         ({**FIXED, "calibration_share": 0.25}, ["25% set aside"]),
         (
             {**DETECTOR, "alpha": 0.1},
-            ["AUROC of 0.950", "--guarantee pac --delta 0.1 --max-fpr 0.35", "(with 97.5%)"],
+            [
+                "AUROC of 0.950",
+                "--guarantee pac --delta 0.1 --max-false-alarms 0.35",
+                "(with 97.5%)",
+            ],
         ),
         (
             {**DETECTOR, "alpha": 0.1, "calibration_share": 0.3},
@@ -87,7 +91,7 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
         ),
         (
             {**DETECTOR, "alpha": 0.1, "guarantee": "marginal", "min_coverage": 0.85},
-            ["--guarantee marginal --max-fpr 0.35 --confidence 0.95 --min-coverage 0.85 -o"],
+            ["--guarantee marginal --max-false-alarms 0.35 --confidence 0.95 --min-caught 0.85 -o"],
         ),
         ({**DETECTOR, "max_fpr": 0.1}, ["No number of labels", "Accept more"]),
         ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 45 hallucinated answers"]),

@@ -44,7 +44,7 @@ def words(text: str) -> str:
     [
         ({"max_fpr": 0.6, "min_coverage": 0.7}, "CERTIFIED", "calibrail export"),
         ({"max_fpr": 0.01}, "REJECTED", "calibrail compare"),
-        ({"min_coverage": 0.7}, "INCONCLUSIVE", "--max-fpr 0.2"),
+        ({"min_coverage": 0.7}, "THRESHOLD FOUND", "--max-false-alarms 0.2"),
     ],
 )
 def test_the_verdict_comes_first_and_a_next_step_last(
@@ -55,6 +55,34 @@ def test_the_verdict_comes_first_and_a_next_step_last(
     last = words(" ".join(lines[-5:]))
     assert "Next: " in last
     assert remedy in last
+
+
+@pytest.mark.parametrize(
+    ("lower", "said"),
+    [(0.4, "no better than guessing: its AUROC lies between 0.4 and 0.6"), (0.55, "")],
+)
+def test_a_certificate_of_a_detector_that_may_guess_says_so(lower: float, said: str) -> None:
+    value = report(max_fpr=0.6, min_coverage=0.7)
+    assert "better than guessing" not in words(shown(calibrate.document, value))
+    value["test"]["auroc"] = {**value["test"]["auroc"], "lower": lower, "upper": 0.6}
+    text = words(shown(calibrate.document, value))
+    assert text.startswith("CERTIFIED") and said in text
+    assert ("better than guessing" in text) == bool(said)
+
+
+def test_a_certificate_without_auroc_compares_what_is_flagged_of_each_class() -> None:
+    asked = Requirement(0.9, 0.5, 0.9)
+    guess = certify_counts(ClassCounts(800, 1000, 800, 1000), asked).to_dict()
+    better = certify_counts(ClassCounts(800, 1000, 500, 1000), asked).to_dict()
+    assert "not shown to flag more hallucinated answers" in words(shown(certify.document, guess))
+    assert "better than guessing" not in words(shown(certify.document, better))
+
+
+def test_without_a_limit_no_verdict_is_spoken_of() -> None:
+    value = report()
+    text = words(shown(calibrate.document, value))
+    assert value["verdict"] == "inconclusive" and "inconclusive" not in text.lower()
+    assert text.startswith("THRESHOLD FOUND toy") and "--max-false-alarms for a verdict" in text
 
 
 def test_the_report_shows_every_row_and_warning() -> None:

@@ -46,13 +46,13 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = {
     "doctor": "doctor answers.csv",
-    "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 --guarantee pac --max-fpr 0.3 "
-    "-o runs/first",
+    "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 --guarantee pac "
+    "--max-false-alarms 0.3 -o runs/first",
     "compare": "compare answers.csv --score rouge_l --score novelty --alpha 0.1 -o runs/compare",
     "export": "export runs/first -o guardrail.json",
-    "certify": "certify guardrail.json heldout.csv --max-fpr 0.3",
+    "certify": "certify guardrail.json heldout.csv --max-false-alarms 0.3",
     "check": "check guardrail.json traces.jsonl -o decisions.jsonl",
-    "label": "label answers.csv --score rouge_l --max-fpr 0.3 -o labels",
+    "label": "label answers.csv --score rouge_l --max-false-alarms 0.3 -o labels",
     "monitor": "monitor guardrail.json logs/*.jsonl -o runs/watch",
 }
 
@@ -61,7 +61,7 @@ app = typer.Typer(
     help="Certified thresholds for hallucination detectors: how much a threshold catches, what it "
     "costs in false alarms, and whether held-out data agrees.",
     epilog="Start with: calibrail calibrate example:facts --score novelty --alpha 0.2 "
-    "--guarantee pac --max-fpr 0.6 -o runs/first",
+    "--guarantee pac --max-false-alarms 0.6 -o runs/first",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

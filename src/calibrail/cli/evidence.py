@@ -134,7 +134,7 @@ def agree_command(
         opt.Requirement,
         opt.Pick(only=("confidence",), help={"confidence": "Level of every interval."}),
     ],
-    reading: Annotated[opt.Reading, opt.Pick(without=("label_column",))],
+    reading: Annotated[opt.Reading, opt.Pick(without=("label_column", "pair"))],
     scores: ScoreThreshold | None,
     trust: opt.TrustArguments,
     *,

@@ -24,6 +24,7 @@ from calibrail.cli.output import (
     signature_note,
 )
 from calibrail.errors import InputError
+from calibrail.options.data import LABELLING
 from calibrail.options.fields import changed, setting
 
 #: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
@@ -101,7 +102,7 @@ def label_command(
     reading: Annotated[
         options.ReadOptions | None,
         opt.Pick(
-            without=("annotators", "strict"),
+            without=("annotators", "pair", "strict"),
             help={
                 "label_column": "With --import: column of the labels.",
                 "label_map": "With --import: what labels mean: 1 hallucinated, 0 faithful, skip.",
@@ -113,10 +114,10 @@ def label_command(
 ) -> None:
     """Label answers one by one on a page of this machine.
 
-    Labels for a verdict (--guardrail, --max-fpr) are enough once the data decides, labels for a
-    threshold (--until calibrated) once enough hallucinated answers are found; labelling may stop
-    at any time. The same command goes on. Exit code 0; with --guardrail the verdict decides: 0
-    certified, 3 rejected, 4 inconclusive.
+    Labels for a verdict (--guardrail, --max-false-alarms) are enough once the data decides, labels
+    for a threshold (--until calibrated) once enough hallucinated answers are found; labelling may
+    stop at any time. The same command goes on. Exit code 0; with --guardrail the verdict decides:
+    0 certified, 3 rejected, 4 inconclusive.
     """
     from calibrail.labelling.exchange.transfer import export_answers, import_labels
     from calibrail.labelling.folder import has_labels, read_plan
@@ -238,12 +239,7 @@ def audit_sample_command(
     ] = None,
     reading: Annotated[
         settings.ReadOptions | None,
-        opt.Pick(
-            without=(
-                *("label_column", "group_column", "label_map", "positive", "annotators"),
-                "strict",
-            )
-        ),
+        opt.Pick(without=(*LABELLING, "group_column", "pair", "strict")),
     ],
     show: opt.Show,
 ) -> None:

@@ -23,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import setting
+from calibrail.options.guarantee import FORMER_FLAGS
 from calibrail.serialization import encodable_json
 
 if TYPE_CHECKING:
@@ -308,7 +309,10 @@ _HELP_ALL: Final = "--help-all"
 
 
 class CommandHelp(TyperCommand):
-    """A command whose options are listed in panels: first those that nearly everyone needs."""
+    """A command whose options are listed in panels: first those that nearly everyone needs.
+
+    Options may go by their former names.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command; with --help-all show every option, and exit."""
@@ -316,7 +320,10 @@ class CommandHelp(TyperCommand):
             ctx.meta[_HELP_ALL] = True
             echo(ctx.get_help())
             ctx.exit()
-        return super().parse_args(ctx, args)
+        parts = (word.partition("=") for word in args)
+        return super().parse_args(
+            ctx, [FORMER_FLAGS.get(name, name) + given + value for name, given, value in parts]
+        )
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the options that are needed first, then the others by their panel."""

@@ -29,6 +29,7 @@ from calibrail.cli.output import Showing, file_to_write, folder_to_write, note, 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
+from calibrail.options.data import LABELLING
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
 
 if TYPE_CHECKING:
@@ -78,17 +79,19 @@ Keys = Annotated[
 ]
 
 
-def to_file(help: str, kind: str = "") -> Any:
+def to_file(help: str, kind: str = "", *flags: str) -> Any:
     """Return the option for a file of results, refused before the work where it cannot be.
 
     An earlier one of its ``kind`` is replaced; without a kind the command itself decides.
+    The option is ``--output`` where no other ``flags`` are named.
     """
 
     def checked(path: Path | None) -> Path | None:
         return file_to_write(path)
 
     _KINDS[checked] = kind
-    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=checked)
+    names = flags or ("--output", "-o")
+    return typer.Option(*names, metavar="FILE", help=help, callback=checked)
 
 
 #: Which kind of file is written where an option checks its value so.
@@ -100,6 +103,12 @@ def to_folder(metavar: str, help: str) -> Any:
     return typer.Option("--output", "-o", metavar=metavar, help=help, callback=folder_to_write)
 
 
+Best = Annotated[
+    bool,
+    typer.Option(
+        "--best", help="Without a winner, freeze the candidate; its certificate holds all the same."
+    ),
+]
 RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
 Force = Annotated[
     bool,
@@ -127,12 +136,8 @@ Release = Annotated[options.Release, Pick()]
 Requirement = Annotated[options.Requirement, Pick()]
 #: Answers with labels, answers whose labels are not read, and whose groups are not read either.
 Reading = Annotated[options.ReadOptions, Pick()]
-ReadingUnlabelled = Annotated[
-    Reading, Pick(without=("label_column", "group_column", "label_map", "positive", "annotators"))
-]
-ReadingGrouped = Annotated[
-    Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
-]
+ReadingUnlabelled = Annotated[Reading, Pick(without=("group_column", "pair", *LABELLING))]
+ReadingGrouped = Annotated[Reading, Pick(without=("pair", *LABELLING))]
 Splitting = Annotated[options.SplitOptions, Pick()]
 
 
@@ -398,6 +403,7 @@ class _Paths:
             Whether rows that cannot be used are listed beside the results.
         """
         from calibrail.data import outputs
+        from calibrail.data.sources import named_files
 
         written, judged = list[outputs.Output](), list[outputs.Output]()
         for name, (option, folder, kind) in self.written.items():
@@ -407,7 +413,8 @@ class _Paths:
                     written.append(outputs.Output(option, Path(path), names, kind))
                     judged += written[-1:] * (name not in self.decided)
         read = [Path(path) for name in self._read for path in _listed(given[name])]
-        sources = [Path(path) for name in self._sources for path in _listed(given[name])]
+        inputs = [str(item) for name in self._sources for item in _listed(given[name])]
+        sources = [path for item in inputs for path in named_files(item)]
         # Detectors have files of their own: template=FILE.
         named = re.findall("=([^,]+)", ",".join(map(str, _listed(given.get("score")))))
         read += filter(Path.is_file, map(Path, named))

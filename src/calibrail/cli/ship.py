@@ -29,7 +29,9 @@ class Failing:
 
 @opt.takes_settings
 def export_command(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")],
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of calibrate or compare.")
+    ],
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     failing: Failing,
     written: opt.NewGuardrail,
@@ -39,6 +41,7 @@ def export_command(
             "--probe-endpoint", help="Ask a judge's endpoint about the 16 probe answers, too."
         ),
     ] = False,
+    best: opt.Best = False,
     *,
     calls: opt.Calls,
     show: opt.ShowAlone,
@@ -47,22 +50,37 @@ def export_command(
 
     The file holds the detector's spec and weights digest, the threshold, the calibration scores
     and the report's headline; no text of an answer. A run that was rejected can be exported too:
-    the file says so. The detector scores 16 probe answers, so that another machine can show that it
-    computes the same.
+    the file says so. Of a comparison the winner is frozen, with the certificate of the half of the
+    test part that did not choose it. The detector scores 16 probe answers, so that another machine
+    can show that it computes the same.
     """
-    from calibrail.conformal.group_thresholds import spelled
-    from calibrail.guardrail.probes import not_computed, other_versions
-    from calibrail.models.hardware import installed_versions
     from calibrail.models.llm.transport import limit_calls
 
     written.read_key()
-    frozen = calibrail.Run.load(run_folder)
+    frozen = calibrail.Run.load(run_folder, best=best)
     with limit_calls(calls):
-        guardrail = frozen.freeze(on_failure=failing.on_failure)
-        asks = not_computed(guardrail.score) == "endpoint"
-        if asks and probe_endpoint:
-            announce(guardrail.score)
-            guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
+        line, content, notes = freeze_into(output, frozen, written, failing, probe_endpoint)
+    show.finish([line], content, *notes)
+
+
+def freeze_into(
+    output: Path,
+    frozen: calibrail.Run,
+    written: opt.NewGuardrail,
+    failing: Failing | None = None,
+    probe_endpoint: bool = False,
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Write a run's guardrail; return what is printed of it, as words and as JSON, and notes."""
+    from calibrail.conformal.group_thresholds import spelled
+    from calibrail.guardrail.probes import not_computed, other_versions
+    from calibrail.models.hardware import installed_versions
+
+    on_failure = (failing or Failing()).on_failure
+    guardrail = frozen.freeze(on_failure=on_failure)
+    asks = not_computed(guardrail.score) == "endpoint"
+    if asks and probe_endpoint:
+        announce(guardrail.score)
+        guardrail = frozen.freeze(on_failure=on_failure, probe_endpoint=True)
     guardrail.save(output, sign=written.sign, force=written.force)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
@@ -96,16 +114,22 @@ def export_command(
         flagged=None if rule.flag_above is None else number(scale.shown(rule.flag_above), 6),
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
+        asked=headline.verdict != "inconclusive" or config.requirement.asks,
+        choice=config.data.choice,
     )
     certified = headline.verdict == "certified"
-    show.finish(
-        [line],
+    compared = next((w for w in frozen.report.warnings if w.code == "compared_before"), None)
+    return (
+        line,
         content,
-        "" if certified else say("command.not_certified", reason=headline.reason),
-        unprobed,
-        say("command.other_versions", differ=differ) if differ else "",
-        signature_note(output, written.sign),
-        say("command.check_with", guardrail=quote(str(output))),
+        [
+            "" if certified else say("command.not_certified", reason=headline.reason),
+            "" if compared is None else compared.message,
+            unprobed,
+            say("command.other_versions", differ=differ) if differ else "",
+            signature_note(output, written.sign),
+            say("command.check_with", guardrail=quote(str(output))),
+        ],
     )
 
 

@@ -12,6 +12,7 @@ from calibrail.cli import parameters as opt
 from calibrail.cli.output import (
     DONE,
     FAILURE,
+    INCONCLUSIVE,
     OF_VERDICT,
     Showing,
     counting,
@@ -49,8 +50,8 @@ def calibrate_command(
     --guarantee pac all of it does, and the rank proves what is caught. Writes scores.parquet,
     report.json, report.html, figures and calibration.json into RUN; report.html alone shows texts,
     of the worst errors. With --unit sentence, sentences are removed from their answers, and
-    sentences.parquet has a row for each. Exit code 0; with --max-fpr, --min-kept or --risk the
-    verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
+    the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
@@ -70,8 +71,6 @@ def calibrate_command(
             looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
-    limits = (requirement.max_fpr, requirement.min_kept, requirement.risks or None)
-    decides = any(limit is not None for limit in limits)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
     # A terminal shows two answers and what was removed of them; what is kept in a file, none.
     examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
@@ -81,7 +80,7 @@ def calibrate_command(
         spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], quarantine),
-        code=OF_VERDICT[result.verdict] if decides else DONE,
+        code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
         names={"RUN": output},
         examples=None if examples is None else plain(examples),
     )
@@ -97,15 +96,27 @@ def compare_command(
     reading: opt.Reading,
     splitting: opt.Splitting,
     work: opt.Work,
+    written: opt.NewGuardrail,
+    export: Annotated[
+        Path | None,
+        opt.to_file("Guardrail file to write: the winner, as export does.", "", "--export"),
+    ] = None,
+    best: opt.Best = False,
+    *,
     show: opt.ShowRun,
 ) -> None:
     """Set the false alarms of several detectors side by side.
 
     Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
     has not been shown to detect anything. A winner is named only where the data separates it from
-    all others, and has its verdict from the half of the test part that did not choose it. Writes
-    compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
+    all others, and has its verdict from the half of the test part that did not choose it. With
+    --export it is frozen with that verdict. Writes compare.json, report.html, figures/,
+    scores.parquet, cost.json and chosen.json into RUN. Exit code 0; with --export 4 where nothing
+    was frozen, for want of a winner.
     """
+    if export is None and (best or written.sign is not None):
+        raise InputError("--best and --sign are for the guardrail to freeze; add --export FILE")
+    written.read_key()
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
@@ -123,12 +134,25 @@ def compare_command(
             looks=output / "looks.json",
         )
         result.save(output)
+        content, notes, code = result.to_dict(), list[str](), DONE
+        if export is not None:
+            from calibrail.cli.ship import freeze_into
+
+            try:
+                chosen = result.chosen(best=best)
+            except InputError as error:
+                notes, code = [f"nothing was frozen: {error}"], INCONCLUSIVE
+            else:
+                line, content["export"], notes = freeze_into(export, chosen, written)
+                notes.insert(0, line)
     show.finish(
         "compare",
-        result.to_dict(),
+        content,
         spent(result.scored.table),
         f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
         unusable(result.data["n_quarantined"], quarantine),
+        *notes,
+        code=code,
         names={"RUN": output},
     )
 
@@ -268,7 +292,7 @@ def plan_command(
 ) -> None:
     """Say how many labels a promise needs.
 
-    With --alpha alone, the fewest answers that a threshold can come from. With --max-fpr,
+    With --alpha alone, the fewest answers that a threshold can come from. With --max-false-alarms,
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
     number of labelled answers, and the number for a probability of 80 % (--power). With
     --sequential too, how many labels a verdict takes that is looked for after every one of them.
@@ -287,7 +311,7 @@ def plan_command(
     if labels.sequential:
         gaps = {
             "--base-rate (share of hallucinated answers)": labels.base_rate,
-            "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr,
+            "--max-false-alarms (share of faithful answers flagged)": requirement.max_fpr,
             "--coverage (share that the threshold truly catches)": assumed.coverage,
             "--fpr (share of faithful answers that it truly flags)": assumed.fpr,
         }

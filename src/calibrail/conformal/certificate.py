@@ -18,7 +18,7 @@ from calibrail.conformal import argument_checks, bounds
 from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound, Region
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -468,10 +468,7 @@ def joint_confidence(delta: float, confidence: float) -> float:
     """
     joint = float(1 - decimal(delta) - (1 - decimal(confidence)) / 2)
     if joint <= 0.0:
-        raise InputError(
-            f"confidence must leave room for delta = {delta:g}: 1 - delta - "
-            f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
-        )
+        raise InputError(error_text("confidence_without_room", delta=delta, confidence=confidence))
     return joint
 
 

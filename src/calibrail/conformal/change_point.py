@@ -29,6 +29,7 @@ that does not grow are uniform each, but not independent of one another; and bin
 from the very values that are counted would tell them apart from those that come later.
 """
 
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -82,13 +83,9 @@ def bets(ranks: ArrayLike) -> Floats:
     slope = 2.0 * p - 1.0
     bow = 1.5 * slope * slope - 0.5
     column = 0
-    for size in _SHIFTS:
-        factors[:, column] = 1.0 + size * slope
-        factors[:, column + 1] = 1.0 - size * slope
-        column += 2
-    for size in _SPREADS:
-        factors[:, column] = 1.0 + size * bow
-        factors[:, column + 1] = 1.0 - size * bow
+    for size, form in (*product(_SHIFTS, [slope]), *product(_SPREADS, [bow])):
+        factors[:, column] = 1.0 + size * form
+        factors[:, column + 1] = 1.0 - size * form
         column += 2
     for end, stake in _ENDS:
         won, lost = 1.0 - stake + stake / end, 1.0 - stake

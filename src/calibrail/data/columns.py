@@ -768,9 +768,12 @@ def _require_no_prediction(seen: Seen, response: str, source: str, labelled: boo
         texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
         if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):
             option = partial(spell_option, ReadOptions, "mapping")
+            both = {"faithful": response, "hallucinated": name}
+            or_both = f"; {spell_option(ReadOptions, 'pair', both)} reads both" if edited else ""
             raise DataError(
                 f"{source}: the response may be in {name!r}, beside which {response!r} may be the "
                 f"right answer; choose one with {option()}, e.g. {option({'response': name})}"
+                f"{or_both}"
             )
 
 

@@ -25,7 +25,6 @@ from scipy.sparse.csgraph import connected_components
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import Groups, group_numbers
 from calibrail.data.values import number_in, same_text
-from calibrail.errors import InputError
 from calibrail.serialization import Record
 from calibrail.text.words import names, numbers
 
@@ -416,17 +415,8 @@ def cross_split_duplicates(
         Identical texts are always found. Others are found with probability 0.9998 at similarity
         0.8 (locality-sensitive hashing in 16 bands of 4), except within a crowd of more than 64
         similar texts; their similarity is estimated with a standard error of 0.05 there.
-
-    Raises
-    ------
-    InputError
-        Lengths that differ, or a threshold outside (0, 1].
     """
     n = len(sketches)
-    if len(split_codes) != n or (ids is not None and len(ids) != n):
-        raise InputError(f"split_codes and ids must have one entry a sketch ({n})")
-    if not 0.0 < threshold <= 1.0:
-        raise InputError(f"threshold must lie in (0, 1]; got {threshold}")
     bits = np.left_shift(np.uint8(1), np.asarray(split_codes).astype(np.uint8))
     worded = np.flatnonzero(sketches.exact)
     texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)

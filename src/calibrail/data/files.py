@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
+from glob import glob
 from itertools import starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
@@ -37,6 +38,8 @@ SUFFIXES: Final = {
     ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 
 #: Suffixes that say how a file is compressed; its beginning decides.
@@ -257,15 +260,13 @@ def data_files(folder: Path) -> tuple[Path, ...]:
     files: list[Path] = []
     for listed in (folder.iterdir(), folder.rglob("*")):
         files = sorted(p for p in listed if suffix_of(p) in SUFFIXES and p.is_file())
-        files = [p for p in files if not p.relative_to(folder).as_posix().startswith((".", "_"))]
+        hidden = (".", "_", _OPENED)
+        files = [p for p in files if not p.relative_to(folder).as_posix().startswith(hidden)]
         if files:
             break
     kinds = Counter(SUFFIXES[suffix_of(path)] for path in files)
     if len(kinds) > 1:
-        raise DataError(
-            f"the folder {folder} holds files of several formats; name the files to read, one or "
-            f"several: {_listed(files)}"
-        )
+        raise DataError(error_text("folder_of_formats", folder=folder, listed=_listed(files)))
     if not files:
         raise DataError(
             f"the folder {folder} holds no data file; it holds "
@@ -278,6 +279,30 @@ def data_files(folder: Path) -> tuple[Path, ...]:
 def _listed(files: Sequence[Path]) -> str:
     rest = f" and {len(files) - 10} more" if len(files) > 10 else ""
     return (", ".join(path.name for path in files[:10]) or "nothing") + rest
+
+
+#: How the file begins that Excel keeps beside a workbook for as long as it is open.
+_OPENED: Final = "~$"
+
+
+def is_pattern(path: Path) -> bool:
+    """Say whether a name stands for all files that fit it."""
+    return bool(re.search(r"[*?\[]", str(path))) and not path.exists()
+
+
+def fitting_files(pattern: Path) -> list[Path]:
+    """Return the files that fit a pattern such as ``runs/**/*.jsonl``, or else folders, sorted.
+
+    Raises
+    ------
+    DataError
+        None does.
+    """
+    fitting = sorted(map(Path, glob(str(pattern), recursive=True)))
+    fitting = [path for path in fitting if not path.name.startswith(_OPENED)]
+    if not fitting:
+        raise DataError(f"no file fits the pattern {pattern}")
+    return [path for path in fitting if path.is_file()] or fitting
 
 
 def file_labels(files: Sequence[Path]) -> tuple[str, ...]:

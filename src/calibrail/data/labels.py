@@ -10,7 +10,7 @@ from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION
 from calibrail.data.values import parse_cell, value_at
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
 from calibrail.options.fields import spell_option
@@ -326,8 +326,7 @@ class LabelReader:
         if self.positive is not None and (not self.positive or self.positive in _WORDS["missing"]):
             named = spell_option(ReadOptions, "label_map", {self.positive: 1, "VALUE": 0})
             raise InputError(
-                f"positive must be a value that means hallucinated; {reading.positive!r} stands "
-                f"for no label. If it is one, say what each value means: {named}"
+                error_text("positive_stands_for_no_label", reading=reading, named=named)
             )
         self._map: Mapping[str, Meaning] = {}
         if reading.label_map is not None:

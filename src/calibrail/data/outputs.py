@@ -24,7 +24,7 @@ _REPORTS: Final = (
 #: the rows that its reader has set aside.
 _STAYING: Final = ("looks.json", "quarantine.jsonl")
 RUN_FILES: Final = (
-    *(*_REPORTS[:5], "calibration.json", "cost.json"),
+    *(*_REPORTS[:5], "calibration.json", "chosen.json", "cost.json"),
     *("report.html", "scores.parquet", "sentences.parquet", "state.safetensors"),
     *_STAYING,
 )

@@ -10,11 +10,10 @@ from functools import cached_property, partial
 from hashlib import blake2b, sha256
 from itertools import chain, groupby
 from math import sqrt
-from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, Unpack
 
-from calibrail.data.columns import CHARACTERS, Needs, choose_columns
+from calibrail.data.columns import CHARACTERS, Needs, Seen, choose_columns, listing
 from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset
 from calibrail.data.example import (
     TEXT_FIELDS,
@@ -30,7 +29,7 @@ from calibrail.data.example import (
 from calibrail.data.files import count_rows
 from calibrail.data.labels import holds_others, what_is_held
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
-from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate
+from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate, pairs_listed
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.sources import (
     Opened,
@@ -46,7 +45,7 @@ from calibrail.data.traces._spans import ANNOTATION
 from calibrail.data.values import name_of, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
-from calibrail.options.data import Annotators
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.serialization import plain
@@ -196,7 +195,7 @@ class Reading:
         head, fields = peek(opened.items, rectangular=opened.rectangular, until=until)
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
         self.head = tuple(item.values for item in head if isinstance(item, SourceRow))
-        self.columns = choose_columns(self.head, opened, reading, needs, source)
+        self.columns = choose_columns(self.head, opened, reading.of_answers(), needs, source)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
@@ -274,11 +273,12 @@ class Reading:
     def digest(self) -> str | None:
         """Return the SHA-256 of the file, or of the names and digests of several files.
 
-        Where one of several lists in a file is named, it is of that name, too: another list of the
-        same file is other data. Available before and after the examples are read. That of data in
+        Where a list or a sheet of a file is named, it is of that name, too: another one of the same
+        file is other data. Available before and after the examples are read. That of data in
         memory is the digest of its rows, and is None until they are read.
         """
-        digest, name = self._digest(), (self._reading.options or {}).get("list")
+        options = self._reading.options or {}
+        digest, name = self._digest(), options.get("list") or options.get("sheet")
         if digest is None or name is None or not self._opened.files:
             return digest
         return sha256(f"{digest}\0{name}".encode()).hexdigest()
@@ -577,33 +577,18 @@ def read(
     repeats: bool = False,
     by_sentence: bool = False,
     distinct: bool = False,
-    format: str | None = None,
-    preset: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    label_column: str | tuple[str, ...] | None = None,
-    label_map: Mapping[str, Any] | None = None,
-    positive: str | float | None = None,
-    annotators: Annotators | None = None,
-    group_column: str | None = None,
-    id_column: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    strict: bool = False,
-    limit: int | None = None,
-    sample: int | None = None,
-    sample_seed: int = 0,
-    span_share: float = 0.0,
-    quarantine: str | PathLike[str] | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
 
     Parameters
     ----------
     source : path, str, sequence of them, DataFrame, Arrow table, mapping or iterable
-        A file, plain or compressed with gzip or zstd; a folder of files or of a benchmark; ``-``
-        for standard input; ``example:NAME`` for data shipped with the package; or
-        ``hf:NAME[:SPLIT]``. Several are read one after the other, as one source. Or data in memory:
-        a pandas or polars frame, an Arrow table, a dict of columns, dicts or `Example` objects. The
-        same rows are read alike from each of them.
+        A file, plain or compressed with gzip or zstd; a pattern, such as ``runs/*.jsonl``; a folder
+        of files or of a benchmark; ``-`` for standard input; ``example:NAME`` for data shipped with
+        the package; or ``hf:NAME[:SPLIT]``. Several are read one after the other, as one source. Or
+        data in memory: a pandas or polars frame, an Arrow table, a dict of columns, dicts or
+        `Example` objects. The same rows are read alike from each of them.
     reading : ReadOptions or None
         How to read it; what is left out is guessed.
     keep : collection of str
@@ -628,13 +613,14 @@ def read(
     format, preset, mapping, ...
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
-        - ``format``: ``jsonl``, ``csv``, ``parquet``, ``saved``, a benchmark's name or a plug-in's;
-          None guesses.
+        - ``format``: ``jsonl``, ``csv``, ``xlsx``, ``parquet``, ``saved``, a benchmark's name or a
+          plug-in's; None guesses.
         - ``preset``: whose column names the file has (see `PRESETS`); None guesses.
         - ``mapping``: field to column, for single fields.
         - ``label_column``, ``group_column``, ``id_column``: default ``label``, ``group`` and
           ``id``. Without an id a row is called ``row-<number>``. Every column may be a path.
         - ``label_map``, ``positive``, ``annotators``: what labels mean, and several of one row.
+        - ``pair``: the columns of two answers a row, ``faithful`` and ``hallucinated``.
         - ``options``: options of the format's reader, e.g. ``min_chars`` for HaluEval.
         - ``limit``, ``sample``, ``sample_seed``: the first rows, or rows drawn by lot.
         - ``span_share``: what of a sentence must be marked for it to be unsupported.
@@ -672,6 +658,8 @@ def read(
 def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
     """Open a source as `read` does, for what is needed of its rows."""
     opened = open_source(source, reading)
+    if reading.pair is not None:
+        opened = _of_pairs(opened, reading.pair, spoken(source))
     if reading.quarantine is not None:
         rows = Output("quarantine", reading.quarantine, kind="quarantine")
         refuse_read([rows], opened.files)
@@ -680,6 +668,20 @@ def read_needed(source: Source, reading: ReadOptions, needs: Needs) -> Reading:
     if (told := _told.get()) is not None:
         told(made)
     return made
+
+
+def _of_pairs(opened: Opened, pair: Mapping[str, str], source: str) -> Opened:
+    """Return a source of rows with two answers each as one of rows that list them."""
+    head, fields = peek(opened.items, rectangular=opened.rectangular)
+    seen = Seen([item.values for item in head if isinstance(item, SourceRow)])
+    for label, column in pair.items():
+        if fields and column not in seen:
+            raise DataError(
+                f"{source} has no column {column!r} of {label} answers; columns seen: "
+                f"{listing(fields)}"
+            )
+    items = pairs_listed(chain(head, opened.items), pair)
+    return replace(opened, items=items, batches=None)
 
 
 @contextmanager

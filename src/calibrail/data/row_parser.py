@@ -17,12 +17,13 @@ from calibrail.data.values import (
     number_in,
     parse_cell,
     printed_list,
+    same_cell,
     spelling,
     text_of,
     value_at,
 )
 from calibrail.options import ReadOptions
-from calibrail.options.data import SKIP
+from calibrail.options.data import PAIR, SKIP
 from calibrail.options.fields import spell_option
 
 _T = TypeVar("_T")
@@ -119,6 +120,7 @@ class RowParser:
     def _text(self, field: str, value: object) -> str:
         if value is None:
             return self._absent(field, "")
+        value = self._as_shown(value)
         text = value if isinstance(value, str) else text_of(value)
         if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
             text = text_of(spelt) or value
@@ -130,10 +132,15 @@ class RowParser:
             raise FieldError(field, "empty", value, _BLANK)
         return text
 
+    def _as_shown(self, value: object) -> object:
+        """Return a text for what a sheet made a number or a truth value of."""
+        return str(value).upper() if self.cells and isinstance(value, int | float) else value
+
     def _chunks(self, value: object) -> tuple[str, ...]:
         if value is None:
             return self._absent("contexts", ())
-        chunks = tuple(chunk for chunk in self._texts("contexts", value) if chunk.strip())
+        texts = self._texts("contexts", self._as_shown(value))
+        chunks = tuple(chunk for chunk in texts if chunk.strip())
         if not chunks and "contexts" in self.needs.require:
             raise FieldError("contexts", "empty", value, _BLANK)
         return chunks
@@ -271,6 +278,38 @@ def _beside(
         return None
     contexts = value_at(values, by_field["contexts"])
     return contexts if isinstance(contexts, list) and len(contexts) == n else None
+
+
+_ONE_OF_A_PAIR: Final = "write both texts of the pair, or leave the row out"
+
+
+def pairs_listed(items: Iterator[ParsedItem], pair: Mapping[str, str]) -> Iterator[ParsedItem]:
+    """Yield rows that hold a faithful and a hallucinated answer as rows that list both.
+
+    Parameters
+    ----------
+    items : iterator
+        The rows as they are read.
+    pair : mapping of str to str
+        See ``ReadOptions.pair``.
+    """
+    columns = [pair[name] for name in PAIR]
+    for item in items:
+        if not isinstance(item, SourceRow):
+            yield item
+            continue
+        texts = [value_at(item.values, column) for column in columns]
+        there = [label for label, text in enumerate(texts) if str(text or "").strip()]
+        for label in {*range(len(PAIR))}.difference(there):
+            bad = FieldError(columns[label], "missing", None, _ONE_OF_A_PAIR)
+            yield bad.problem(item.number, item.file)
+        if len(there) == len(PAIR) and len(set(map(same_cell, map(str, texts)))) == 1:
+            bad = FieldError(columns[1], f"the same text as {columns[0]}", texts[1], _ONE_OF_A_PAIR)
+            yield bad.problem(item.number, item.file)
+        elif there:
+            held = {name: cell for name, cell in item.values.items() if name not in columns}
+            answers = {"response": [texts[label] for label in there], "label": there}
+            yield replace(item, values=held | answers)
 
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"

@@ -35,6 +35,8 @@ from calibrail.data.files import (
     data_files,
     file_labels,
     find_list,
+    fitting_files,
+    is_pattern,
     json_rows,
     seekable,
     standard_input,
@@ -155,14 +157,18 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
     "csv": tables.csv_rows,
+    "xlsx": tables.sheet_rows,
     **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
-_RECTANGULAR: Final = ("csv", "parquet", "saved")
+_RECTANGULAR: Final = ("csv", "xlsx", "parquet", "saved")
+#: Tables whose cells may spell a list.
+_OF_CELLS: Final = ("csv", "xlsx")
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
     "csv": ("delimiter", "encoding"),
+    "xlsx": ("sheet",),
     "saved": ("split",),
 }
 #: What readers of every table take: what parts decimals, for who makes numbers of the cells.
@@ -391,13 +397,13 @@ def open_rows(
         if (recognised and _guesses(reading)) or reading.format == native.name:
             _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.rows(open_table, options)
-            return Opened(native.name, False, table == "csv", files, items)
+            return Opened(native.name, False, table in _OF_CELLS, files, items)
     for export in EXPORTS:
         if (export.recognises(fields) and _guesses(reading)) or reading.format == export.name:
             _refuse_unknown(export.name, options, known)
-            return _exported(export, cast(Iterator[TableItem], rows), files, table == "csv")
+            return _exported(export, cast(Iterator[TableItem], rows), files, table in _OF_CELLS)
     _refuse_unknown(table, options, known)
-    return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR)
+    return Opened(table, True, table in _OF_CELLS, files, rows, None, table in _RECTANGULAR)
 
 
 def _exported(
@@ -444,7 +450,7 @@ def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
 
 def _guesses(reading: ReadOptions) -> bool:
     """Say whether a table may turn out to be a benchmark's."""
-    return reading.format is None and reading.preset is None and not reading.mapping
+    return not (reading.format or reading.preset or reading.mapping or reading.pair)
 
 
 def _refuse_unknown(format: str, options: Mapping[str, object], known: Collection[str]) -> None:
@@ -510,6 +516,8 @@ def reusable(source: Source) -> Source:
 def open_source(source: Source, reading: ReadOptions) -> Opened:
     """Open a path, several, ``-``, ``example:NAME``, ``hf:NAME[:SPLIT]``, or data in memory.
 
+    In a path ``~`` is the home folder; a pattern, such as ``runs/*.jsonl``, is all that fits it.
+
     Raises
     ------
     DataError
@@ -524,12 +532,9 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         opened = open_rows(rows, (), rows.format, reading)
         classes = class_names(source)
         return replace(opened, digest=rows.digest, n_rows=rows.n, class_names=classes)
-    if not isinstance(source, str | os.PathLike):
-        if len(source) > 1:
-            return open_files([_file(item) for item in source], reading)
-        (source,) = source
-    name = str(source)
-    if name.startswith(HUB):
+    names = [source] if isinstance(source, str | os.PathLike) else source
+    name = str(names[0])
+    if len(names) == 1 and name.startswith(HUB):
         table = _download(name.removeprefix(HUB))
         guessed = replace(reading, format=None) if reading.format == "hf" else reading
         cached = tuple(Path(str(item["filename"])) for item in table.cache_files)
@@ -537,7 +542,10 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
             lambda: starmap(SourceRow, enumerate(table, start=1)), cached, "hf", guessed
         )
         return replace(opened, class_names=class_names(table))
-    return open_path(_file(source), reading)
+    paths = list(map(_file, names))
+    if len(paths) == 1 and not is_pattern(paths[0]):
+        return open_path(paths[0], reading)
+    return open_files([file for path in paths for file in _fitting(path)], reading)
 
 
 def _file(name: str | os.PathLike[str]) -> Path:
@@ -545,7 +553,22 @@ def _file(name: str | os.PathLike[str]) -> Path:
         raise DataError(f"{name} cannot be read together with other files; download it first")
     if str(name).startswith(EXAMPLE):
         return example_path(str(name).removeprefix(EXAMPLE))
-    return standard_input() if str(name) == STANDARD_INPUT else Path(name)
+    return standard_input() if str(name) == STANDARD_INPUT else Path(os.path.expanduser(name))
+
+
+def _fitting(path: Path) -> list[Path]:
+    return fitting_files(path) if is_pattern(path) else [path]
+
+
+def named_files(name: str) -> list[Path]:
+    """Return the files or the folder that a source names, where it names any.
+
+    >>> len(named_files("a.jsonl")), named_files("hf:org/name:test[:10%]"), named_files("-")
+    (1, [], [])
+    """
+    if name.startswith((HUB, EXAMPLE)) or name == STANDARD_INPUT:
+        return []
+    return _fitting(_file(name))
 
 
 def _download(reference: str) -> Any:

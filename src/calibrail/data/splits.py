@@ -20,8 +20,10 @@ SPLIT_NAMES: Final = ("fit", "calibration", "test")
 ASIDE: Final = 3
 #: Half of a comparison's test part that confirms its winner, and that no table counts.
 CONFIRMING: Final = 4
+#: The other half, where what was chosen by it is tested on the half that confirms.
+CHOOSING: Final = 5
 #: Names of all codes, by code.
-PART_NAMES: Final = (*SPLIT_NAMES, "aside", "confirming")
+PART_NAMES: Final = (*SPLIT_NAMES, "aside", "confirming", "choosing")
 
 
 #: What examples belong to: names (None = alone), or numbers, or None for no groups at all.
@@ -68,7 +70,7 @@ def split(
     Raises
     ------
     InputError
-        A share out of range, a label other than 0 and 1, or lengths that differ.
+        A share or a seed out of range.
 
     Notes
     -----
@@ -93,18 +95,12 @@ def split(
         )
     shares = np.array([fit_share, calibration_share, max(0.0, rest)])
     classes = np.asarray(labels)
-    if classes.ndim != 1:
-        raise InputError(f"labels must have one dimension; got shape {classes.shape}")
-    if (odd := classes[~np.isin(classes, (0, 1))]).size:
-        raise InputError(f"labels must be 0 or 1 to split by class; got {odd[0]}")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0; got {seed!r}")
     n = len(classes)
     members = None if groups is None else group_numbers(groups, n)
     if not n:
         return np.empty(0, dtype=np.int8)
-    if ids is not None and len(ids) != n:
-        raise InputError(f"ids must have one entry a label ({n}); got {len(ids)}")
     names = identities(groups if ids is None else ids, n)
     n_groups = n if members is None else int(members.max()) + 1
     identity, hallucinated = names, classes == 1
@@ -134,11 +130,6 @@ def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
     n : int
         Number of examples.
 
-    Raises
-    ------
-    InputError
-        ``groups`` has another length than ``n``.
-
     Examples
     --------
     >>> group_numbers(["a", None, "a", None], 4).tolist()
@@ -146,8 +137,6 @@ def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
     """
     if groups is None:
         return np.arange(n, dtype=np.int64)
-    if len(groups) != n:
-        raise InputError(f"groups must have one entry a label ({n}); got {len(groups)}")
     if isinstance(groups, np.ndarray):
         if (groups[1:] > groups[:-1]).all():  # as where every example stands alone
             return np.arange(n, dtype=np.int64)
@@ -222,8 +211,6 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     """
     if groups is None:
         return []
-    if len(groups) != len(codes):
-        raise InputError(f"groups must have one entry a label ({len(codes)}); got {len(groups)}")
     sides: dict[object, int] = {}
     for group, code in zip(groups, codes.tolist(), strict=True):
         if group is not None:

@@ -25,6 +25,7 @@ from calibrail.data.labels import (
 from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
 from calibrail.options import ReadOptions
+from calibrail.options.data import PAIR
 from calibrail.serialization import Record
 
 #: Whose labels are no people's.
@@ -332,7 +333,12 @@ def suggest(
             used = taken | {item.response for item in answers}
             free = (k.name for k in layout if _is_text(k) and _is_free(k.name, used))
             named = [k for k in free if "contexts" not in read and _speaks_of(k, "contexts", 1)]
-            return Suggestion({"mapping": f"contexts={named[0]}"} if named else {}, answers=answers)
+            options |= {"mapping": f"contexts={named[0]}"} if named else {}
+            pair = {item.label: item.response for item in answers}
+            if len(answers) == len(pair) and pair.keys() == {FAITHFUL, HALLUCINATED}:
+                sides = zip(PAIR, (pair[FAITHFUL], pair[HALLUCINATED]), strict=True)
+                return Suggestion(options | {"pair": ",".join(map("=".join, sides))})
+            return Suggestion(options, answers=answers)
     mapping = {field: path for field, path in _by_role(rows, layout).items() if field not in read}
     # Of a chat that is read nothing else is a text.
     paths = (*taken, *mapping.values())

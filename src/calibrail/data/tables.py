@@ -1,4 +1,4 @@
-"""CSV, Parquet, Arrow, frames in memory."""
+"""CSV, Excel, Parquet, Arrow, frames in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import DELIMITERS, open_bytes, seekable, suffix_of
 from calibrail.data.values import native
-from calibrail.errors import DataError, InputError, error_text, errors_as
+from calibrail.errors import DataError, InputError, error_text, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
 
@@ -728,13 +728,71 @@ def _delimiter(path: Path, head: str) -> str:
     return likely[0] if len(likely) == 1 else usual
 
 
+def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
+    """Yield the rows of a sheet of an Excel workbook, whose first row with anything is the header.
+
+    Of a formula the value is read that was last computed. Dates are texts as ISO 8601 has them;
+    empty rows and columns are passed over. Rows have the numbers that Excel shows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    sheet : str or None
+        Its name; the first one with a table, of those that are shown, when left out.
+
+    Raises
+    ------
+    MissingExtraError
+        The package python-calamine is not installed.
+    DataError
+        The file cannot be read, there is nothing in a sheet of that name, or its header names a
+        column twice.
+    """
+    with extra("excel", f"reading {path}"):
+        import python_calamine as calamine
+    with errors_as(DataError, (calamine.CalamineError, *DAMAGE), "workbook_unreadable", path=path):
+        book = calamine.load_workbook(str(path))
+        shown = [page.name for page in book.sheets_metadata if "Hidden" not in str(page.visible)]
+        pages = ((page, book.get_sheet_by_name(page)) for page in shown if sheet is None)
+        tables = (name for name, page in pages if min(page.height, page.width) > 1)
+        name = next(tables, shown[0]) if sheet is None else str(sheet)
+        known = name in book.sheet_names
+        cells = book.get_sheet_by_name(name).to_python(skip_empty_area=False) if known else []
+    rows = [(number, list(map(_sheet_cell, row))) for number, row in enumerate(cells, start=1)]
+    rows = [(number, row) for number, row in rows if any(cell is not None for cell in row)]
+    if not rows:
+        named = spell_option(ReadOptions, "options", {"sheet": "NAME"})
+        listed = ", ".join(book.sheet_names)
+        raise DataError(f"{path} has nothing in a sheet {name!r}; {named} reads one of: {listed}")
+    columns = zip(*(row for _, row in rows), strict=True)
+    used = [place for place, column in enumerate(columns) if any(c is not None for c in column)]
+    titles = ["" if rows[0][1][place] is None else str(rows[0][1][place]) for place in used]
+    header = _column_names(path, titles)
+    for number, row in rows[1:]:
+        held = (row[place] for place in used)
+        yield SourceRow(number, dict(zip(header, held, strict=True)))
+
+
+def _sheet_cell(cell: Any) -> Any:
+    """Return a cell as a file of JSON would give it: a workbook holds no ints."""
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1 << 53:
+        return int(cell)
+    return cell if isinstance(cell, float | int) else str(cell) or None
+
+
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
     with errors_as(DataError, csv.Error, "header_unreadable", path=path):
-        header = [name.strip() for name in next(reader, [])]
-    if not any(header):
-        raise DataError(f"{path} is empty: its first line must name the columns")
+        header = next(reader, [])
     if _SURROGATE.search("".join(header)):
         raise DataError(f"{path}: its header is not UTF-8; {_encoding_remedy()}")
+    return _column_names(path, header)
+
+
+def _column_names(path: Path, titles: Sequence[str]) -> list[str]:
+    header = [title.strip() for title in titles]
+    if not any(header):
+        raise DataError(f"{path} is empty: its first line must name the columns")
     if twice := _twice(filter(None, header)):
         raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
     return [name or f"column_{i}" for i, name in enumerate(header, start=1)]

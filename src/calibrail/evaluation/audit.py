@@ -394,13 +394,8 @@ def audit_scores(
     Raises
     ------
     InputError
-        If there is no detector, a class is empty, or arrays differ in length.
+        If a class is empty.
     """
-    if not values:
-        raise InputError("values must hold at least one detector; got none")
-    for name, column in {**values, **material.features}.items():
-        if len(column) != len(answers):
-            raise InputError(f"{name} must have {len(answers)} values; got {len(column)}")
     if not answers.both_classes:
         raise InputError("labels must hold both classes, 1 = hallucinated and 0 = faithful")
     features = [

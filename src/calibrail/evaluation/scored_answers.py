@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibrail import conformal
 from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST, groups_to_add
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import TooFewExamplesError
 from calibrail.evaluation.stats.intervals import (
     Codes,
     Floats,
@@ -64,11 +64,6 @@ class Sample(Record):
     near : ndarray of int64, shape (n,), or None
         Groups of what may be copies, all of which count here. The threshold is the lowest of all
         ways to tell copies: of the caught ones of a group one counts, of those passed each.
-
-    Raises
-    ------
-    InputError
-        If the arrays differ in length, or hold something other than the values named above.
     """
 
     values: Floats
@@ -84,13 +79,6 @@ class Sample(Record):
     near: Ints | None = None
 
     def __post_init__(self) -> None:
-        n = len(self.values)
-        for name in ("labels", "split", "groups"):
-            given = getattr(self, name)
-            if given is not None and len(given) != n:
-                raise InputError(f"{name} must have one entry per example, {n}; got {len(given)}")
-        if np.isinf(self.values).any():
-            raise InputError("values must be finite, or NaN where undefined; got an infinite value")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
         object.__setattr__(self, "tolerance", conformal.argument_checks.tolerance(self.tolerance))
 

@@ -597,8 +597,9 @@ class Winner(Record):
         beyond chance: then nobody wins, and nothing else is told of that half.
     fpr : mapping of str to Bound
         On the confirming half (Wilson), of the winner and those in ``confirming``.
-    certificate : mapping or None
-        The winner's exact bounds and verdict on the confirming half.
+    candidate_certificate : mapping or None
+        The candidate's exact bounds and verdict on the confirming half, which had no part in the
+        choice: so they hold whether it wins or not.
     times : float or None
         By about which factor the data would have to grow to separate the candidate from all
         others, if the differences seen are the true ones; None where it separates, or where no
@@ -620,14 +621,21 @@ class Winner(Record):
     confirmed: bool | None = None
     contradicted_by: tuple[str, ...] = ()
     fpr: Mapping[str, Bound] = field(default_factory=dict)
-    certificate: Mapping[str, Any] | None = None
+    candidate_certificate: Mapping[str, Any] | None = None
     times: float | None = None
     level: float = 0.05
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The winner's exact bounds and verdict on the confirming half; None without a winner."""
+        return None if self.name is None else self.candidate_certificate
 
     def to_dict(self) -> dict[str, Any]:
         """Return what decides, JSON-able; the tests stand under ``paired`` in a comparison."""
         tests = ("choosing", "baseline_tests", "confirming")
-        return {key: value for key, value in Record.to_dict(self).items() if key not in tests}
+        content = {**Record.to_dict(self), "candidate_certificate": self.certificate}
+        names = {"candidate_certificate": "certificate"}
+        return {names.get(key, key): item for key, item in content.items() if key not in tests}
 
 
 def halve(
@@ -704,13 +712,6 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         else (),
         level=level,
     )
-    if behind or not tests:
-        return replace(result, times=_times(tests, level, pairs.critical if tests else 0.0))
-    rivals = [item for item in (runner_up, baseline) if item is not None]
-    confirmed = confirming_tests(candidates, best, rivals, confirming)
-    contradicted = tuple(item.name for item in confirmed if _ahead(item, level, sign=-1))
-    if contradicted:
-        return replace(result, contradicted_by=contradicted)
     sample = Sample(
         np.zeros(len(labels)),
         labels,
@@ -722,6 +723,14 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
     certificate = certify_counts(sample.one_per_group(best.flagged), required).to_dict()
     once = candidates.thinned or (not candidates.independent and sample.n_sharing(confirming) > 0)
     counted = "one answer of each group and class" if once else "every answer"
+    result = replace(result, candidate_certificate={**certificate, "counted": counted})
+    if behind or not tests:
+        return replace(result, times=_times(tests, level, pairs.critical if tests else 0.0))
+    rivals = [item for item in (runner_up, baseline) if item is not None]
+    confirmed = confirming_tests(candidates, best, rivals, confirming)
+    contradicted = tuple(item.name for item in confirmed if _ahead(item, level, sign=-1))
+    if contradicted:
+        return replace(result, contradicted_by=contradicted)
     return replace(
         result,
         name=best.name,
@@ -731,7 +740,6 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
             item.name: sample.bounds(item.flagged, candidates.confidence)[1]
             for item in (best, *rivals)
         },
-        certificate={**certificate, "counted": counted},
     )
 
 

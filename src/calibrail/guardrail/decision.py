@@ -563,6 +563,4 @@ def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
         scale = Scale(column, negated)
         if shown == [scale.in_column(value) for value in kept]:
             return scale
-    raise InputError(
-        f"a decision's score and threshold are {kept!r}; its column {column!r} shows {shown!r}"
-    )
+    raise InputError(error_text("decision_column_shows", kept=kept, column=column, shown=shown))

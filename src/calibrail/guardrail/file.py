@@ -148,7 +148,9 @@ class DataRecord(_Frozen):
     (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
     tell apart; None in a guardrail that was frozen before this was kept. ``looked_at`` is the look
     of its report at the answers that tested it (``calibrail.pipelines.data_reuse.DataUse``),
-    likewise. ``sketches`` are those of ``calibration_examples``
+    likewise. ``choice`` says among how many detectors the data chose this one, and on how many
+    answers of the half that did not choose its certificate rests; None where it was named
+    beforehand. ``sketches`` are those of ``calibration_examples``
     (``calibrail.data.duplicates.Sketches``); None without texts, and likewise.
     """
 
@@ -164,8 +166,9 @@ class DataRecord(_Frozen):
     known_by: dict[str, int] | None = None
     looked_at: dict[str, Any] | None = None
     sketches: str | None = None
+    choice: dict[str, Any] | None = None
 
-    _later = ("sketches",)
+    _later = ("sketches", "choice")
 
 
 class Headline(_Frozen):

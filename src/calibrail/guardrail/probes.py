@@ -484,7 +484,4 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: Score, unit: Unit) ->
             for key in sorted(here.keys() | there.keys())
             if here.get(key) != there.get(key)
         )
-        raise GuardrailError(
-            f"the detector on this machine is not the one that was calibrated ({details}); install "
-            f"the frozen one, or {RENEW}"
-        )
+        raise GuardrailError(error_text("another_detector", details=details, renew=RENEW))

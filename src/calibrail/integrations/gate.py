@@ -164,10 +164,7 @@ class Gate:
         if isinstance(guardrail, Guardrail | str | PathLike):
             guardrail = local = Guardrail.coerce(guardrail)
         elif not isinstance(guardrail, Checker):
-            raise InputError(
-                f"guardrail must be a Guardrail, the path of its file or a Client; got "
-                f"{type(guardrail).__name__}"
-            )
+            raise InputError(error_text("gate_of_what", name=type(guardrail).__name__))
         if trim and local is not None and local.unit == "answer":
             raise InputError(
                 "trim is for a guardrail that removes sentences, and this one flags whole answers; "

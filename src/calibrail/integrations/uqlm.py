@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from calibrail.errors import InputError
@@ -18,7 +19,8 @@ def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Exa
     Parameters
     ----------
     result : UQResult or mapping
-        What a scorer of uqlm returned, or its ``to_dict()``, also after a way through JSON.
+        What a scorer of uqlm returned, or ``{"data": result.data}``, also after a way through JSON;
+        its ``to_dict()`` has lost the prompts.
     labels : sequence of int or None, optional
         1 for a hallucinated answer, 0 for a faithful one, None for one without a label.
 
@@ -28,10 +30,11 @@ def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Exa
         If it holds no responses, or there is not one label for each.
     """
     from calibrail.data.example import Example
+    from calibrail.data.values import column_value, native
 
     data = (result.get("data") if isinstance(result, Mapping) else result.data) or {}
     n = len(data.get("responses") or ())
-    if not n or n != len(labels or data["responses"]):
+    if not n or n != len(data["responses"] if labels is None else labels):
         raise InputError(f"a uqlm result holds one response for each label; this one holds {n}")
     names = [name for name, values in data.items() if _are_scores(values, n)]
     prompts, samples = data.get("prompts") or [""] * n, data.get("sampled_responses") or [()] * n
@@ -41,9 +44,9 @@ def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Exa
             (),
             str(data["responses"][row]),
             id=str(row),
-            label=labels[row] if labels else None,
+            label=None if labels is None else native(labels[row]),
             samples=tuple(map(str, samples[row])),
-            columns={name: data[name][row] for name in names},
+            columns={name: column_value(data[name][row]) for name in names},
         )
         for row in range(n)
     ]
@@ -57,6 +60,6 @@ def detector(scorer: str) -> Score:
 
 
 def _are_scores(values: Any, n: int) -> bool:
-    """Return whether a column holds a number, or nothing, for each answer."""
-    kinds = {type(item) for item in values}
-    return len(values) == n and kinds <= {int, float, type(None)} and kinds != {type(None)}
+    """Return whether a column holds a number, Python's or numpy's, or nothing, for each answer."""
+    numbers = {isinstance(item, Real) for item in values if item is not None}
+    return len(values) == n and numbers == {True}

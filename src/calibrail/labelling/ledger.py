@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, dataclass, field, replace
 from io import FileIO
@@ -25,6 +25,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.data.example import Example
+from calibrail.data.spans import merged
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.options import Promise, Requirement
 from calibrail.options.fields import spell_option
@@ -417,26 +418,16 @@ def checked_spans(spans: Iterable[Span], response: str) -> tuple[Span, ...]:
     """
     checked = []
     for span in spans:
-        try:
-            start, stop, text = span
-            holds = _is_span([start, stop, str(text)])
-        except (TypeError, ValueError):
-            holds = False
-        if not holds:
+        if not isinstance(span, Sequence) or not _is_span([*span]):
             raise InputError(error_text("span_shape", span=span))
+        start, stop, text = span
         if response[start:stop] != text:
             raise InputError(
                 f"the span from {start} to {stop} must hold the text of the response there, "
                 f"{response[start:stop]!r:.60}; got {text!r:.60}"
             )
         checked.append((start, stop))
-    merged: list[tuple[int, int]] = []
-    for start, stop in sorted(checked):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
-        else:
-            merged.append((start, stop))
-    return tuple((start, stop, response[start:stop]) for start, stop in merged)
+    return tuple((start, stop, response[start:stop]) for start, stop in merged(checked))
 
 
 def _is_span(value: object) -> bool:

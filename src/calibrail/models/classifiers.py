@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, error_text
 from calibrail.models import loading
 from calibrail.models.batching import batches
 from calibrail.models.loading import PUBLISHED, Architecture
@@ -469,12 +469,7 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
     known = [{ENTAILMENT, *others} for others in _OTHERS]
     if len(set(labels)) != len(labels) or set(labels) not in known:
         listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
-        raise ModelError(
-            f"{model}: its labels ({listed}) do not say which output is entailment (entailment, "
-            "neutral and contradiction, or entailment and not_entailment). If you know their order "
-            "from its model card, write it into id2label in config.json of a local copy, and give "
-            "that folder as model="
-        )
+        raise ModelError(error_text("outputs_say_no_entailment", model=model, listed=listed))
     return labels
 
 
@@ -578,10 +573,7 @@ class EntailmentModel(PairModel):
         ]
         probabilities = head.probabilities(windows)
         if not np.isfinite(probabilities).all() or not np.allclose(probabilities.sum(axis=1), 1.0):
-            raise ModelError(
-                f"{self.model} gives no probabilities on a test of three pairs; its weights are "
-                'broken, or the precision too low: try dtype="float32"'
-            )
+            raise ModelError(error_text("classifier_self_test", model=self.model))
         if isinstance(head, MiniCheck) and head.answered(windows).min() < 0.5:
             raise ModelError(f"{self.model} does not answer 0 or 1 to MiniCheck's prompt")
         answers = [ENTAILMENT, CONTRADICTION, NEUTRAL]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, error_text
 from calibrail.models import loading
 from calibrail.models.batching import ResultStore, batches, blocks, run_key, shared, text_key
 from calibrail.models.hardware import Runtime
@@ -211,10 +211,7 @@ class ApiEncoder(RemoteModel, Encoder):
             If a text gets no vector after all attempts; those that have theirs are kept.
         """
         if any(True for _ in word_texts):
-            raise InputError(
-                f"{self.model} gives vectors of whole texts only, and this score needs those of "
-                "words; use a local model"
-            )
+            raise InputError(error_text("whole_texts_alone", model=self.model))
         super().prepare(texts)
 
     def question(self, item: str) -> Question:
@@ -536,10 +533,7 @@ def load_encoder(
     """
     if isinstance(model, str) and model.startswith(PREFIX):
         if revision is not None or Runtime(backend, dtype, device) != Runtime():
-            raise InputError(
-                f"{model} lies behind an endpoint, where revision, dtype, backend and device are "
-                "not ours to choose"
-            )
+            raise InputError(error_text("encoder_behind_endpoint", model=model))
         name, _, address = model.removeprefix(PREFIX).partition("@")
         if not name:
             raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")

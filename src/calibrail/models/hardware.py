@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, error_text
 
 #: What computes with what, and distributions whose version is recorded.
 _KNOWN: Final = tomllib.loads((files(__package__) / "backends.toml").read_text(encoding="utf-8"))
@@ -150,11 +150,7 @@ class Runtime:
         if not isinstance(backend, str) or backend not in OFFERS:
             raise InputError(f"backend must be one of {', '.join(OFFERS)}; got {backend!r}")
         if dtype == "int8":
-            raise InputError(
-                "dtype=int8 is no longer offered, and what was frozen with it cannot be computed; "
-                "use backend=onnx or backend=openvino in float32, calibrate on the same answers, "
-                "and export a new guardrail"
-            )
+            raise InputError(error_text("int8_not_offered"))
         offer = OFFERS[backend]
         offered = {"dtype": (dtype, offer.dtypes), "device": (device, offer.devices)}
         for name, (value, known) in offered.items():

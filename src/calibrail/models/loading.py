@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, error_text
 from calibrail.models import networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
 from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
@@ -217,11 +217,7 @@ def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Loca
             return place
         # The cache may hold a part only, of which another program had need.
         reason = f"{path} lacks {lacking}"
-    raise ModelError(
-        f"the {what} {model!r} is not on this machine and the hub could not provide it ({reason}). "
-        f"Download it where there is a network (hf download {model}), or give the path of a folder "
-        "that holds it: model=/path/to/folder"
-    )
+    raise ModelError(error_text("model_not_here", what=what, model=model, reason=reason))
 
 
 def _checked(location: Location, model: str) -> Location:
@@ -367,10 +363,7 @@ class LocalModel:
             raise InputError(f"revision must be a string; got {revision!r}; write it in quotes")
         if isinstance(window, str) and self.packs_sentences:
             if not WHOLE_SENTENCES.fullmatch(window):
-                raise InputError(
-                    'window must be a whole number of tokens, or "500 words" or "400 tokens" of '
-                    f"whole sentences; got {window!r}"
-                )
+                raise InputError(error_text("window_shape", window=window))
         elif window is not None:
             whole(window, "window", least=1)
 

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import ModelError
+from calibrail.errors import ModelError, error_text
 from calibrail.models.hardware import Forward, Runtime, leave_to_parent, n_threads, renewed
 from calibrail.models.llm.transport import cache_folder
 from calibrail.models.windows import Window
@@ -184,10 +184,7 @@ def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Comput
     # As torch does it: no product is rounded to 19 bits.
     cuda = ("CUDAExecutionProvider", {"use_tf32": 0})
     if runtime.device == "cuda" and cuda[0] not in there:
-        raise ModelError(
-            "device=cuda is not there: this onnxruntime computes on "
-            f"{', '.join(there)}; pip install onnxruntime-gpu in its place, or leave device out"
-        )
+        raise ModelError(error_text("onnx_without_cuda", names=", ".join(there)))
     wanted = cuda[0] in there and runtime.device != "cpu"
     providers = [*([cuda] if wanted else []), "CPUExecutionProvider"]
     options = onnxruntime.SessionOptions()

@@ -261,14 +261,6 @@ class JudgeSample:
     flagged: tuple[int, int]
     passed: tuple[int, int]
 
-    def __post_init__(self) -> None:
-        for name, label in self.labels.items():
-            if label not in (0, 1):
-                raise InputError(error_text("judge_label", name=name, label=label))
-        for side in ("flagged", "passed"):
-            count, n = getattr(self, side)
-            argument_checks.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
-
 
 def judge_status(
     judged: JudgeSample,

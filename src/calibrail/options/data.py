@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self, TypedDict
 
 from calibrail.errors import InputError
 from calibrail.options import fields
@@ -14,6 +16,12 @@ Annotators = Literal["majority", "any", "all"]
 
 #: What says how much of a file is read, which says nothing of its layout.
 PART: Final = ("limit", "sample", "sample_seed")
+
+#: The two answers of a row that holds a pair, by their labels 0 and 1.
+PAIR: Final = ("faithful", "hallucinated")
+
+#: What a pair says by itself.
+LABELLING: Final = ("label_column", "label_map", "positive", "annotators")
 
 #: The class of a label whose rows are left out on request.
 SKIP: Final = "skip"
@@ -48,6 +56,9 @@ class ReadOptions:
         for rows to leave out. Without, 1 = hallucinated and 0 = faithful, or what the words say.
     positive : str, number or None
         The one value that means hallucinated, where every other one means faithful.
+    pair : mapping or None
+        The columns of a row's two answers: ``faithful`` and ``hallucinated``. They share all else
+        that the row holds.
     annotators : {"majority", "any", "all"} or None
         When a row with several labels is hallucinated; a tie of the majority is set aside. And who
         must have marked what is unsupported, where several people marked. None is ``majority`` of
@@ -80,6 +91,7 @@ class ReadOptions:
     label_column: str | tuple[str, ...] | None = setting(default=None)
     label_map: Mapping[str, Any] | None = setting(default=None, metavar="VALUE=CLASS")
     positive: str | float | None = setting(default=None, metavar="VALUE")
+    pair: Mapping[str, str] | None = setting(default=None, metavar="faithful=COL,hallucinated=COL")
     annotators: Annotators | None = setting(default=None)
     group_column: str | None = setting(default=None)
     id_column: str | None = setting(default=None)
@@ -101,7 +113,7 @@ class ReadOptions:
             "sample_seed": fields.whole,
         }
         fields.replace_checked(self, **checks)
-        for name in ("mapping", "options"):
+        for name in ("mapping", "options", "pair"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise InputError(f"{name} must be a dict; got {getattr(self, name)!r}")
         for name in ("format", "preset", "group_column", "id_column"):
@@ -115,6 +127,36 @@ class ReadOptions:
         self.label_classes()
         if self.label_map is not None and self.positive is not None:
             raise InputError("give label_map or positive, not both: each says what labels mean")
+        if self.pair is not None:
+            self._check_pair(self.pair)
+
+    def _check_pair(self, pair: Mapping[str, str]) -> None:
+        spell = partial(fields.spell_option, ReadOptions)
+        spelled = spell("pair", dict(zip(PAIR, ("A", "B"), strict=True)))
+        if pair.keys() != {*PAIR} or len({*map(str, pair.values())}) < len(PAIR):
+            raise InputError(f"a pair is two columns, {spelled}; got {spell('pair', pair)}")
+        beside = [spell(name) for name in LABELLING if getattr(self, name) is not None]
+        beside += [
+            spell("mapping", {name: self.columns[name]})
+            for name in ("response", "label")
+            if name in self.columns
+        ]
+        if beside:
+            raise InputError(
+                f"{spelled} says which answers and labels there are; leave out {beside[0]}"
+            )
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns of fields that are named one by one."""
+        return self.mapping or {}
+
+    def of_answers(self) -> "ReadOptions":
+        """Return how the answers of rows that hold pairs are read, once they are apart."""
+        if self.pair is None:
+            return self
+        mapping = {**self.columns, "response": "response"}
+        return replace(self, pair=None, mapping=mapping, label_column="label")
 
     def label_classes(self) -> dict[Any, int | str]:
         """Return the class of every value of ``label_map``: 0, 1 or `SKIP`.
@@ -139,6 +181,28 @@ class ReadOptions:
                 )
             classes[value] = _CLASSES[key]
         return classes
+
+
+class ReadKeywords(TypedDict, total=False):
+    """The fields of `ReadOptions`, which functions that read data take one by one."""
+
+    format: str | None
+    preset: str | None
+    mapping: Mapping[str, str] | None
+    label_column: str | tuple[str, ...] | None
+    label_map: Mapping[str, Any] | None
+    positive: str | float | None
+    pair: Mapping[str, str] | None
+    annotators: Annotators | None
+    group_column: str | None
+    id_column: str | None
+    options: Mapping[str, Any] | None
+    strict: bool
+    limit: int | None
+    sample: int | None
+    sample_seed: int
+    span_share: float
+    quarantine: str | PathLike[str] | None
 
 
 #: Share of the data that a score learns from, where nothing else is said.

@@ -169,7 +169,7 @@ def flags(settings: Any) -> tuple[str, ...]:
     )
 
 
-def python_call(name: str, source: str, words: Sequence[str], grouped: Any, *kinds: Any) -> str:
+def python_call(name: str, source: str, words: Sequence[str], *kinds: Any) -> str:
     """Return the call of a function of calibrail that is what words of a command line are.
 
     Parameters
@@ -180,18 +180,16 @@ def python_call(name: str, source: str, words: Sequence[str], grouped: Any, *kin
         Its first arguments, as they stand in the call.
     words : sequence of str
         Options of settings classes, and their values.
-    grouped : class or None
-        `ReadOptions`, where the function takes them in one object.
     *kinds
-        Classes of those that it takes one by one.
+        Their classes.
 
     Examples
     --------
     >>> from calibrail.options import Promise, ReadOptions
     >>> python_call("calibrate", "data", ["--strict", "--alpha", "0.1"], ReadOptions, Promise)
-    'calibrail.calibrate(data, alpha=0.1, reading=calibrail.ReadOptions(strict=True))'
+    'calibrail.calibrate(data, strict=True, alpha=0.1)'
     """
-    given: dict[Any, dict[str, Any]] = {kind: {} for kind in (*kinds, grouped) if kind is not None}
+    given: dict[Any, dict[str, Any]] = {kind: {} for kind in kinds}
     spelled = {flag(item): (kind, item) for kind in given for item in fields(kind)}
     rest = iter(words)
     for word in rest:
@@ -203,14 +201,8 @@ def python_call(name: str, source: str, words: Sequence[str], grouped: Any, *kin
         elif re.search(r"int|float", hint) and "str" not in hint:
             value = json.loads(value)
         given[kind][item.name] = value
-    reading = _arguments(given.pop(grouped, {}))
-    parts = [source, *(_arguments(values) for values in given.values())]
-    parts += [f"reading=calibrail.ReadOptions({reading})"] * bool(reading)
-    return f"calibrail.{name}({', '.join(filter(None, parts))})"
-
-
-def _arguments(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+    parts = [f"{key}={value!r}" for values in given.values() for key, value in values.items()]
+    return f"calibrail.{name}({', '.join(filter(None, [source, *parts]))})"
 
 
 def _words(settings: Any, name: str, value: Any) -> list[str]:
@@ -271,7 +263,7 @@ def spell_words(kind: Any, words: Sequence[str]) -> str:
     >>> spell_words(ReadOptions, ["--positive", "0"])
     "positive='0'"
     """
-    call = python_call("", "", words, None, kind)
+    call = python_call("", "", words, kind)
     return cli_or_python(shlex.join(words), call[len("calibrail.(") : -1])
 
 

@@ -149,6 +149,9 @@ def _columns(by: object) -> str | tuple[str, ...] | None:
 OF_ONE_DETECTOR: Final = ("risks", "min_kept")
 
 
+#: What options were called before; these names are still read.
+FORMER_FLAGS: Final = {"--max-fpr": "--max-false-alarms", "--min-coverage": "--min-caught"}
+
 #: Share of the error that is left which an undeclared look at a guardrail takes.
 TAKEN: Final = 0.75
 
@@ -184,8 +187,8 @@ class Requirement(Record):
 
     panel: ClassVar = "Verdict"
 
-    max_fpr: float | None = setting(default=None, main=True)
-    min_coverage: float | None = setting(default=None)
+    max_fpr: float | None = setting(default=None, flag="max-false-alarms", main=True)
+    min_coverage: float | None = setting(default=None, flag="min-caught")
     confidence: float = setting(default=0.95)
     assume_independent: bool = setting(default=False)
     risks: tuple[str, ...] = setting(default=(), flag="risk", metavar="RISK")
@@ -214,6 +217,11 @@ class Requirement(Record):
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
             raise InputError(error_text("limits_as_risks"))
+
+    @property
+    def asks(self) -> bool:
+        """Whether a limit is set, about which a verdict decides."""
+        return (self.max_fpr, self.min_kept) != (None, None) or bool(self.risks)
 
     def coverage(self, promise: Promise) -> float:
         """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 from calibrail.errors import InputError
-from calibrail.options.data import ReadOptions, SplitOptions
+from calibrail.options.data import SplitOptions
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -20,9 +20,10 @@ def options_from_keywords(
 ) -> Callable[[Public[Parameters, Result]], Public[Parameters, Result]]:
     """Let the keywords of a function stand for the fields of the option objects that it takes.
 
-    The function spells its keywords out, so that ``help()`` and an editor show them. What is given
-    of them makes the objects that it is called with; its own copies of them are not to be used.
-    Where none is given, neither is an object made. An object is not changed by a default.
+    The function spells its keywords out, so that ``help()`` and an editor show them; those of
+    ``reading`` as ``**how: Unpack[ReadKeywords]``. What is given of them makes the objects that it
+    is called with; its own copies of them are not to be used. Where none is given, neither is an
+    object made. An object is not changed by a default.
 
     Parameters
     ----------
@@ -50,12 +51,12 @@ def options_from_keywords(
     """
 
     def decorate(function: Public[Parameters, Result]) -> Public[Parameters, Result]:
-        taken = signature(function)
+        taken = _spelled(signature(function), kinds)
         holders = _holders(taken, kinds)
 
         @wraps(function)
         def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Result:
-            refuse_unknown(keywords.keys() - taken.parameters.keys(), function)
+            refuse_unknown(keywords.keys() - taken.parameters.keys(), taken)
             given = dict(taken.bind_partial(*args, **keywords).arguments)
             parts: dict[str, dict[str, Any]] = {}
             for name in given.keys() & holders.keys():
@@ -75,9 +76,23 @@ def options_from_keywords(
             return function(**given)  # type: ignore[call-arg]
 
         call.__dict__["option_kinds"] = kinds
+        call.__dict__["__signature__"] = taken
         return call
 
     return decorate
+
+
+def _spelled(taken: Signature, kinds: Mapping[str, Any]) -> Signature:
+    """Return a signature with the fields of ``reading`` in place of those that are unpacked."""
+    own = {k: item for k, item in taken.parameters.items() if item.kind is not item.VAR_KEYWORD}
+    if len(own) == len(taken.parameters):
+        return taken
+    more = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=item.default, annotation=item.type)
+        for item in fields(kinds["reading"])
+        if (name := item.name) not in own
+    ]
+    return taken.replace(parameters=[*own.values(), *more])
 
 
 def _holders(taken: Signature, kinds: Mapping[str, Any]) -> dict[str, str]:
@@ -86,11 +101,11 @@ def _holders(taken: Signature, kinds: Mapping[str, Any]) -> dict[str, str]:
         item.name: name
         for name, kind in reversed(list(kinds.items()))
         for item in fields(kind)
-        if item.name in taken.parameters
+        if item.name in taken.parameters and item.name not in kinds
     }
 
 
-def refuse_unknown(names: Iterable[str], function: Callable[..., Any]) -> None:
+def refuse_unknown(names: Iterable[str], taken: Signature) -> None:
     """Refuse keywords that a function does not know; its arguments are listed.
 
     Raises
@@ -98,13 +113,12 @@ def refuse_unknown(names: Iterable[str], function: Callable[..., Any]) -> None:
     InputError
         If there is one.
     """
-    known = [name for name in signature(function).parameters if name != "self"]
+    known = [name for name in taken.parameters if name != "self"]
     for name in sorted(names):
-        for group, kind in (("reading", ReadOptions), ("splitting", SplitOptions)):
-            if group in known and name in {item.name for item in fields(kind)}:
-                raise InputError(
-                    f"{name} is part of {group}; give it as {group}={kind.__name__}({name}=...)"
-                )
+        if "splitting" in known and name in {item.name for item in fields(SplitOptions)}:
+            raise InputError(
+                f"{name} is part of splitting; give it as splitting=SplitOptions({name}=...)"
+            )
         close = get_close_matches(name, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")

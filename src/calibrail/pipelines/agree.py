@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from calibrail.evaluation.judge_agreement import NONE, Agreement, LabelCounts, R
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import ReadOptions, ScoreThreshold, fields
-from calibrail.options.data import SKIP
+from calibrail.options.data import SKIP, ReadKeywords
 from calibrail.options.fields import optional, share
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.loading import Context, batches, open_source, source_name
 from calibrail.report.documents import agree as words
@@ -211,6 +212,7 @@ class JudgedRates(Shown):
         }
 
 
+@options_from_keywords(reading=ReadOptions)
 def agree(
     source: Source,
     *,
@@ -221,6 +223,7 @@ def agree(
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
     context: Context | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> JudgedRates:
     """Compare a judge with people, and estimate rates from both, in one streaming pass.
 
@@ -242,7 +245,7 @@ def agree(
     confidence : float
         Level of every interval.
     reading : ReadOptions, optional
-        How to read the file; its label column is not used.
+        How to read the file; its label column is not used. Its fields may stand by themselves.
     context : Context, optional
         Who is told of the number of rows so far.
 

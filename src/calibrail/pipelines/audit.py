@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from calibrail.formatting import Shown
 from calibrail.models.embeddings import Encoder
 from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.options import ReadOptions, SplitOptions, Undefined, fields
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import loading, run, scoring
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
@@ -222,6 +224,7 @@ class AuditRun(Shown):
         )
 
 
+@options_from_keywords(reading=ReadOptions)
 def audit(
     source: sources.Source,
     scores: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
@@ -233,6 +236,7 @@ def audit(
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     context: loading.Context | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> AuditRun:
     """Look into detectors: what explains their result, where they fail, whether they agree.
 
@@ -254,9 +258,9 @@ def audit(
     confidence : float
         Level of every interval and test.
     reading, splitting : optional
-        How to read the file and how to split it. The audit looks at all labelled answers, whatever
-        their split, except those that a detector learns from; the split matters for near-duplicates
-        across it, and its seed also draws the folds.
+        How to read the file (its fields may stand by themselves) and how to split it. The audit
+        looks at all labelled answers, whatever their split, except those that a detector learns
+        from; the split matters for near-duplicates across it, and its seed also draws the folds.
     context : Context, optional
         The command that a reader would run to get this audit again, and who is told of the
         progress.

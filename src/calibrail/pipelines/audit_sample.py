@@ -7,7 +7,7 @@ from itertools import compress
 from math import isnan
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, Unpack
 
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
@@ -25,6 +25,7 @@ from calibrail.labelling.ledger import Draw, Lock, Order, SessionPlan, Traces
 from calibrail.labelling.sampling import Pool, PooledAnswer
 from calibrail.labelling.session import has_text
 from calibrail.options import AuditOptions, Drawing, ReadOptions, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.pipelines.label import changes, other_guardrail
 from calibrail.pipelines.loading import Progress
 from calibrail.pipelines.monitor_inputs import OwnDecisions, is_number, none_used, text_in
@@ -241,8 +242,8 @@ def _with_texts(answer: PooledAnswer, texts: Mapping[str, Example]) -> PooledAns
     return replace(answer, example=filled, lengths={})
 
 
-@keywords.options_from_keywords(options=AuditOptions)
-def audit_sample(
+@keywords.options_from_keywords(options=AuditOptions, reading=ReadOptions)
+def audit_sample(  # type: ignore[misc]  # options are those of the draw
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     logs: Logs,
     folder: str | PathLike[str],
@@ -255,6 +256,7 @@ def audit_sample(
     per_day: float | None = None,
     seed: int | None = None,
     shared: float | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> AuditBatch:
     """Draw logged answers for people to label, with probabilities known before their labels.
 
@@ -288,7 +290,7 @@ def audit_sample(
         Answers with their texts, found by their ids, where the log holds none. Texts of earlier
         calls that are still missing are filled in.
     reading : ReadOptions, optional
-        How to read these.
+        How to read these; its fields may stand by themselves in its place.
     progress : callable, optional
         Called with the number of log lines read so far.
     per_day, seed, shared

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import count
 from os import PathLike
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from calibrail.conformal.group_thresholds import (
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
 from calibrail.conformal.threshold_rule import Rule, fit_rule
 from calibrail.data.columns import CHARACTERS
-from calibrail.data.dataset import hex_digests
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.sources import Source
@@ -39,10 +38,10 @@ from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
-from calibrail.models.hardware import installed_versions
 from calibrail.models.llm.chat import LanguageModel, asked_again
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
@@ -57,13 +56,12 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context, calibration_source, open_source
-from calibrail.pipelines.run import Run, calibration_rows, score_config
+from calibrail.pipelines.run import Run, run_of
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry
-from calibrail.scores.base import state_bytes
 from calibrail.scores.judge_replies import UnreadReply
 
 #: Fewest answers whose lengths are cut into thirds.
@@ -248,7 +246,7 @@ def _by_its_text(example: Example) -> Example:
     return replace(example, sentences=None, spans=spans)
 
 
-@options_from_keywords(promise=Promise, requirement=Requirement)
+@options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
 def calibrate(
     source: Source | None = None,
     score: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
@@ -283,6 +281,7 @@ def calibrate(
     ids: Any = None,
     higher: registry.Higher | None = None,
     baselines: bool = True,
+    **how: Unpack[ReadKeywords],
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
 
@@ -303,7 +302,8 @@ def calibrate(
         Unlabelled production answers: the report says how far they differ from the calibration
         answers, and what weighting towards them would change. No exact promise follows.
     reading, splitting : optional
-        How to read the file and how to split it.
+        How to read the file and how to split it. What is said of reading may stand by itself, e.g.
+        ``label_column="verdict", positive="FAIL"``.
     context : Context, optional
         The command, who is told of the progress, and whether ``report.html`` shows texts.
     looks : path, optional
@@ -393,7 +393,6 @@ def calibrate(
         # Nothing was shown: those that are labelled now come with these.
         history.conclude(data_reuse.SPLIT, look, None)
         raise
-    detector = scored.detectors[0]
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
     if scored.sentences is None:
@@ -407,26 +406,9 @@ def calibrate(
     tested = data_reuse.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
-    state = state_bytes(detector)
-    # With a second class behind the thresholds, certify must know its examples, too.
-    both = rule.upper is not None or rule.chosen is not None
-    digests, learnt = scored.known_by.digests, state is not None
-    rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
-    sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
-    return Run(
-        report=add_messages(report),
-        rule=rule,
-        spec=score_config(detector, promise.unit),
-        data={**scored.data, "looked_at": tested.to_dict()},
-        calibration_examples=hex_digests(digests[rows]),
-        sketches=sketches,
-        state=state,
-        versions=installed_versions(),
-        table=scored.table,
-        codes=sample.split,
-        examples=page_examples(scored, rule, names, text=context.text),
-        sentences=scored.sentences,
-    )
+    examples = page_examples(scored, rule, names, text=context.text)
+    run = run_of(scored, add_messages(report), rule, sample.split, looked_at=tested.to_dict())
+    return replace(run, examples=examples)
 
 
 def _asked_again(

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from math import nan
 from os import PathLike
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, Requirement, fields
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
@@ -255,7 +256,7 @@ class DecisionCounts:
         return ClassCounts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))
 
 
-@options_from_keywords(requirement=Requirement)
+@options_from_keywords(requirement=Requirement, reading=ReadOptions)
 def certify(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     source: Source | None = None,
@@ -277,6 +278,7 @@ def certify(
     labels: Any = None,
     groups: Any = None,
     ids: Any = None,
+    **how: Unpack[ReadKeywords],
 ) -> Certification:
     """Certify, reject or leave open, on fresh labelled answers.
 
@@ -301,7 +303,7 @@ def certify(
         Says that none of the answers set the threshold, where that cannot be told from them: rows
         of scores with neither texts nor ids, of which many are alike. The verdict repeats it.
     reading : ReadOptions, optional
-        How to read the file.
+        How to read the file; its fields may stand by themselves in its place.
     progress : callable, optional
         Called with the number of answers so far.
     looks : path or False, optional

@@ -4,17 +4,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.conformal.threshold_rule import Rule
+from calibrail.data import splits
 from calibrail.data.sources import Source
 from calibrail.errors import InputError
-from calibrail.evaluation import Comparison, ReportOrigin, Sample, compare_detectors
-from calibrail.evaluation.winner import Candidates
+from calibrail.evaluation import (
+    Comparison,
+    Others,
+    ReportOrigin,
+    Sample,
+    compare_detectors,
+    evaluate,
+)
+from calibrail.evaluation.verdict import Reason
+from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Candidates
 from calibrail.formatting import Shown
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse
 from calibrail.pipelines.independence import (
@@ -27,7 +39,7 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context
-from calibrail.pipelines.run import cost_dict, write_run
+from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.documents.compare import finding
@@ -50,6 +62,9 @@ class ComparisonRun(Shown):
     codes : ndarray of int8, shape (n,)
         The split, with the answers that count nowhere set aside; of the test part only the half
         that chooses is ``TEST``, and the other one ``CONFIRMING``.
+    candidate : Run or None
+        The detector with the fewest false alarms, tested on the half that did not choose it,
+        whether it wins or not; None where none can be compared.
     """
 
     shown_as = "compare"
@@ -57,6 +72,34 @@ class ComparisonRun(Shown):
     comparison: Comparison
     scored: Scored
     codes: NDArray[np.int8]
+    candidate: Run | None = None
+
+    def chosen(self, *, best: bool = False) -> Run:
+        """Return the winner's run, with the certificate of the half that did not choose it.
+
+        Parameters
+        ----------
+        best : bool
+            Whether the candidate is returned where there is no winner: its certificate holds
+            all the same, since that half had no part in choosing it.
+
+        Raises
+        ------
+        InputError
+            If there is no winner, and ``best`` does not say to do without one.
+        """
+        return chosen_run(self.candidate, best=best)
+
+    def freeze(
+        self,
+        on_failure: Literal["error", "flag", "review"] = "error",
+        score: ScoreLike | None = None,
+        *,
+        best: bool = False,
+        probe_endpoint: bool = False,
+    ) -> Guardrail:
+        """Freeze what `chosen` returns; the other parameters are those of ``Run.freeze``."""
+        return self.chosen(best=best).freeze(on_failure, score, probe_endpoint=probe_endpoint)
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -77,6 +120,7 @@ class ComparisonRun(Shown):
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``compare.json``, ``report.html``, ``figures/``, ``scores.parquet``, ``cost.json``.
 
+        What `chosen` returns is in ``chosen.json``, for ``Run.load`` and ``calibrail export``.
         The same scores give the same bytes, except where times that were measured stand: in
         ``cost.json`` and in the page's table of costs.
         """
@@ -84,12 +128,14 @@ class ComparisonRun(Shown):
 
         content, scored = self.to_dict(), self.scored
         page = document(content, self.cost)
-        return write_run(
-            folder, {"compare.json": content}, page, scored.table, codes=self.codes, force=force
-        )
+        files = {
+            "compare.json": content,
+            **({} if self.candidate is None else self.candidate.kept()),
+        }
+        return write_run(folder, files, page, scored.table, codes=self.codes, force=force)
 
 
-@keywords.options_from_keywords(promise=Promise, requirement=Requirement)
+@keywords.options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
 def compare(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
@@ -118,6 +164,7 @@ def compare(
     min_kept: float | None = None,
     n_looks: int | None = None,
     baselines: bool = True,
+    **how: Unpack[ReadKeywords],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same target on the same split, and name a winner.
 
@@ -163,6 +210,13 @@ def compare(
     # Where near copies count at worst tells of one detector, and only what is certified may fall.
     *_, (each, _) = counted = [independent(way, promise, requirement, halved=True) for way in ways]
     each = tuple(replace(sample, near=table.copies) for sample in each)
+
+    def joined(samples: Sequence[Sample]) -> Sequence[Sample]:
+        if len(ways) == 1:
+            return samples
+        pairs = zip(samples, each, strict=True)
+        return [replace(sample, otherwise=other) for sample, other in pairs]
+
     halves = None
     if len(ways) > 1:
         # One division for all ways: what one shows, the other may not keep for a winner.
@@ -170,11 +224,7 @@ def compare(
         halves = Candidates.on(every, [], seed=splitting.seed).halves
 
     def made(samples: Sequence[Sample], kept: Promise) -> Comparison:
-        if len(ways) > 1:
-            samples = [
-                replace(sample, otherwise=other)
-                for sample, other in zip(samples, each, strict=True)
-            ]
+        samples = joined(samples)
         return compare_detectors(
             dict(zip(keys, samples, strict=True)),
             kept,
@@ -203,17 +253,69 @@ def compare(
     for name, report in comparison.detectors:
         report = data_reuse.report_after_reuse(settled_report(report), standing)
         reports.append((name, add_messages(report)))
-    if winner.certificate is not None and winner.name is not None:
-        certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
-        winner = replace(
-            winner,
-            certificate=data_reuse.certificate_after_reuse(certificate, standing),
-        )
+    if (certificate := winner.candidate_certificate) is not None:
+        left = settled(certificate, scored.data["n_alike"], assumed=assumed)
+        left = data_reuse.certificate_after_reuse(left, standing)
+        winner = replace(winner, candidate_certificate=left)
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))
     everyone = Candidates.on(samples[0], [], seed=splitting.seed, drawn=halves)
-    return ComparisonRun(comparison, scored, everyone.without_confirming().split)
+    candidate = None
+    best = comparison.winner.candidate
+    # A test part of one group has but the half that chooses.
+    if best is not None and (everyone.halves == CONFIRMING).any():
+        sample = joined(samples)[keys.index(best)]
+        split = np.where(everyone.halves == CHOOSING, splits.CHOOSING, sample.split)
+        sample = replace(sample, split=split.astype(np.int8))
+        candidate = _candidate(scored, comparison, sample, promise, requirement, standing)
+    return ComparisonRun(comparison, scored, everyone.without_confirming().split, candidate)
+
+
+def _candidate(
+    scored: Scored,
+    comparison: Comparison,
+    sample: Sample,
+    promise: Promise,
+    requirement: Requirement,
+    standing: data_reuse.Standing,
+) -> Run:
+    """Return the run of the candidate, which only the half that confirms tests.
+
+    Its certificate is that of counts there: neither the rank of its threshold nor the calibration
+    answers prove anything of the one of several that happened to flag least.
+    """
+    winner, table, name = comparison.winner, scored.table, comparison.winner.candidate
+    assert name is not None and winner.candidate_certificate is not None
+    index, specs = scored.keys.index(name), scored.specs
+    columns = {key: table.columns[key] for key in (name, *scored.baselines)}
+    alone = replace(
+        scored, table=replace(table, columns=columns), detectors=(scored.detectors[index],)
+    )
+    rule = Rule(sample.calibrated(promise))
+    first = dict(comparison.detectors)[name]
+    origin = ReportOrigin(specs[name], scored.data, first.reproduce, first.notes)
+    baselines = {key: sample.with_scores(columns[key]) for key in scored.baselines}
+    report = evaluate(rule, sample, promise, requirement, origin, others=Others(baselines))
+    report = add_messages(data_reuse.report_after_reuse(report, standing))
+    certificate = winner.candidate_certificate
+    code = certificate["reason_code"]
+    report = replace(
+        report,
+        verdict=certificate["verdict"],
+        reason=certificate["reason"],
+        reason_code=code if code in get_args(Reason) else "bounds",
+        certificate=certificate,
+    )
+    choice = {
+        "n_detectors": len(comparison.detectors),
+        "n_baselines": len(comparison.baselines),
+        "winner": winner.name is not None,
+        "confirming": winner.halves["confirming"],
+    }
+    report = replace(report, notes=(*report.notes, say("compare.chosen", choice)))
+    tested = data_reuse.with_reuse_reported(alone, everyone=True, verdict=report.verdict)
+    return run_of(alone, report, rule, sample.split, looked_at=tested.to_dict(), choice=choice)
 
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:

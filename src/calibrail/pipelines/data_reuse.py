@@ -9,6 +9,9 @@ The looks of a guardrail spend it, whatever they are at: each takes three quarte
 or an equal part where their number was declared. A threshold that a run makes is new each time;
 there the first look at answers has all of it, and later ones have what was declared beforehand.
 
+Whoever sets detectors side by side may choose among them: a detector that stood beside others in a
+look here, or in a folder beside this one, has no certificate from these answers.
+
 Answers are known again by their texts; by their ids where most labels are the same, too; else by
 label and score to four digits, or by the labels in the order of the scores. Of each, a look keeps
 the lowest digests, a fair sample of them all (as in a bottom-k sketch).
@@ -38,6 +41,7 @@ from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import TEST
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import Report
+from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
@@ -115,6 +119,8 @@ class DataUse(Record):
         and the limits it makes the very same look.
     limits : str
         The limits as JSON.
+    compared : tuple of str
+        The digests of all detectors' specifications, where several stood side by side.
     order : int
         Its place among all looks of the file, from 1 on; 0 in older ones.
     by : str
@@ -133,7 +139,7 @@ class DataUse(Record):
 
     later: ClassVar = (
         *("valued", "answers", "answers_split", "told", "limits", "names", "values"),
-        *("repeated", "ranks", "share", "declared", "by", "order"),
+        *("repeated", "ranks", "share", "declared", "by", "order", "compared"),
     )
 
     n: int
@@ -162,6 +168,7 @@ class DataUse(Record):
     declared: int | None = None
     by: str = ""
     order: int = 0
+    compared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         texts = ["content", "verdict", "split", "detector", "question", "session"]
@@ -174,6 +181,7 @@ class DataUse(Record):
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
                 raise TypeError(f"{name} of a look is {value!r:.40}")
         digests = (*self.lowest, *self.valued, *self.answers, *self.values, *self.ranks)
+        digests += self.compared
         for pattern, items in (("", digests), ("-?[01] [-+.0-9a-z]+", self.names)):
             for item in items:
                 if not (isinstance(item, str) and re.fullmatch(f"[0-9a-f]{{16}}{pattern}", item)):
@@ -225,6 +233,10 @@ class DataUse(Record):
             repeated=round(n_repeated(values) / max(1, len(values)), 4),
             ranks=_in_rows(labels, scores),
         )
+
+    def chose(self, detector: str) -> bool:
+        """Return whether it may have chosen a detector: one of several, not named as its own."""
+        return detector in self.compared and detector != self.detector
 
     def error(self, asked: float) -> float:
         """Return what its verdicts might err with by itself; what is asked now where none says."""
@@ -419,6 +431,8 @@ class Standing:
         whole error each.
     earlier : tuple
         Looks before it.
+    compared : int
+        Among how many detectors an earlier look at these answers chose this one; 0 where none did.
     """
 
     number: int = 1
@@ -428,6 +442,7 @@ class Standing:
     declared: int | None = None
     spent: tuple[DataUse, ...] = ()
     earlier: Earlier = ()
+    compared: int = 0
 
     def confidence(self, asked: float) -> float:
         """Return the confidence of this look's verdict; as asked where nothing is left."""
@@ -492,6 +507,7 @@ def to_report_rows(earlier: Earlier) -> list[dict[str, Any]]:
             "shared": float(bool(look.traces)) if look.session else share,
             "folder": look.folder,
             "same_traces": bool(look.traces),
+            "compared": len(look.compared),
         }
         for look, share in earlier
     ]
@@ -607,6 +623,8 @@ class DataUseHistory:
         with self._changing() as questions:
             if spends:
                 self._take_over(questions, key, look)
+            else:
+                self._take_over_choices(questions, key, look)
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
@@ -623,6 +641,9 @@ class DataUseHistory:
             at_these = overlapping_uses(look, there if spends else own)
             chain = own if spends else []
             at_few = [item for item, _ in at_these]
+            chose = [item for item in own if not spends and item.chose(look.detector)]
+            # However many looks were declared, one of them chose the detector by these answers.
+            void = void or exceeds_reuse_limit(overlapping_uses(look, chose))
             if exceeds_reuse_limit(at_these):
                 chain = [*chain, *at_few]
             declared = next((item.declared for item in chain if item.declared is not None), None)
@@ -652,6 +673,7 @@ class DataUseHistory:
             look.declared,
             tuple(chain),
             (*elsewhere, *earlier),
+            max((len(item.compared) for item, _ in overlapping_uses(look, chose)), default=0),
         )
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
@@ -690,6 +712,22 @@ class DataUseHistory:
                         continue
                     order = 1 + sum(map(len, questions.values()))
                     questions[name] = (*own, replace(item, order=order))
+
+    def _take_over_choices(
+        self, questions: dict[str, tuple[DataUse, ...]], key: str, look: DataUse
+    ) -> None:
+        """Add the looks in the folders beside this one that may have chosen this detector."""
+        beside = () if self._path is None else self._path.absolute().parent.parent.glob("*/")
+        for path in sorted(folder / "looks.json" for folder in beside):
+            others = dict[str, tuple[DataUse, ...]]()
+            # A damaged one is told of by those who compare there.
+            with suppress(DataError):
+                others = self._read(path) if path != self._path else others
+            for item in others.get(key, ()):
+                own = questions.get(key, ())
+                if item.chose(look.detector) and not any(map(item.same, own)):
+                    order = 1 + sum(map(len, questions.values()))
+                    questions[key] = (*own, replace(item, order=order))
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[DataUse, ...]]]:
@@ -783,9 +821,11 @@ def begin_report(
         _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)
     ]
     specs: Any = {key: scored.specs[key] for key in keys}
+    every = sorted(map(digest_of, scored.specs.values()))
     look = replace(
         looks[0],
         detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),
+        compared=tuple(every) if len(every) > 1 else (),
         question=digest_of(promise.to_dict() | {"clustered": None}),
         limits=limits_of(requirement, promise.unit),
         told=digest_of([item.told for item in looks]),
@@ -803,6 +843,9 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
     """Return what earlier looks leave of a report."""
     if not standing.earlier:
         return report
+    if standing.compared:
+        warning = ReportWarning("compared_before", values={"n": standing.compared})
+        report = replace(report, warnings=(*report.warnings, warning))
     void = report.verdict != "inconclusive" and not standing.share
     return revised_report(
         replace(report, looks=tuple(to_report_rows(standing.earlier))),

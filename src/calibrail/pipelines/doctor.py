@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from math import sqrt
-from os import PathLike
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,8 @@ from calibrail.data.values import value_at
 from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
-from calibrail.options import Promise, ReadOptions, data, fields, keywords
+from calibrail.options import Promise, ReadOptions, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Unit
 from calibrail.pipelines.loading import watched
 from calibrail.report.messages import say
@@ -172,23 +172,7 @@ _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,lengt
 def diagnose(
     source: Source,
     reading: ReadOptions | None = None,
-    *,
-    format: str | None = None,
-    preset: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    label_column: str | tuple[str, ...] | None = None,
-    label_map: Mapping[str, Any] | None = None,
-    positive: str | float | None = None,
-    annotators: data.Annotators | None = None,
-    group_column: str | None = None,
-    id_column: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    strict: bool = False,
-    limit: int | None = None,
-    sample: int | None = None,
-    sample_seed: int = 0,
-    span_share: float = 0.0,
-    quarantine: str | PathLike[str] | None = None,
+    **named: Unpack[ReadKeywords],
 ) -> profile.Diagnosis:
     """Read a whole source and describe it.
 

@@ -17,6 +17,7 @@ from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
+from calibrail.evaluation.winner import Winner
 from calibrail.options import Promise, Requirement
 from calibrail.pipelines.calibration_overlap import ALIKE, revised_report, withdrawn_for
 from calibrail.pipelines.scoring import Scored
@@ -172,14 +173,19 @@ def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:
 
 
 def certified_by_all(comparisons: Sequence[Comparison]) -> set[str]:
-    """Return the detectors that comparisons certify alike, by themselves or as the winner."""
+    """Return the detectors that comparisons certify alike, by themselves or as the candidate."""
     return set.intersection(
         *(
             {name for name, report in item.detectors if report.verdict == "certified"}
-            | {name for name in [item.winner.name] if name is not None}
+            | {name for name in [_certified(item.winner)] if name is not None}
             for item in comparisons
         )
     )
+
+
+def _certified(winner: Winner) -> str | None:
+    certificate = winner.candidate_certificate or {"verdict": None}
+    return winner.candidate if certificate["verdict"] == "certified" else winner.name
 
 
 def joint_comparison(
@@ -207,14 +213,16 @@ def joint_comparison(
             report = joint_report(every)[1]
         reports.append((name, report))
     winner = once.winner
-    if winner.certificate is not None:
-        beside = [*others, *(worst[key] for key in worst if key == winner.name)]
-        ways = [
-            item.winner.certificate if item.winner.name == winner.name else None for item in beside
-        ]
+    if winner.candidate_certificate is not None:
+        ways = []
+        for item in (*others, *(worst[key] for key in worst if key == winner.candidate)):
+            other = item.winner
+            alike = winner.name in (None, other.name) and winner.candidate == other.candidate
+            ways.append(other.candidate_certificate if alike else None)
         n_near = reports[0][1].data["n_near_copies"]
-        left = worse_of([winner.certificate, *ways], n_near)[1]
-        winner = replace(winner, certificate={**winner.certificate, **left})
+        left = worse_of([winner.candidate_certificate, *ways], n_near)[1]
+        certificate = {**winner.candidate_certificate, **left}
+        winner = replace(winner, candidate_certificate=certificate)
     return replace(once, detectors=tuple(reports), winner=winner)
 
 

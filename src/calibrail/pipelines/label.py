@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import parse_risk
@@ -23,6 +23,7 @@ from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
 from calibrail.labelling.ledger import Order, SessionPlan, Traces
 from calibrail.labelling.session import Session, hallucinated_needed
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, optional, spell_option
 from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords
@@ -310,8 +311,8 @@ def _refuse_changed(
 _FAILING: Final = 4
 
 
-@options_from_keywords(requirement=Requirement, options=LabelOptions)
-def label(
+@options_from_keywords(requirement=Requirement, options=LabelOptions, reading=ReadOptions)
+def label(  # type: ignore[misc]  # options are those of labelling
     traces: Source | None,
     folder: str | PathLike[str],
     requirement: Requirement | None = None,
@@ -336,6 +337,7 @@ def label(
     settle: bool = False,
     fresh: bool = False,
     elsewhere: str | PathLike[str] | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> Session:
     """Begin to label, or go on: hand out answers one by one, and keep every label.
 
@@ -363,7 +365,7 @@ def label(
     options : LabelOptions, optional
         Seed, share of two annotators, where the guess is, settling, labels made elsewhere.
     reading : ReadOptions, optional
-        How to read the traces.
+        How to read the traces; its fields may stand by themselves in its place.
     progress : callable, optional
         Called with the number of traces read so far.
     looks : path or False, optional

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from operator import add
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.models.llm.chat import RemoteModel, asked_again
 from calibrail.models.llm.transport import account
 from calibrail.options import Promise, ReadOptions, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
 from calibrail.pipelines.loading import Context, open_for, open_source, source_name
@@ -246,7 +247,7 @@ def decided(replies: Floats, decide: Decide) -> Floats:
     return np.stack([decide(column) for column in replies.T], axis=1).astype(np.float64)
 
 
-@keywords.options_from_keywords(promise=Promise)
+@keywords.options_from_keywords(promise=Promise, reading=ReadOptions)
 def repeat(
     source: Source,
     score: ScoreLike = DEFAULT_SCORE,
@@ -263,6 +264,7 @@ def repeat(
     guarantee: Guarantee = "marginal",
     delta: float = 0.1,
     undefined: Undefined = "flag",
+    **how: Unpack[ReadKeywords],
 ) -> RepeatRun:
     """Judge every answer several times: how stable the judge is, and what a vote brings.
 
@@ -286,7 +288,7 @@ def repeat(
         Level of every interval. A judge that is the same is called changed with at most the rest,
         at each comparison.
     reading : ReadOptions, optional
-        How to read the source.
+        How to read the source; its fields may stand by themselves in its place.
     context : Context, optional
         The command that gives this again; who is told how far it is.
     alpha, guarantee, delta, undefined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -20,22 +20,25 @@ from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
+from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
+from calibrail.models.hardware import installed_versions
 from calibrail.options import ReadOptions, fields
-from calibrail.options.data import PART
+from calibrail.options.data import LABELLING, PART
 from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
 from calibrail.pipelines.examples import without_text
+from calibrail.pipelines.scoring import Scored
 from calibrail.report import Document, render_page
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_comment, render_junit
 from calibrail.report.messages import say
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable, SentenceTable
 
@@ -142,11 +145,12 @@ def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     return content
 
 
-#: Which of two ways to say what labels mean wins, when the other one was frozen.
-_EITHER: Final = {"label_map": "positive", "positive": "label_map"}
-_OF_LABELS: Final = (
-    *("label_column", "label_map", "positive", "annotators", "group_column", "span_share"),
-)
+#: Ways to say what labels are, and what else says it: the one that is given wins over the frozen.
+_EITHER: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(LABELLING, ("pair",)),
+    **{"label_map": ("positive", "pair"), "positive": ("label_map", "pair"), "pair": LABELLING},
+}
+_OF_LABELS: Final = (*LABELLING, "pair", "group_column", "span_share")
 
 
 def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -191,11 +195,11 @@ def inherited_reading(
         name: value
         for name, value in frozen["settings"].items()
         if name not in given
-        and _EITHER.get(name) not in given
+        and given.keys().isdisjoint(_EITHER.get(name, ()))
         and (labelled or name not in _OF_LABELS)
     }
-    likely = replace(reading, **settings)
     try:
+        likely = replace(reading, **settings)
         looked = replace(likely, quarantine=None, strict=False)
         here = read(source, looked, require=(), labelled=False, allow_none=True).columns
     except CalibrailError:
@@ -220,6 +224,9 @@ SCHEMA = "calibrail.calibration/1"
 
 #: File of sentences, where these are removed: one row each.
 SENTENCES = "sentences.parquet"
+
+#: File of what a comparison chose: a run's report and what calibrated it.
+CHOSEN = "chosen.json"
 
 #: File of what a detector has learnt.
 STATE = "state.safetensors"
@@ -334,18 +341,43 @@ class Run(Shown):
             self.sentences.to_parquet(written / SENTENCES, self.table, self.codes)
         return written
 
+    def kept(self) -> dict[str, Mapping[str, Any] | bytes]:
+        """Return the files in which a comparison keeps what it chose, for `load`."""
+        state = {} if self.state is None else {STATE: self.state}
+        parts = {"report": self.report.to_dict(), "calibration": self._calibration_dict()}
+        return {CHOSEN: {"schema": "calibrail.chosen/1", **parts}, **state}
+
     @classmethod
-    def load(cls, folder: str | Path) -> Run:
-        """Load a run from its folder, for export.
+    def load(cls, folder: str | Path, *, best: bool = False) -> Run:
+        """Load a run from its folder, for export; from that of a comparison its winner's.
+
+        Parameters
+        ----------
+        folder : path
+            What ``calibrate`` or ``compare`` wrote.
+        best : bool
+            Whether a comparison without a winner gives its candidate.
 
         Raises
         ------
         DataError
-            If the folder is not a run of ``calibrail calibrate``.
+            If the folder is not such a run.
+        InputError
+            If a comparison has no winner, and ``best`` does not say to do without one.
         """
         folder = path(folder, "folder")
+        if (folder / "compare.json").exists():
+            if not (folder / CHOSEN).exists():
+                return chosen_run(None, best=best)
+            kept = read_json(folder / CHOSEN, "compare")
+            run = cls._of(folder, kept.get("report", {}), kept.get("calibration", {}))
+            return chosen_run(run, best=best)
         report = read_json(folder / "report.json")
-        content = read_json(folder / "calibration.json")
+        return cls._of(folder, report, read_json(folder / "calibration.json"))
+
+    @classmethod
+    def _of(cls, folder: Path, report: Mapping[str, Any], content: Mapping[str, Any]) -> Run:
+        """Return the run of a report and of what calibrated it, as they stand in a folder."""
         if content.get("schema") != SCHEMA:
             raise DataError(
                 f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
@@ -426,6 +458,7 @@ class Run(Shown):
                 calibration_examples=list(self.calibration_examples),
                 sketches=self.sketches,
                 reading=frozen_reading(self.data.get("reading")),
+                choice=self.data.get("choice"),
             ),
             headline=file.Headline(
                 verdict=report["verdict"],
@@ -459,6 +492,15 @@ class Run(Shown):
         }
 
 
+def chosen_run(candidate: Run | None, *, best: bool) -> Run:
+    """Return the run of what a comparison chose, or refuse where it has no winner to freeze."""
+    if candidate is None:
+        raise InputError(say("refused.nothing_chosen"))
+    if not (best or candidate.data["choice"]["winner"]):
+        raise InputError(say("refused.no_winner", name=candidate.report.score["key"]))
+    return candidate
+
+
 def score_config(score: Score, unit: Unit = "answer") -> file.ScoreSpecConfig:
     """Return what pins a detector of answers or sentences: its spec and its fingerprint."""
     return file.ScoreSpecConfig(
@@ -485,6 +527,30 @@ def calibration_rows(
     rows |= learnt & (codes == splits.FIT)
     chosen = np.flatnonzero(rows)
     return chosen[np.argsort(digests[chosen], kind="stable")]
+
+
+def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], **data: Any) -> Run:
+    """Return the run of the first detector, ready to be saved and frozen; ``data`` is kept too."""
+    detector = scored.detectors[0]
+    state = state_bytes(detector)
+    # With a second class behind the thresholds, certify must know its examples, too.
+    both = rule.upper is not None or rule.chosen is not None
+    digests, learnt = scored.known_by.digests, state is not None
+    rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
+    sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
+    return Run(
+        report=report,
+        rule=rule,
+        spec=score_config(detector, report.promise.unit),
+        data={**scored.data, **data},
+        calibration_examples=hex_digests(digests[rows]),
+        sketches=sketches,
+        state=state,
+        versions=installed_versions(),
+        table=scored.table,
+        codes=codes,
+        sentences=scored.sentences,
+    )
 
 
 def frozen_config(

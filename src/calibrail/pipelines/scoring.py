@@ -4,8 +4,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ from calibrail.evaluation.scored_answers import Sample
 from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
 from calibrail.options import ReadOptions, SplitOptions
-from calibrail.options.data import Annotators
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional, spell_option, yes_or_no
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
@@ -546,23 +545,7 @@ def score_sentences(
     source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
     reading: ReadOptions | None = None,
-    *,
-    format: str | None = None,
-    preset: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    label_column: str | tuple[str, ...] | None = None,
-    label_map: Mapping[str, Any] | None = None,
-    positive: str | float | None = None,
-    annotators: Annotators | None = None,
-    group_column: str | None = None,
-    id_column: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    strict: bool = False,
-    limit: int | None = None,
-    sample: int | None = None,
-    sample_seed: int = 0,
-    span_share: float = 0.0,
-    quarantine: str | PathLike[str] | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> pa.Table:
     """Score every sentence of every answer, labelled or not.
 

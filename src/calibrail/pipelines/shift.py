@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from calibrail.evaluation import shift as drifts
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.formatting import Scale, Shown
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
+from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
@@ -63,7 +64,9 @@ class ShiftRun(Shown):
         )
 
 
-@keywords.options_from_keywords(split=ShiftSplit, promise=Promise, requirement=Requirement)
+@keywords.options_from_keywords(
+    split=ShiftSplit, promise=Promise, requirement=Requirement, reading=ReadOptions
+)
 def shift(
     source: Source,
     score: ScoreLike = DEFAULT_SCORE,
@@ -95,6 +98,7 @@ def shift(
     risks: Sequence[str] = (),
     min_kept: float | None = None,
     n_looks: int | None = None,
+    **how: Unpack[ReadKeywords],
 ) -> ShiftRun:
     """Calibrate on some answers, test on others: the drift audit.
 
@@ -111,8 +115,8 @@ def shift(
     requirement : Requirement, optional
         Its confidence is the level of every interval and of all tests together.
     reading : ReadOptions, optional
-        How to read ``source``. Unusable rows of a test file go to a file of their own beside its
-        quarantine file: ``quarantine-test.jsonl``.
+        How to read ``source``; its fields may stand by themselves in its place. Unusable rows of a
+        test file go to a file of their own beside its quarantine file: ``quarantine-test.jsonl``.
     context : Context, optional
         The command that gives this again; who is told how far it is.
     test, by, calibrate_on, time, periods, test_reading

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, extra
+from calibrail.errors import InputError, error_text, extra
 from calibrail.options import SplitOptions
 from calibrail.options.fields import one_of, spell_option
 from calibrail.scores import base
@@ -112,9 +112,7 @@ def build_members(scores: str, name: str) -> list[base.Score]:
         If one is unknown, or the specification is no text.
     """
     if not isinstance(scores, str):
-        raise InputError(
-            f'scores of {name} must be text, e.g. scores="rad,novelty"; got {scores!r}'
-        )
+        raise InputError(error_text("members_no_text", name=name, scores=scores))
     return [build(spec) for spec in parse_specs(scores)]
 
 
@@ -333,10 +331,7 @@ class Ensemble(Combined):
         n = len(self.members)
         self._weights = np.array([1.0] * n if self.weights is None else base.numbers(self.weights))
         if len(self._weights) != n or not ((self._weights > 0.0) & (self._weights < np.inf)).all():
-            raise InputError(
-                f"weights must be {n} numbers above 0, one a score, e.g. "
-                f'weights="2,1"; got {self.weights!r}'
-            )
+            raise InputError(error_text("ensemble_weights", n=n, weights=self.weights))
 
     @property
     def tolerance(self) -> float:
@@ -432,10 +427,7 @@ class Fused(Combined):
         self.strength = base.positive(self.strength, "strength")
         rounding = [key for key, member in self.members.items() if member.tolerance > 0.0]
         if self.model == "boosted" and rounding:
-            raise InputError(
-                "boosted trees jump where a value crosses an edge, and the values of "
-                f"{', '.join(rounding)} round differently from batch to batch; use model=logistic"
-            )
+            raise InputError(error_text("boosted_scores_round", names=", ".join(rounding)))
 
     @property
     def tolerance(self) -> float:

@@ -19,7 +19,7 @@ from string import Formatter
 from typing import Final, Literal, get_args
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base, judge_replies
@@ -321,9 +321,7 @@ class Judge(base.ModelScore):
         self.rating: RatingScale | None = None
         if self.scale is not None or self.higher is not None or self.mode == "rating":
             if self.mode not in ("auto", "rating") or self.scale is None:
-                raise InputError(
-                    "mode=rating, scale and higher belong together, e.g. scale=1-5,higher=faithful"
-                )
+                raise InputError(error_text("rating_belongs_together"))
             self.rating, self.mode = RatingScale.parse(self.scale, self.higher), "rating"
         self.llm: chat.LanguageModel = chat.load_llm(self.model, self.base_url)
         self.base_url = self.llm.endpoint
@@ -373,9 +371,7 @@ class Judge(base.ModelScore):
             return self._by_sentence
         if self.prompt.name == "own":
             raise InputError(
-                "template asks about a whole answer, and sentences are to be judged: give "
-                "sentence_template, too, a file or text with {contexts}, {response} (the sentence) "
-                f"and, where wanted, {{before}} and {{question}}, or {SENTENCE_DEFAULT!r}"
+                error_text("sentence_template_needed", sentence_default=SENTENCE_DEFAULT)
             )
         return load_template(SENTENCE_DEFAULT, self.reply, self.rating, by_sentence=True)
 

@@ -362,12 +362,8 @@ def _rows(path: Path, raw: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 raise DataError(f"{path}, row {item.row}: {item.reason}; {item.remedy}")
             yield f"{path}, row {item.number}", item.values
         return
-    for number, line in enumerate(raw.decode("utf-8-sig", "replace").split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        with errors_as(DataError, ValueError, "import_no_json", where=where):
-            content = json.loads(line)
+    # What is no UTF-8 in further fields is no hindrance.
+    for where, content in _objects(path, raw.decode("utf-8", "replace").encode()):
         if not isinstance(content, dict):
             raise DataError(f"{where} must hold an object; got {content!r:.60}")
         yield where, content

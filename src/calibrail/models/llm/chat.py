@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, error_text
 from calibrail.models.batching import report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
@@ -141,10 +141,7 @@ class AnswerCache:
         run = connection.execute
         tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         if tables and ("answers",) not in tables:
-            raise CacheError(
-                f"{path} is the database of another program; name another file with the "
-                "environment variable CALIBRAIL_CACHE"
-            )
+            raise CacheError(error_text("cache_of_another_program", path=path))
         if path is not None:
             # Readers and a writer at once, and no answer is lost when a process is killed; where
             # another one switches at this moment, it does so for both.
@@ -251,9 +248,7 @@ class AnswerCache:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
             raise CacheError(
-                f"the answer cache {self.path or 'in memory'} cannot be used ({error}); name "
-                "another file with the environment variable CALIBRAIL_CACHE, or turn it off with "
-                "CALIBRAIL_CACHE=off"
+                error_text("cache_unusable", value=self.path or "in memory", error=error)
             ) from error
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calibrail.errors import ModelError
+from calibrail.errors import ModelError, error_text
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
@@ -74,10 +74,7 @@ class ProviderTransport:
                 "or name an OpenAI-compatible endpoint with base_url"
             ) from error
         if provider not in {getattr(known, "value", known) for known in litellm.provider_list}:
-            raise ModelError(
-                f"{provider!r}, before the slash in the model's name, is no provider that litellm "
-                "knows; if it is a part of the name at your endpoint, name that with base_url"
-            )
+            raise ModelError(error_text("provider_unknown", provider=provider))
         self._provider, self._library = provider, litellm
         self._responses = False
         litellm.suppress_debug_info, litellm.telemetry = True, False

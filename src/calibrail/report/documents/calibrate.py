@@ -40,7 +40,7 @@ def document(
     return replace(
         of_unit(report, scores, examples),
         subject=text.score_name(report),
-        headline=report["verdict"].capitalize(),
+        headline=messages.verdict_headline(report),
         verdict=report["verdict"],
         warnings=[
             parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())

@@ -13,12 +13,10 @@ from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import (
     Beyond,
-    Detectors,
     Promise,
     ReadOptions,
     Requirement,
     ShiftSplit,
-    SplitOptions,
 )
 from calibrail.options.fields import spell_words, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
@@ -35,10 +33,6 @@ if TYPE_CHECKING:
     from calibrail.evaluation import Report
 
 
-#: Options that name detectors.
-_DETECTORS: Final = spellings(Detectors, without=("baselines",))
-#: Options that say which part calibrates.
-_PARTS: Final = spellings(SplitOptions, only=("calibration_share", "column"))
 #: Options of calibrate that compare does not take.
 ONE_ONLY: Final = (
     spellings(Promise, without=OF_ONE_THRESHOLD)
@@ -47,28 +41,6 @@ ONE_ONLY: Final = (
 )
 #: Options of shift that calibrate does not take.
 SIDES: Final = spellings(ShiftSplit, without=("by",))
-
-
-def for_one(content: Json, name: str) -> str:
-    """Return the command that calibrates one detector of a comparison, as it was compared.
-
-    Its folder stands beside that of the comparison, ``RUN``. Nothing is returned for a comparison
-    that no command made, or that did not name the detector.
-    """
-    words = _words(content, "compare")
-    # A column that bears a score's name is known by its kind, too.
-    column = name.removeprefix("column:")
-    if column in _values(words, "--score-column"):
-        chosen = ["--score-column", column, "--higher", *_values(words, "--higher")[-1:]]
-    elif name in _values(words, "--score"):
-        chosen = ["--score", name]
-    else:
-        return ""
-    if "pac" in _values(words, "--guarantee") and not any(_options(words, _PARTS)):
-        # All answers have chosen among detectors, so that their rank alone proves nothing here.
-        chosen += ["--calibration-share", "0.5"]
-    rest = shlex.join([*without_options(words, _DETECTORS)[2:], *chosen])
-    return f"calibrail calibrate {rest} -o RUN-{_in_a_path(name)}"
 
 
 def for_several(content: Json) -> str:
@@ -218,7 +190,7 @@ def few_looked_before(looks: Sequence[Json]) -> str:
 
 def _looks(looks: Sequence[Json]) -> dict[str, Any]:
     """Return earlier looks by size, place, seed and verdict, and which share they saw."""
-    named = [say("verdict.look", look={"folder": "", **look}) for look in looks]
+    named = [say("verdict.look", look={"folder": "", "compared": 0, **look}) for look in looks]
     return {"looks": listed(named), "shared": sum(look["shared"] for look in looks)}
 
 
@@ -322,13 +294,42 @@ def baselines_finding(report: Json) -> str:
 
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
-    summary = f"{say('verdict.' + result['verdict'])} {result['reason']}"
+    meaning = "" if is_unasked(result) else f"{say('verdict.' + result['verdict'])} "
+    summary = f"{meaning}{result['reason']}{_guessing(result)}"
     if result.get("reason_code") in _STEPS or "certificate" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
     if result["max_fpr"] is None or n == n_test:
         return summary
     return f"{summary} {say('verdict.all_faithful', n=n, n_test=n_test)}"
+
+
+def is_unasked(result: Json) -> bool:
+    """Say whether a report or a guardrail has no verdict since none was asked for."""
+    asked = result.get("requirement") or {"max_fpr": "by certify"}
+    limits = [asked.get(name) for name in ("max_fpr", "min_kept", "risks")]
+    return result["verdict"] == "inconclusive" and limits in ([None, None, []], [None, None, None])
+
+
+def verdict_headline(result: Json) -> str:
+    """Return the verdict of a report, or that a threshold was found where none was asked for."""
+    if not is_unasked(result):
+        return str(result["verdict"]).capitalize()
+    return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}")
+
+
+def _guessing(result: Json) -> str:
+    """Return that a certified detector may tell nothing; empty of one that does."""
+    area, rates = result.get("test", result).get("auroc"), result.get("certificate", result)
+    if isinstance(area, dict):
+        guesses = area["lower"] is not None and area["lower"] <= 0.5
+    else:
+        lower, upper = rates["coverage"]["lower"], rates["fpr"]["upper"]
+        guesses = None not in (lower, upper) and lower <= upper
+        area = None
+    if result["verdict"] != "certified" or by_sentence(result) or not guesses:
+        return ""
+    return f" {say('verdict.guessing', area=area)}"
 
 
 def look_number(certificate: Json) -> str:

@@ -26,7 +26,8 @@ def document(card: Json) -> Document:
         What ``calibrail card --json`` prints.
     """
     config, name = card["guardrail"], card["file"]["name"] or "guardrail.json"
-    headline, scale = config["headline"], Scale.of(config["score"])
+    headline = {**config["headline"], "requirement": config["requirement"]}
+    scale = Scale.of(config["score"])
     detector = plain(scale.column or config["score"]["name"])
     kind = "labelled" if is_proven(headline["coverage"]) else "held-out"
     seen_on = f"{'audited' if config['data']['format'] == 'audit' else kind} answers"
@@ -198,5 +199,5 @@ def _commands(config: Json, name: str) -> str:
     asked = "LIMIT" if limit is None else f"{limit:g}"
     return (
         f"calibrail verify {file} --key KEY.pub.pem\n"
-        f"calibrail certify {file} FRESH_LABELS --max-fpr {asked}"
+        f"calibrail certify {file} FRESH_LABELS --max-false-alarms {asked}"
     )

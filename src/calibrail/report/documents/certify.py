@@ -90,7 +90,7 @@ def _groups(by_group: Json) -> parts.Section:
 
 def _next_step(certificate: Json) -> str:
     trims, needed = messages.by_sentence(certificate), certificate["needed"]
-    limits = "--min-coverage, --min-kept" if trims else "--min-coverage, --max-fpr"
+    limits = "--min-caught, --min-kept" if trims else "--min-caught, --max-false-alarms"
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
     cases = {
         "certify.use": verdict == "certified",

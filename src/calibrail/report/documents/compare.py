@@ -8,7 +8,7 @@ from calibrail.formatting import Scale, count, duration, floor_percent, listed, 
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
-from calibrail.report.documents import calibrate_sections, measures
+from calibrail.report.documents import measures
 from calibrail.report.figures.comparison import (
     MOST_SERIES,
     coverage_svg,
@@ -400,9 +400,7 @@ def next_step(comparison: Json) -> str:
     elif winner["name"] is None and len(detectors) == 1 and not comparison["baselines"]:
         code = "name_others"
     elif winner["name"] is None and len(chosen) > 1:
-        name = winner["candidate"]
-        command = calibrate_sections.for_one(comparison, name)
-        code, about = "choose", {"name": name, "command": command, "chosen": few(chosen)}
+        code, about = "choose", {"name": winner["candidate"], "chosen": few(chosen)}
     elif winner["name"] is None:
         tests = comparison["paired"]["against_best"]
         beaten = any(_worse(test, "fpr", winner) for test in tests)
@@ -410,8 +408,7 @@ def next_step(comparison: Json) -> str:
     elif not winner["confirmed"]:
         code = "label_for_lead"
     elif certificate["verdict"] == "certified":
-        command = calibrate_sections.for_one(comparison, winner["name"])
-        code, about = "use", {"name": winner["name"], "command": command}
+        code = "use"
     elif certificate["max_fpr"] is None:
         return say("verdict.state_limit")
     else:

@@ -267,7 +267,7 @@ def _command(name: str, diagnosis: Json, *words: str) -> str:
 def _call(name: str, source: str, words: list[str]) -> str:
     """Return what a command of doctor's advice is in Python."""
     if name == "doctor":
-        return python_call("diagnose", source, words, None, ReadOptions)
+        return python_call("diagnose", source, words, ReadOptions)
     if name == "label":
         return python_call(name, f'{source}, "labels"', words, ReadOptions)
     at = next(place for place, word in enumerate(words) if word in ("--score", "--score-column"))

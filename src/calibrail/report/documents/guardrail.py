@@ -10,7 +10,7 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import by_sentence, unit_words
+from calibrail.report.documents.calibrate_sections import by_sentence, unit_words, verdict_headline
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import capital, clean, estimate, plain, short
 
@@ -23,7 +23,8 @@ def guardrail_document(config: Json) -> Document:
     config : mapping
         The content of the guardrail's file.
     """
-    headline, chosen, trims = config["headline"], config["chosen"], by_sentence(config)
+    chosen, trims = config["chosen"], by_sentence(config)
+    headline = {**config["headline"], "requirement": config["requirement"]}
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
     scale, rule = Scale.of(config["score"]), ""
     limit = f"{unit_words(config).acts} everything"
@@ -39,7 +40,7 @@ def guardrail_document(config: Json) -> Document:
     return Document(
         "guardrail of",
         subject=scale.column or str(config["score"]["name"]),
-        headline=headline["verdict"].capitalize(),
+        headline=verdict_headline(headline),
         verdict=headline["verdict"],
         rule=rule,
         summary=f"When it was calibrated: {headline['reason']}",
