@@ -19,6 +19,8 @@ from calibrail.errors import TooFewExamplesError as TooFewExamplesError
 from calibrail.evaluation import Report as Report
 from calibrail.guardrail import Decision as Decision
 from calibrail.guardrail import Guardrail as Guardrail
+from calibrail.guardrail.decision_log.verify import export_log as export_log
+from calibrail.guardrail.decision_log.verify import verify_log as verify_log
 from calibrail.labelling.exchange.transfer import Imported as Imported
 from calibrail.labelling.exchange.transfer import export_answers as export_answers
 from calibrail.labelling.exchange.transfer import import_labels as import_labels
@@ -61,8 +63,6 @@ from calibrail.pipelines.doctor import diagnose as diagnose
 from calibrail.pipelines.fixed_threshold import test as test
 from calibrail.pipelines.label import label as label
 from calibrail.pipelines.loading import Context as Context
-from calibrail.pipelines.log import export_log as export_log
-from calibrail.pipelines.log import verify_log as verify_log
 from calibrail.pipelines.monitor import Watch as Watch
 from calibrail.pipelines.monitor import monitor as monitor
 from calibrail.pipelines.recalibrate import Recalibration as Recalibration

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrail.data.sources import example_path
 from calibrail.evaluation.stats.auroc import auroc
 
 KINDS = {
@@ -33,13 +35,23 @@ def facts(repository: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_the_generator_writes_the_committed_file(repository: Path) -> None:
+@pytest.mark.parametrize("name", ["make_facts", "make_judge"])
+def test_the_generator_writes_the_committed_file(repository: Path, name: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(repository / "examples/make_facts.py"), "--check"],
+        [sys.executable, str(repository / f"examples/{name}.py"), "--check"],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_judge_that_is_mostly_right_misses_every_third_hallucination() -> None:
+    rows = list(csv.DictReader(example_path("judge").open(encoding="utf-8", newline="")))
+    flagged = [float(row["hallucination_score"]) >= 0.7 for row in rows]
+    labels = [row["label"] == "hallucinated" for row in rows]
+    right = sum(map(bool.__eq__, flagged, labels)) / len(rows)
+    caught = sum(map(bool.__and__, flagged, labels)) / sum(labels)
+    assert len(rows) == 298 and right > 0.9 and 0.6 < caught < 0.75
 
 
 def test_every_question_has_one_answer_of_each_class(facts: list[dict[str, Any]]) -> None:

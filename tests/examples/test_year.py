@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from calibrail.pipelines.log import verify_log
+from calibrail.guardrail.decision_log.verify import verify_log
 
 
 @pytest.fixture(scope="module")

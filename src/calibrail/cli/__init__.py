@@ -1,5 +1,6 @@
 """The typer app and main()."""
 
+import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -62,7 +63,6 @@ app = typer.Typer(
     "costs in false alarms, and whether held-out data agrees.",
     epilog="Start with: calibrail calibrate example:facts --score novelty --alpha 0.2 "
     "--guarantee pac --max-false-alarms 0.6 -o runs/first",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -90,6 +90,35 @@ def _root(
         typer.echo(f"calibrail {installed('calibrail')}")
         raise typer.Exit
     context.with_resource(cli_spelling())
+    if context.invoked_subcommand is None:
+        raise typer.Exit(_start_here())
+
+
+def _start_here() -> int:
+    """Show what stands in this folder, and run the first command on what is chosen of it.
+
+    Nobody is asked anything where nobody watches.
+    """
+    from calibrail.pipelines.discover import SHOWN, discover, shown
+
+    candidates = discover(Path.cwd())
+    for line in shown(candidates):
+        typer.echo(line)
+    listed = candidates[:SHOWN]
+    if not listed or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return 0
+    which = f"Which one? 1 to {len(listed)}, Enter for none"
+    number = typer.prompt(which, default=0, show_default=False, type=int)
+    if not 1 <= number <= len(listed):
+        return 0
+    chosen = listed[number - 1]
+    words = ["doctor", str(chosen.path)]
+    if chosen.is_testable:
+        asked = "From which score on is an answer flagged? Enter to look at the file first"
+        if threshold := typer.prompt(asked, default="", show_default=False).strip():
+            words = ["test", str(chosen.path), "--threshold", threshold]
+    note(f"calibrail {shlex.join(words)}")
+    return int(typer.main.get_command(app).main(words, "calibrail", standalone_mode=False) or 0)
 
 
 def main() -> None:

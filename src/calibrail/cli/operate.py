@@ -384,7 +384,7 @@ def verify(
     Exits with 0 where the log is whole, and with 1 where a line was changed, moved or is missing;
     file and line are named. Files may grow meanwhile.
     """
-    from calibrail.pipelines.log import verify_log
+    from calibrail.guardrail.decision_log.verify import verify_log
 
     check = verify_log(folders if isinstance(folders, list) else [folders], noted=noted or ())
     allowed = {"whole", "beginning missing"} if archived else {"whole"}
@@ -399,7 +399,7 @@ def export(
     show: opt.ShowAlone,
 ) -> None:
     """Write every logged decision as a row of one Parquet file; memory does not grow with it."""
-    from calibrail.pipelines.log import export_log
+    from calibrail.guardrail.decision_log.verify import export_log
 
     n, unreadable = export_log(folders if isinstance(folders, list) else [folders], output)
     content = {

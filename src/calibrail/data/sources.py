@@ -31,6 +31,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import (
     STANDARD_INPUT,
+    SUFFIXES,
     data_files,
     file_labels,
     find_list,
@@ -593,7 +594,7 @@ def example_path(name: str) -> Path:
         The package ships no such example; the message lists those that it ships.
     """
     folder = Path(str(files("calibrail.data"))) / "examples"
-    shipped = {path.stem: path for path in sorted(folder.glob("*.jsonl"))}
+    shipped = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
     if name not in shipped:
         known = ", ".join(f"{EXAMPLE}{stem}" for stem in shipped) or "none"
         raise DataError(f"there is no example data {name!r}; shipped with the package: {known}")

@@ -541,7 +541,7 @@ def log_sources(given: object, *, growing: bool = False) -> tuple[LogSource, ...
         with file_errors(f"cannot read the decision log {path}", "; name what --log names"):
             if path.is_dir():
                 if not growing and next(line_format.files_of(path), None) is None:
-                    raise DataError(error_text("no_decision_log_there", path=path))
+                    raise DataError(error_text("no_decision_log", paths=path))
             else:
                 path.open("rb").close()
         sources.append(path)

@@ -1,0 +1,170 @@
+"""Labelled answers, scores and tools' results among the files of a folder."""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from calibrail.data.aliases import PRESETS, aliases_of
+from calibrail.data.example import SourceRow
+from calibrail.data.files import SUFFIXES, suffix_of
+from calibrail.data.labels import is_plain_name, spells_label
+from calibrail.data.sources import open_path, peek
+from calibrail.data.suggested_options import direction_of, words_of
+from calibrail.data.traces._spans import TOOLS
+from calibrail.errors import CalibrailError
+from calibrail.options import ReadOptions
+from calibrail.report.messages import say
+
+#: Folders below the first, entries looked at, and files opened, at most.
+DEPTH, ENTRIES, OPENED = 3, 5_000, 200
+#: Files that are shown.
+SHOWN: Final = 9
+#: Bytes from which on a file is named by its size, and not opened.
+LARGE: Final = 50_000_000
+
+#: Folders that hold programs, and no results.
+_ASIDE: Final = frozenset(("node_modules", "site-packages", "dist", "build", "venv", "env"))
+_SCORES: Final = frozenset(("score", "scores", "prob", "probability", "confidence", "logprob"))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that may be read.
+
+    Attributes
+    ----------
+    path : Path
+        Relative to the folder.
+    tool : str
+        Whose results it holds; empty where that is not known.
+    labels, scores : tuple of str
+        Columns whose names speak of labels, and of scores.
+    size : int
+        Bytes.
+    """
+
+    path: Path
+    tool: str
+    labels: tuple[str, ...]
+    scores: tuple[str, ...]
+    size: int
+
+    @property
+    def is_testable(self) -> bool:
+        """Whether there are labels and scores, so that a threshold can be tested at once."""
+        return bool(self.labels and self.scores)
+
+    @property
+    def _rank(self) -> tuple[bool, bool, bool, int, str]:
+        depth = len(self.path.parts)
+        return not self.is_testable, not self.labels, not self.tool, depth, str(self.path)
+
+
+def discover(folder: Path) -> list[FoundFile]:
+    """Return the files that hold something like labels, scores or a tool's results, the best first.
+
+    What can be opened is opened for the names of its columns alone. Hidden folders, those of
+    programs, links, and what cannot be read are passed over; a large file is told by its name only.
+    """
+    candidates, n_opened = list[FoundFile](), 0
+    for path in _files(folder):
+        size = path.stat().st_size
+        near = path.relative_to(folder)
+        if size >= LARGE:
+            candidates.append(FoundFile(near, "", (), (), size))
+        elif size and n_opened < OPENED:
+            n_opened += 1
+            try:
+                looked = _look(path)
+            except (CalibrailError, OSError, ValueError):
+                continue
+            if looked is not None:
+                candidates.append(FoundFile(near, *looked, size))
+    return sorted(candidates, key=lambda item: item._rank)
+
+
+def shown(candidates: Sequence[FoundFile]) -> Iterator[str]:
+    """Yield the lines that show what was found, and what to do next."""
+    if not candidates:
+        yield from map(say, ("command.nothing_here", "command.begin_with", "command.all_commands"))
+        return
+    yield say("command.here")
+    width = max(len(str(item.path)) for item in candidates[:SHOWN])
+    for number, item in enumerate(candidates[:SHOWN], 1):
+        about = {**asdict(item), "large": item.size >= LARGE, "mb": item.size // 1_000_000}
+        yield f"  {number}  {item.path!s:{width}}  {say('command.found_file', **about)}"
+    if len(candidates) > SHOWN:
+        yield say("command.found_more", n=len(candidates) - SHOWN)
+    best = candidates[0]
+    yield say("command.next_here", path=shlex.quote(str(best.path)), test=best.is_testable)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the tables of a folder and of those in it, nearest ones first."""
+    n_seen, level = 0, [folder]
+    for _ in range(DEPTH + 1):
+        below = list[Path]()
+        for place in level:
+            try:
+                entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+            except OSError:
+                continue
+            for entry in entries:
+                n_seen += 1
+                if n_seen > ENTRIES:
+                    return
+                if entry.name.startswith(".") or entry.is_symlink():
+                    continue
+                if entry.is_dir():
+                    below += [] if entry.name.lower() in _ASIDE else [Path(entry.path)]
+                elif entry.is_file() and suffix_of(Path(entry.name)) in SUFFIXES:
+                    yield Path(entry.path)
+        level = below
+
+
+def _look(path: Path) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Return whose results a file holds, and its columns of labels and scores; None without any."""
+    opened = open_path(path, ReadOptions())
+    head, names = peek(opened.items)
+    rows = [item.values for item in head if isinstance(item, SourceRow)]
+    fields = list(names)
+    labels = aliases_of("label", fields)
+    labels += [
+        name
+        for name in fields
+        if name not in labels
+        and (spells_label(name) or is_plain_name(name) or "label" in words_of(name))
+    ]
+    scores = [
+        name
+        for name in fields
+        if name not in labels
+        and (direction_of(name) or not _SCORES.isdisjoint(words_of(name)))
+        and _holds_numbers(rows, name)
+    ]
+    tool = opened.export.tool if opened.export else ""
+    if not tool and opened.format in TOOLS:
+        tool = opened.format
+    for name, own in PRESETS.items():
+        # Of calibrail's own names everybody has some.
+        if not tool and name != "calibrail" and {*own} <= {*fields}:
+            tool = name
+    return (tool, tuple(labels), tuple(scores)) if tool or labels or scores else None
+
+
+def _holds_numbers(rows: list[Mapping[str, object]], name: str) -> bool:
+    values = [row.get(name) for row in rows if row.get(name) not in (None, "")]
+    return bool(values) and all(_is_number(value) for value in values)
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, str):
+        return isinstance(value, int | float)
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

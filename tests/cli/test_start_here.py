@@ -1,0 +1,127 @@
+"""``calibrail`` alone shows what stands in a folder, and asks only whoever sits before it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibrail.pipelines import discover as discovery
+from calibrail.pipelines.discover import FoundFile, discover
+from tests.command_line import calibrail
+
+TABLE = "question,answer,label,judge_score\nWho?,She.,faithful,0.3\nWho?,He.,hallucinated,0.9\n"
+FILES = {
+    "answers.csv": TABLE,
+    "below/again.csv": TABLE,
+    "below/ragas.csv": "user_input,retrieved_contexts,response,faithfulness\nx,y,z,0.5\n",
+    "below/promptfoo.json": '{"results": {"results": [{"gradingResult": {"pass": true}, "vars": '
+    '{"q": "x"}, "response": {"output": "y"}}]}}',
+    "below/deepeval.json": '{"testCases": [{"input": "q", "actualOutput": "", "metricsData": []}]}',
+    "scores.jsonl": '{"p_hallucinated": 0.5, "text": "x"}\n',
+    "odd.csv": "label_supported,score\n1,high\n",
+    # What is none of it, or not to be looked at.
+    "package.json": '{"name": "x", "version": 1}',
+    "plain.csv": "a,b\n1,2\n",
+    "broken.parquet": "PAR1",
+    "empty.csv": "",
+    "notes.txt": TABLE,
+    ".hidden/answers.csv": TABLE,
+    "node_modules/answers.csv": TABLE,
+    "a/b/c/d/answers.csv": TABLE,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "below/link.csv").symlink_to(tmp_path / "answers.csv")
+    return tmp_path
+
+
+def test_what_holds_labels_and_scores_stands_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "large.jsonl").write_bytes(b" " * 20_000)
+    monkeypatch.setattr(discovery, "LARGE", 20_000)
+    found = {str(item.path): (item.tool, item.labels, item.scores) for item in discover(folder)}
+    both = ("", ("label",), ("judge_score",))
+    assert found == {
+        "answers.csv": both,
+        "below/again.csv": both,
+        "odd.csv": ("", ("label_supported",), ()),
+        "below/deepeval.json": ("deepeval", (), ()),
+        "below/promptfoo.json": ("promptfoo", (), ()),
+        "below/ragas.csv": ("ragas", (), ("faithfulness",)),
+        # Its name alone is told.
+        "large.jsonl": ("", (), ()),
+        "scores.jsonl": ("", (), ("p_hallucinated",)),
+    }
+    assert list(found)[:3] == ["answers.csv", "below/again.csv", "odd.csv"]
+    assert list(found)[-1] in ("scores.jsonl", "large.jsonl")
+
+
+def test_the_search_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "ENTRIES", 3)
+    assert len(discover(folder)) <= 3
+    monkeypatch.setattr(discovery, "ENTRIES", 5_000)
+    monkeypatch.setattr(discovery, "OPENED", 1)
+    assert [str(item.path) for item in discover(folder)] == ["answers.csv"]
+
+
+def test_in_a_pipe_nobody_is_asked(folder: Path, tmp_path: Path) -> None:
+    run = calibrail(cwd=folder)
+    assert run.returncode == 0 and not run.stderr
+    first, *listed, following = run.stdout.splitlines()
+    assert first == "In this folder:" and len(listed) == 7
+    assert listed[0].split() == ["1", "answers.csv", "labels:", "label;", "scores:", "judge_score"]
+    assert "results of ragas; scores: faithfulness" in run.stdout
+    assert following.endswith("doctor answers.csv") and "test answers.csv" in following
+    (tmp_path / "nothing").mkdir()
+    run = calibrail(cwd=tmp_path / "nothing")
+    assert run.returncode == 0 and len(run.stdout.splitlines()) == 3
+    assert "calibrail calibrate example:facts" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "shows", "code"),
+    [
+        ("1\n0.5\n", "calibrail test answers.csv --threshold 0.5", None),
+        ("1\n\n", "calibrail doctor answers.csv", 0),
+        ("\n", "Which one?", 0),
+        ("99\n", "Which one?", 0),
+    ],
+)
+def test_before_a_terminal_the_chosen_file_is_looked_at(
+    folder: Path, typed: str, shows: str, code: int | None
+) -> None:
+    above, below = pty.openpty()
+    command = [sys.executable, "-m", "calibrail"]
+    process = subprocess.Popen(command, cwd=folder, stdin=below, stdout=below, stderr=below)
+    os.close(below)
+    os.write(above, typed.encode())
+    printed = b""
+    while True:
+        try:
+            piece = os.read(above, 65_536)
+        except OSError:
+            break
+        if not piece:
+            break
+        printed += piece
+    os.close(above)
+    process.wait(60)
+    assert shows in printed.decode()
+    assert code is None or process.returncode == code
+
+
+def test_a_large_file_says_that_it_was_not_opened() -> None:
+    item = FoundFile(Path("x y.csv"), "", (), (), 81_000_000)
+    _, listed, following = discovery.shown([item])
+    assert "81 MB, not opened" in listed and following.endswith("doctor 'x y.csv'")
