@@ -44,7 +44,7 @@ SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "markdown", "page", "dry_run"),
     *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
-    "trusted",
+    *("trusted", "sign", "best"),
     "force",
     *("export", "export_n", "export_as", "import_"),
 }
