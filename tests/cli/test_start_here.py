@@ -80,7 +80,9 @@ def test_in_a_pipe_nobody_is_asked(folder: Path, tmp_path: Path) -> None:
     assert run.returncode == 0 and not run.stderr
     first, *listed, following = run.stdout.splitlines()
     assert first == "In this folder:" and len(listed) == 7
-    assert listed[0].split() == ["1", "answers.csv", "labels:", "label;", "scores:", "judge_score"]
+    assert listed[0].split() == [
+        *("1", "answers.csv", "table;", "labels:", "label;", "scores:", "judge_score")
+    ]
     assert "results of ragas; scores: faithfulness" in run.stdout
     assert following.endswith("doctor answers.csv") and "test answers.csv" in following
     (tmp_path / "nothing").mkdir()

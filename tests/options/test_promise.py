@@ -19,7 +19,7 @@ from calibrail.options import Promise, Requirement, SplitOptions
         ({"alpha": True}, "alpha must be a number; got True"),
         (
             {"guarantee": "sure"},
-            "guarantee must be one of marginal, pac, anytime, paper; got 'sure'",
+            "guarantee must be one of marginal, pac, anytime, paper, fixed; got 'sure'",
         ),
         ({"undefined": "drop"}, "undefined must be one of flag, review, pass; got 'drop'"),
         ({"min_n": 5}, "min_n is for the thresholds of groups; name their column with by"),

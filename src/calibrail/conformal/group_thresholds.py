@@ -160,6 +160,8 @@ def parted(key: str, n: int) -> list[str | None]:
     >>> parted('["law",null]', 2), parted("", 2)
     (['law', None], [None, None])
     """
+    if not isinstance(key, str):
+        raise InputError(f"groups must hold strings, one per score; got {key!r:.80}")
     if not key:
         return [None] * n
     try:

@@ -123,7 +123,7 @@ def test(
     >>> run = test(scores=[0.9, 0.8, 0.2, 0.1] * 30, labels=[1, 1, 0, 0] * 30, threshold=0.7,
     ...            ids=range(120), min_caught=0.8, max_false_alarms=0.2)
     >>> run.verdict, run.report.test.coverage.count, round(run.report.test.coverage.lower, 3)
-    ('certified', 60, 0.929)
+    ('certified', 60, 0.93)
     """
     context = optional(context, Context, "context")
     requirement = Requirement(
