@@ -291,7 +291,10 @@ def agree(
     )
     groups, n, n_sharing, n_undefined, n_errors = set[str](), 0, 0, 0, 0
     readable = ((item, labels) for item in examples if (labels := pairs.read(item)) is not None)
-    for batch in batches(row for row in readable if fresh.admits(row[0])):
+    for rows in batches(readable):
+        # Near copies are looked for many at a time.
+        admitted = {*map(id, fresh.admitted(example for example, _ in rows))}
+        batch = [row for row in rows if id(row[0]) in admitted]
         flags, undefined, errors = decide([example for example, _ in batch])
         n, n_undefined, n_errors = n + len(batch), n_undefined + undefined, n_errors + errors
         for (example, labels), flag in zip(batch, flags, strict=True):
