@@ -27,6 +27,7 @@ from calibrail import (
     recalibrate,
     score_sentences,
     shift,
+    test,
 )
 from calibrail.errors import InputError
 from calibrail.options import AuditOptions, LabelOptions, ShiftSplit, WatchOptions
@@ -48,6 +49,7 @@ SPELLED: dict[Callable[..., object], tuple[type, ...]] = {
     audit: (ReadOptions,),
     read: (ReadOptions,),
     diagnose: (ReadOptions,),
+    test: (ReadOptions,),
     score_sentences: (ReadOptions,),
 }
 

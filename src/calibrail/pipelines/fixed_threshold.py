@@ -8,7 +8,7 @@ it; then each takes half.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.models.hardware import installed_versions
 from calibrail.options import Detectors, Promise, ReadOptions, Requirement
+from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional
 from calibrail.options.guarantee import Undefined
+from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
@@ -47,6 +49,7 @@ from calibrail.scores.base import Score
 _SPEAKING: Final = ("score", "prob", "probability", "confidence", "judge", "verdict")
 
 
+@options_from_keywords(reading=ReadOptions)
 def test(
     source: Source | None = None,
     score: custom.ScoreLike | None = None,
@@ -67,6 +70,7 @@ def test(
     labels: Any = None,
     groups: Any = None,
     ids: Any = None,
+    **how: Unpack[ReadKeywords],
 ) -> Run:
     """Test a threshold that was fixed beforehand on all labelled answers, with exact bounds.
 
@@ -97,7 +101,7 @@ def test(
         What a higher value of the column, or of ``scores``, means; what its name says where that is
         clear. It is never told from the labels.
     reading : ReadOptions, optional
-        How to read the source.
+        How to read the source. Its fields may stand by themselves.
     context : Context, optional
         The command, who is told of the progress, and whether the page shows texts.
     looks : path, optional
