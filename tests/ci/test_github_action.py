@@ -224,7 +224,7 @@ def test_the_looks_are_handed_out(workspace: Path) -> None:
     ("given", "code", "message"),
     [
         ({"data": "nowhere.jsonl", **EASY}, 1, "nowhere.jsonl"),
-        ({"max_fpr": "much"}, 2, "'--max-fpr'"),
+        ({"max_fpr": "much"}, 2, "'--max-false-alarms'"),
         ({**EASY, "arguments": "--by 'kind"}, 2, "arguments cannot be read as a shell would"),
         ({**EASY, "arguments": "--help"}, 2, "something else than a certificate"),
         ({**EASY, "fail_on": "always"}, 2, "fail-on must be one of not-certified, rejected, never"),

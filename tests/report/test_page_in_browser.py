@@ -121,9 +121,7 @@ def test_hostile_texts_neither_run_nor_widen_the_page(
     assert found.told["inner"] == width
     assert found.told["scrolled"] <= width
     # As it was written, and not as a script would have it.
-    assert found.told["title"].startswith(
-        f"{values['verdict'].capitalize()}: calibrail report for <script>alert(1)"
-    )
+    assert found.told["title"].startswith("Threshold found: calibrail report for <script>alert(1)")
     assert found.told["hit"] == 1
     assert found.told["articles"] == 20
     assert found.told["resources"] == 0

@@ -386,6 +386,7 @@ class _Paths:
             if item.option.writes:
                 folder = item.option.metavar == "DIR"
                 self.written[item.name] = item.flag, "DIR" if folder else None, item.option.writes
+                self.decided += [item.name] * (item.option.writes == "guardrail")
             elif item.option.metavar == "FILE" or Path in (item.hint, *get_args(item.hint)):
                 self._read.append(item.name)
 

@@ -33,14 +33,31 @@ class ReportOptions(Showing, Beyond):
     """What is shown, and what of it beyond the labelled data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A threshold that is tested instead of one that is found."""
+@dataclass(frozen=True)
+class CalibrateOptions(ReportOptions):
+    """The same, and a threshold that is tested instead of one that is found."""
 
     panel: ClassVar = "Promise"
 
     threshold: float | None = setting(
         "One that you use already: nothing is calibrated, and all answers test it.", None
+    )
+
+
+@dataclass(frozen=True)
+class CompareOptions(Showing, opt.NewGuardrail):
+    """What is shown of a comparison, and what of it is frozen."""
+
+    panel: ClassVar = "Output"
+
+    export: Path | None = setting(
+        "Guardrail file to write: the winner, as export does.",
+        None,
+        metavar="FILE",
+        writes="guardrail",
+    )
+    best: bool = setting(
+        "Without a winner, freeze the candidate; its certificate holds all the same.", False
     )
 
 
@@ -121,12 +138,11 @@ def calibrate_command(
     output: opt.RunFolder,
     detectors: opt.DetectorArguments,
     promise: opt.Promise,
-    given: Given,
     requirement: opt.Requirement,
     reading: opt.Reading,
     splitting: opt.Splitting,
     work: opt.Work,
-    show: Annotated[ReportOptions, opt.Pick(without=("page",))],
+    show: Annotated[CalibrateOptions, opt.Pick(without=("page",))],
 ) -> None:
     """Find the threshold that catches 1 - alpha of hallucinations.
 
@@ -153,7 +169,7 @@ def calibrate_command(
             baselines=detectors.baselines,
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
-            threshold=given.threshold,
+            threshold=show.threshold,
         )
         result.save(output, text=not show.no_text)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
@@ -181,14 +197,7 @@ def compare_command(
     reading: opt.Reading,
     splitting: opt.Splitting,
     work: opt.Work,
-    written: opt.NewGuardrail,
-    export: Annotated[
-        Path | None,
-        opt.to_file("Guardrail file to write: the winner, as export does.", "", "--export"),
-    ] = None,
-    best: opt.Best = False,
-    *,
-    show: opt.ShowRun,
+    show: Annotated[CompareOptions, opt.Pick(without=("page",))],
 ) -> None:
     """Set the false alarms of several detectors side by side.
 
@@ -199,9 +208,10 @@ def compare_command(
     scores.parquet, cost.json and chosen.json into RUN. Exit code 0; with --export 4 where nothing
     was frozen, for want of a winner.
     """
-    if export is None and (best or written.sign is not None):
+    if show.export is None and (show.best or show.sign is not None):
         raise InputError("--best and --sign are for the guardrail to freeze; add --export FILE")
-    written.read_key()
+    file_to_write(show.export)
+    show.read_key()
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
@@ -220,15 +230,15 @@ def compare_command(
         )
         result.save(output)
         content, notes, code = result.to_dict(), list[str](), DONE
-        if export is not None:
+        if show.export is not None:
             from calibrail.cli.ship import freeze_into
 
             try:
-                chosen = result.chosen(best=best)
+                chosen = result.chosen(best=show.best)
             except InputError as error:
                 notes, code = [f"nothing was frozen: {error}"], INCONCLUSIVE
             else:
-                line, content["export"], notes = freeze_into(export, chosen, written)
+                line, content["export"], notes = freeze_into(show.export, chosen, show)
                 notes.insert(0, line)
     show.finish(
         "compare",
