@@ -61,6 +61,8 @@ def test_commands_stand_in_panels_each_on_its_line() -> None:
     assert {panel: names(lines) for panel, lines in panels.items()} == PANELS
     assert all(len(panels[panel]) == len(of) for panel, of in PANELS.items())
     assert not [line for lines in panels.values() for line in lines if line.endswith("...")]
+    summaries = [" ".join(line.split()[1:]) for panel in PANELS for line in panels[panel]]
+    assert len({*summaries}) == len(summaries)
     listed = [name for group in PANELS.values() for name in group]
     assert {*COMMANDS, "log"} == {*listed}
 

@@ -236,7 +236,7 @@ class Clearing:
 
 @opt.takes_settings
 def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
-    """Say whether traffic has changed and the promise is kept.
+    """Show or clear the kept answers of language models.
 
     They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:
     digests of the requests, and the replies. A request that is stored is never sent again.
