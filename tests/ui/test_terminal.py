@@ -19,14 +19,14 @@ from rich.console import Console
 from calibrail import Promise
 from calibrail.errors import DataError
 from calibrail.labelling.session import Session
-from calibrail.ui.terminal import PipedKeys, Terminal
+from calibrail.ui.terminal import Keys, Terminal
 from tests.ui.sessions import HOSTILE, labels, plain, session, written
 
 
 def typed(opened: Session, *lines: str, watched: bool = False) -> str:
     """Give lines to a session, and return what stood on the screen."""
     shown = io.StringIO()
-    keys = PipedKeys(io.StringIO("".join(f"{line}\n" for line in lines)))
+    keys = Keys(io.StringIO("".join(f"{line}\n" for line in lines)))
     keys.watched = watched
     console = Console(file=shown, width=80, height=24, highlight=False)
     Terminal(opened, "ada", keys, console).run()
@@ -108,9 +108,9 @@ def test_evidence_asked_for_before_a_stop_stands_in_the_label(tmp_path: Path) ->
 def test_a_long_text_is_shown_page_by_page_where_somebody_watches(tmp_path: Path) -> None:
     with session(tmp_path, plain(1, chunks=30)) as opened:
         first = typed(opened, "q", watched=True)
-        assert "more lines; space goes on" in first and len(first.splitlines()) < 30
+        assert "more lines; Enter goes on" in first and len(first.splitlines()) < 30
         everything = typed(opened, "q")
-    assert "Chunk 30" in everything and "space goes on" not in everything
+    assert "Chunk 30" in everything and "Enter goes on" not in everything
 
 
 def test_hostile_texts_do_not_steer_the_terminal(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_what_cannot_be_written_is_said_and_tried_again(
     assert "Not saved: No space left" in shown and given(tmp_path) == [0]
 
 
-def test_single_keys_of_a_real_terminal(tmp_path: Path) -> None:
-    """No Enter: a terminal gives each key as it is pressed, and Ctrl-C ends the sitting."""
+def test_lines_of_a_real_terminal(tmp_path: Path) -> None:
+    """Enter alone is a command before a terminal, and Ctrl-C ends the sitting."""
     traces = written(tmp_path, plain(4))
     ours, theirs = pty.openpty()
     code = "from calibrail.cli import main; main()"
@@ -163,18 +163,15 @@ def test_single_keys_of_a_real_terminal(tmp_path: Path) -> None:
 
     try:
         until("q stop")
-        os.write(ours, b"f")
+        os.write(ours, b"f\n")
         until("q stop")
-        # An arrow does nothing, and a line is typed with Enter.
-        os.write(ours, b"\x1b[A")
-        os.write(ours, b"\r")
+        # An arrow does nothing.
+        os.write(ours, b"\x1b[A\n")
+        until("No key does")
+        os.write(ours, b"\n")
         until("That was all")
-        os.write(ours, b"m")
-        until("words of the answer")
-        os.write(ours, b"kilometres\n")
-        until("q stop")
-        os.write(ours, b"h")
-        until("q stop")
+        os.write(ours, b"m kilometres\nh\n")
+        until("Saved as hallucinated")
         process.send_signal(signal.SIGINT)
         until("2 answers labelled")
         assert process.wait(timeout=30) == 0

@@ -1,15 +1,12 @@
 """Labelling in a terminal, and a sitting there or on the page."""
 
-import os
-import re
-import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
-from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
+from typing import Final, Literal, NamedTuple, TextIO
 
 from rich.console import Console
 from rich.rule import Rule
@@ -24,119 +21,28 @@ from calibrail.scores.entailment import filled_places, nearest
 from calibrail.text.sentences import sentences
 from calibrail.text.words import content_words
 
-#: Escape sequences, such as those of the arrow keys: no command here.
-_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 
-#: Seconds after which Ctrl-C is looked for while no key comes.
-_SIGNAL_CHECK: Final = 0.2
-
-
-class PipedKeys:
-    """A word a line, as scripts and tests write them: ``f``, ``12``, ``m the second war``.
+class Keys:
+    """A command a line, typed or from a pipe: ``f``, ``12``, ``m the second war``.
 
     Parameters
     ----------
     stream : text stream
-        What is read.
+        What is read. Before a terminal long texts are shown page by page, and an empty line is a
+        command, too.
     """
 
-    watched = False
-
     def __init__(self, stream: TextIO) -> None:
-        self._stream, self._rest = stream, ""
+        self.watched = stream.isatty()
+        self._stream = stream
 
-    def read(self) -> str | None:
-        """Return the first word of the next line that has any; None at the end."""
+    def read(self) -> tuple[str, str] | None:
+        """Return the first word of the next line, and what stands behind it; None at the end."""
         for line in self._stream:
-            word, _, self._rest = line.strip().partition(" ")
-            if word:
-                return word
+            word, _, rest = line.strip().partition(" ")
+            if word or self.watched:
+                return word, rest.strip()
         return None
-
-    def line(self, prompt: str) -> str:
-        """Return what stood behind the word."""
-        return self._rest.strip()
-
-
-class TerminalKeys:
-    """Single keys of a terminal, without Enter."""
-
-    watched = True
-
-    def __init__(self) -> None:
-        self._typed = ""
-
-    def read(self) -> str | None:
-        """Return the key that is pressed; None for the end of input.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            Ctrl-C.
-        """
-        while not self._typed:
-            typed = _pressed()
-            if typed in ("", "\x04", "\x1a"):
-                return None
-            self._typed = _SEQUENCE.sub("", typed)
-        key, self._typed = self._typed[0], self._typed[1:]
-        return key
-
-    def line(self, prompt: str) -> str:
-        """Return a line that is typed, seen and corrected as usual."""
-        with suppress(EOFError), _terminal_mode(single_keys=False):
-            return input(prompt).strip()
-        return ""
-
-
-#: Where keys come from; with ``watched`` somebody looks on, and long texts are shown page by page.
-Keys: TypeAlias = PipedKeys | TerminalKeys
-
-
-@contextmanager
-def open_keys() -> Iterator[Keys]:
-    """Read keys from standard input; a terminal gives each of them at once until the end."""
-    if not sys.stdin.isatty():
-        yield PipedKeys(sys.stdin)
-        return
-    with _terminal_mode(single_keys=True):
-        yield TerminalKeys()
-
-
-@contextmanager
-def _terminal_mode(*, single_keys: bool) -> Iterator[None]:
-    """Let the terminal give each key at once, or a line with Enter, within the block."""
-    if sys.platform == "win32":
-        yield
-        return
-    import termios
-    import tty
-
-    stream = sys.stdin.fileno()
-    before = termios.tcgetattr(stream)
-    try:
-        if single_keys:
-            tty.setcbreak(stream, termios.TCSANOW)
-        else:
-            flags = before[3] | termios.ICANON | termios.ECHO
-            termios.tcsetattr(stream, termios.TCSADRAIN, [*before[:3], flags, *before[4:]])
-        yield
-    finally:
-        termios.tcsetattr(stream, termios.TCSADRAIN, before)
-
-
-def _pressed() -> str:
-    """Wait for a key, and return all that it sends."""
-    if sys.platform == "win32":
-        from typer import getchar
-
-        key = getchar()
-        return f"\x1b{key[1:]}" if key[0] in "\x00\xe0" else key
-    stream = sys.stdin.fileno()
-    # A signal that falls just before a wait without end would be noticed with the next key only.
-    while not select.select([stream], [], [], _SIGNAL_CHECK)[0]:
-        pass
-    return os.read(stream, 64).decode("utf-8", "replace")
 
 
 class ChunkQuote(NamedTuple):
@@ -169,13 +75,13 @@ def nearest_quote(sentence: str, contexts: Sequence[str]) -> ChunkQuote | None:
 _LABELS: Final = {"f": 0, "h": 1, "u": None}
 _NAMES: Final = {0: "faithful", 1: "hallucinated", None: "unsure"}
 
-_KEYS: Final = "f faithful  h hallucinated  u unsure  s skip  z undo  ? more keys  q stop"
-#: What a key leads to.
+_KEYS: Final = "f faithful  h hallucinated  u unsure  s skip  z undo  ? more  q stop, and Enter"
+#: What a command leads to.
 _NextStep = Literal["next", "stay", "stop"]
 
 
 class Terminal:
-    """Shows one answer after another, and takes keys.
+    """Shows one answer after another, and takes commands.
 
     Parameters
     ----------
@@ -184,7 +90,7 @@ class Terminal:
     annotator : str
         Who labels here.
     keys : Keys
-        Where keys come from.
+        Where commands come from.
     console : rich.console.Console
         Where texts go. Characters that steer a terminal are left out of them.
     """
@@ -212,7 +118,7 @@ class Terminal:
             while step == "stay":
                 self._ask()
                 try:
-                    step = self._do(task, self._keys.read())
+                    step = self._do(task, *(self._keys.read() or ("q", "")))
                 except CalibrailError as error:
                     self._say(f"Not saved: {error}")
                     step = "next"
@@ -225,11 +131,11 @@ class Terminal:
             self._say("The labels are enough. g goes on, z undoes the last label, q stops.")
         else:
             self._say("There is nothing to label now. z undoes the last label, q stops.")
-        key = self._keys.read()
+        key, _ = self._keys.read() or ("q", "")
         return self._undo() == "next" if key == "z" else key == "g" and more
 
-    def _do(self, task: Task, key: str | None) -> _NextStep:
-        """Do what a key says."""
+    def _do(self, task: Task, key: str, rest: str) -> _NextStep:
+        """Do what a command says."""
         match key:
             case "f" | "h" | "u":
                 return self._label(task, _LABELS[key])
@@ -239,16 +145,16 @@ class Terminal:
                 return "next"
             case "z":
                 return self._undo()
-            case None | "q":
+            case "q":
                 return "stop"
-            case " " | "\n" | "\r":
+            case "":
                 self._page()
             case "a":
                 self._print([self._response(task)])
             case "e":
                 self._evidence(task)
             case "m":
-                self._mark(task)
+                self._mark(task, rest)
             case "c":
                 self._marks.clear()
                 self._print([self._response(task)])
@@ -312,7 +218,7 @@ class Terminal:
         for line in page:
             self._console.print(line)
         if self._rest:
-            self._say(f"... {count(len(self._rest), 'more line')}; space goes on.")
+            self._say(f"... {count(len(self._rest), 'more line')}; Enter goes on.")
         elif not page:
             self._say("That was all; a shows the answer again.")
 
@@ -337,10 +243,6 @@ class Terminal:
         return text
 
     def _chunk(self, task: Task, key: str) -> None:
-        """Show a chunk, of whose number a terminal gives the first digit."""
-        if len(task.contexts) > 9 and self._keys.watched:
-            while (digit := self._keys.read()) is not None and digit.isdecimal():
-                key += digit
         number = int(key[:6])
         if not 1 <= number <= len(task.contexts):
             self._say(f"There is no chunk {number}; there are {len(task.contexts)}.")
@@ -367,9 +269,8 @@ class Terminal:
             parts += [_heading(f"Nearest, in chunk {quote.chunk + 1}"), Text(words)]
         self._print(parts)
 
-    def _mark(self, task: Task) -> None:
-        """Mark words that are typed, where they stand in the answer and are not marked yet."""
-        words = self._keys.line("words of the answer: ")
+    def _mark(self, task: Task, words: str) -> None:
+        """Mark words where they stand in the answer and are not marked yet."""
         start = task.response.find(words) if words else -1
         while (start, start + len(words)) in self._marks:
             start = task.response.find(words, start + 1)
@@ -392,7 +293,7 @@ def sit(
     terminal: bool = False,
     browser: bool = True,
 ) -> None:
-    """Label, in the terminal or on the page, until somebody stops by a key, Ctrl-C or SIGTERM.
+    """Label, in the terminal or on the page, until somebody stops by q, Ctrl-C or SIGTERM.
 
     Parameters
     ----------
@@ -409,9 +310,8 @@ def sit(
     """
     with suppress(KeyboardInterrupt), _ended_in_order():
         if terminal:
-            with open_keys() as keys:
-                console = Console(stderr=True, highlight=False)
-                Terminal(session, annotator, keys, console).run()
+            console = Console(stderr=True, highlight=False)
+            Terminal(session, annotator, Keys(sys.stdin), console).run()
             return
         # It needs the packages of the service, which the terminal does not.
         from calibrail.ui.server import serve
