@@ -80,14 +80,8 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(groups.grouped_marginal, "marginal", each=10),
     Simulation(groups.grouped_pac, "pac", each=10),
     Simulation(groups.fallback, "marginal", each=10),
-    Simulation(groups.overlapping_marginal, "marginal", _ONE, sizes=(100,), alphas=(0.1,)),
     Simulation(
-        groups.overlapping_marginal,
-        "marginal",
-        KINDS[1:],
-        each=10,
-        sizes=(30, 100, 600),
-        alphas=(0.1,),
+        groups.overlapping_marginal, "marginal", each=10, sizes=(30, 100, 600), alphas=(0.1,)
     ),
     Simulation(certificates.false_discovery_rate, "marginal", each=5),
     Simulation(certificates.storey_rate, each=10),
@@ -107,7 +101,7 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
         for run in (sequential.uniform, sequential.active, sequential.groups)
     ),
     Simulation(monitoring.one_feature, sizes=(100, 600), alphas=(0.1,)),
-    Simulation(monitoring.several_features, sizes=(100,), alphas=(0.1,)),
+    Simulation(monitoring.several_features, each=4, sizes=(100,), alphas=(0.1,)),
     *(
         Simulation(run, kinds=_ONE, each=each, sizes=(100,), alphas=(0.1,))
         for run, each in (
@@ -139,7 +133,7 @@ OTHERS: Final[tuple[Simulation[Observation], ...]] = (
     Simulation(thresholds.undefined_passed_where_returned, "marginal", _ONE),
     Simulation(groups.naive_on_clusters, "marginal", _ONE, each=5),
     Simulation(groups.pooled_over_groups, "marginal", _ONE, each=10),
-    Simulation(groups.overlapping_beside, "marginal", _ONE, each=5, sizes=(100,), alphas=(0.1,)),
+    Simulation(groups.overlapping_beside, "marginal", _ONE, each=10, sizes=(100,), alphas=(0.1,)),
     Simulation(thresholds.without_known_ratio, "marginal", _ONE, each=4),
     Simulation(certificates.wrong_labels_ignored, kinds=_ONE),
     Simulation(monitoring.clustered, kinds=_ONE, each=10, sizes=(600,), alphas=(0.1,)),
