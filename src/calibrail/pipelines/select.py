@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -283,10 +284,10 @@ class NewAnswers:
         self._known_by = calibration_overlap.KnownBy()
         self._finder = CopyFinder(loading.source_columns([guardrail.score]))
 
-    def admits(self, example: Example) -> bool:
-        """Return whether an answer may be released at all, and count it."""
-        admitted = self._fresh.admits(example)
-        if admitted:
+    def admits(self, examples: Sequence[Example]) -> list[bool]:
+        """Return of some answers which of them may be released at all, and count these."""
+        admitted = self._fresh.admits(examples)
+        for example in compress(examples, admitted):
             self._known_by.add(example)
             self._finder.add(example)
             if example.group is not None:
