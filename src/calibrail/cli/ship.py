@@ -129,13 +129,14 @@ def freeze_into(
         choice=config.data.choice,
     )
     certified = headline.verdict == "certified"
-    compared = next((w for w in frozen.report.warnings if w.code == "compared_before"), None)
+    chosen = ("compared_before", "others_tried")
+    tried = [item.message for item in frozen.report.warnings if item.code in chosen]
     return (
         line,
         content,
         [
             "" if certified else say("command.not_certified", reason=headline.reason),
-            "" if compared is None else compared.message,
+            *tried,
             unprobed,
             say("command.other_versions", differ=differ) if differ else "",
             signature_note(output, written.sign),

@@ -80,6 +80,9 @@ class BatchSelection(Shown):
         Calibration examples, by their places among all lines.
     files : tuple of Path
         What was read.
+    detector_chosen : bool
+        Whether the calibration answers chose the detector among others, too: the p-values are
+        those of one that was named beforehand.
     """
 
     shown_as = "select"
@@ -103,6 +106,7 @@ class BatchSelection(Shown):
     seen: Mapping[int, Decision] = field(default_factory=dict)
     n_copies: int = 0
     files: tuple[Path, ...] = ()
+    detector_chosen: bool = False
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -152,6 +156,7 @@ class BatchSelection(Shown):
             "share": found.share,
             "cutoff": found.cutoff,
             **{name: getattr(self, name) for name in (*counts, "n_seen_before", "n_copies")},
+            "detector_chosen": self.detector_chosen,
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
             "n_calibration_for_one": conformal.minimum_n_for_selection(
@@ -409,6 +414,7 @@ def select_decided(
         places=places,
         seen=seen,
         n_copies=len(ids) - len(p),
+        detector_chosen=guardrail.config.detector_chosen,
     )
 
 
