@@ -237,8 +237,8 @@ def run_scene(place: Place, name: str, lines: list[str], first: int = 1) -> None
         for path in folder.rglob("labels.jsonl"):
             text = place.settled(path.read_text("utf-8"))
             path.write_text(text.replace("NOW", "2025-06-01T12:00:00+00:00"), "utf-8")
-        if words[0] == "keygen":
-            key = json.loads(printed)["keyid"]
+        if "--new-key" in words:
+            key = json.loads(printed)["new_key"]["keyid"]
             place.words |= {key: "KEYID", key[:16]: "KEYID"}
         _keep(place, target, printed, said, code, line)
     for path, _ in sorted(_files(folder) - had):

@@ -248,7 +248,8 @@ def flags_in_errors(tree: ast.Module) -> Iterator[str]:
         }
         for part in ast.walk(node):
             if isinstance(part, ast.Constant) and part not in both:
-                beside_commands = re.sub(r"calibrail \w+( --[a-z-]+)*", "", str(part.value))
+                command = r"calibrail (?:(?:cache|guardrail|log) )?\w+( --[a-z-]+)*"
+                beside_commands = re.sub(command, "", str(part.value))
                 yield from re.findall("--[a-z][a-z-]*", beside_commands)
 
 

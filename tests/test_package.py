@@ -129,7 +129,7 @@ def test_the_core_is_light() -> None:
     [
         (("score", "example:facts", "--score", "rad", "-o", "s.parquet"), "models"),
         (("serve", "guardrail.json"), "serve"),
-        (("keygen", "-o", "key.pem"), "signing"),
+        (("export", "none", "-o", "g.json", "--sign", "key.pem"), "signing"),
         (("audit", "example:facts", *NOVELTY), "learning"),
         (("calibrate", "example:facts", "--risk", "precision>=0.5", *NOVELTY), "risks"),
     ],

@@ -5,8 +5,8 @@ once. A stream ends after so many rows, alarm or not, so that a mean run length 
 from below: by that of streams which all raise an alarm in the end.
 
 Promises: the true rates lie on their limits all the time, where that is likeliest. Draws, batches
-and labels are what ``calibrail audit-sample`` and people would make of them, and the bets are those
-of the watch, looked at after every draw.
+and labels are what ``label --from-log`` and people would make of them, and the bets are those of
+the watch, looked at after every draw.
 """
 
 from collections.abc import Callable, Iterator

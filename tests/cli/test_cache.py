@@ -37,8 +37,8 @@ def filled(path: Path) -> Path:
     return path
 
 
-def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["cache", *arguments])
+def run(action: str = "show", *arguments: str) -> str:
+    done = CliRunner().invoke(app, ["cache", action, *arguments])
     if done.exception is not None:
         raise done.exception
     return done.stdout
@@ -46,8 +46,8 @@ def run(*arguments: str) -> str:
 
 def test_an_absent_cache_is_empty_and_stays_absent(path: Path) -> None:
     assert run() == f"{path}: 0 answers, 0.0 MiB\n"
-    assert run("--clear").startswith("removed 0 answers\n")
-    assert json.loads(run("--json")) == {
+    assert run("clear").startswith("removed 0 answers\n")
+    assert json.loads(run("show", "--json")) == {
         "schema": "calibrail.cache/1",
         "path": str(path),
         "bytes": 0,
@@ -62,42 +62,40 @@ def test_contents_are_shown_by_model(filled: Path) -> None:
     assert f"{filled}: 5 answers" in shown
     assert "  old at http://e/v1: 3 chat answers, 3,000 tokens in, 6 out" in shown
     assert "SAID" not in shown
-    content = json.loads(run("--json"))
+    content = json.loads(run("show", "--json"))
     assert [(item["model"], item["n"]) for item in content["models"]] == [("new", 2), ("old", 3)]
     assert content["bytes"] > 0
 
 
 def test_answers_are_cleared_by_model_and_age(filled: Path) -> None:
-    assert run("--clear", "--model", "old", "--older-than", "9").startswith("removed 2 answers\n")
-    assert json.loads(run("--clear", "--older-than", "0.5", "--json"))["removed"] == 0
-    content = json.loads(run("--clear", "--model", "new", "--json"))
+    assert run("clear", "--model", "old", "--older-than", "9").startswith("removed 2 answers\n")
+    assert json.loads(run("clear", "--older-than", "0.5", "--json"))["removed"] == 0
+    content = json.loads(run("clear", "--model", "new", "--json"))
     assert content["removed"] == 2
     assert [(item["model"], item["n"]) for item in content["models"]] == [("old", 1)]
-    assert run("--clear").startswith("removed 1 answer\n")
-    assert json.loads(run("--json"))["models"] == []
+    assert run("clear").startswith("removed 1 answer\n")
+    assert json.loads(run("show", "--json"))["models"] == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--model", "old"), "add --clear"),
-        (("--older-than", "3"), "add --clear"),
-        (("--clear", "--older-than", "-1"), "from 0; got -1.0"),
-        (("--clear", "--older-than", "nan"), "from 0"),
-        (("--clear", "--older-than", "inf"), "0"),
+        (("clear", "--older-than", "-1"), "from 0; got -1.0"),
+        (("clear", "--older-than", "nan"), "from 0"),
+        (("clear", "--older-than", "inf"), "0"),
     ],
 )
 def test_mistakes_remove_nothing(arguments: tuple[str, ...], says: str, filled: Path) -> None:
     with pytest.raises(InputError, match=says):
         run(*arguments)
-    assert len(json.loads(run("--json"))["models"]) == 2
+    assert len(json.loads(run("show", "--json"))["models"]) == 2
 
 
 def test_no_cache_and_a_broken_one_are_explained(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path.write_bytes(b"something else")
-    for arguments in ((), ("--clear",)):
+    for arguments in (("show",), ("clear",)):
         with pytest.raises(CacheError, match="CALIBRAIL_CACHE"):
             run(*arguments)
     assert path.read_bytes() == b"something else"

@@ -36,12 +36,27 @@ CALLS: dict[str, Callable[..., Any]] = {
     "test": calibrail.test,
 }
 #: What an option calls beside it.
-FURTHER: dict[str, Callable[..., Any]] = {"plan": plan_sequential}
+FURTHER: dict[str, Callable[..., Any]] = {
+    "label": calibrail.audit_sample,
+    "plan": plan_sequential,
+}
 #: What is set around a call.
 AROUND = (CallLimits, EngineOptions, Context)
 #: Options that name what is read or called, or say where and how results are shown.
 SHOWING = {
-    *("data", "heldout", "traces", "output", "figure", "json", "markdown", "page", "dry_run"),
+    *(
+        "data",
+        "heldout",
+        "traces",
+        "source",
+        "from_log",
+        "output",
+        "figure",
+        "json",
+        "markdown",
+        "page",
+        "dry_run",
+    ),
     *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
     *("trusted", "sign", "best"),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from itertools import takewhile
+from pathlib import Path
 
+import click
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from calibrail.cli import COMMANDS, app
+from calibrail.cli import _EXAMPLES, COMMANDS, app
 from calibrail.cli.output import MOST_OPTIONS
+from tests.command_line import calibrail
 
 PANELS = {
     "Commands that most people need": [
@@ -27,8 +33,7 @@ PANELS = {
     ],
     "More evidence": ["score", "plan", "audit", "shift", "agree", "repeat", "explain"],
     "Guardrails in production": [
-        *("verify", "card", "keygen", "serve", "select", "cache", "audit-sample", "recalibrate"),
-        "log",
+        *("serve", "select", "recalibrate", "guardrail", "log", "cache"),
     ],
 }
 
@@ -64,7 +69,7 @@ def test_commands_stand_in_panels_each_on_its_line() -> None:
     summaries = [" ".join(line.split()[1:]) for panel in PANELS for line in panels[panel]]
     assert len({*summaries}) == len(summaries)
     listed = [name for group in PANELS.values() for name in group]
-    assert {*COMMANDS, "log"} == {*listed}
+    assert {name.partition(" ")[0] for name in COMMANDS} == {*listed}
 
 
 def test_calibrate_lists_first_what_everyone_needs() -> None:
@@ -79,7 +84,7 @@ def test_calibrate_lists_first_what_everyone_needs() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_first_panel_of_every_command_is_short(command: str) -> None:
-    panels = shown(command)
+    panels = shown(*command.split())
     assert len(names(panels["Options"])) <= 13
     assert not [line for lines in panels.values() for line in lines if "…" in line]
 
@@ -87,7 +92,7 @@ def test_the_first_panel_of_every_command_is_short(command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_few_options_and_how_many_more_there_are(command: str) -> None:
     brief, whole = (
-        CliRunner().invoke(app, [command, asked], env={"COLUMNS": "80"}).output
+        CliRunner().invoke(app, [*command.split(), asked], env={"COLUMNS": "80"}).output
         for asked in ("--help", "--help-all")
     )
     counts = [len(re.findall(r"^  -", page, re.MULTILINE)) for page in (brief, whole)]
@@ -120,3 +125,50 @@ def test_a_former_name_means_the_same() -> None:
         for limits in (now, ["--max-fpr", "0.4", "--min-coverage=0.7"])
     ]
     assert made[0].exit_code == 0 and made[0].output == made[1].output
+
+
+def test_every_example_parses() -> None:
+    group = typer.main.get_command(app)
+    for command, line in _EXAMPLES.items():
+        name, *words = shlex.split(line)
+        assert name == command
+        found = group.commands[name]  # type: ignore[attr-defined]
+        found.make_parser(click.Context(found)).parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("former", "words"),
+    [
+        ("card 'a b.json' --json", "guardrail card 'a b.json' --json"),
+        ("verify a.json b.json --no-probe", "guardrail verify a.json b.json --no-probe"),
+        ("cache", "cache show"),
+        ("cache --json --clear --model m", "cache clear --json --model m"),
+        (
+            "audit-sample g.json log more -o audit --per-day 3 --traces t.jsonl",
+            "label --from-log log more -o audit --per-day 3 --traces t.jsonl --guardrail g.json",
+        ),
+        ("audit-sample -o audit g.json -", "label --from-log -o audit - --guardrail g.json"),
+        (
+            "audit-sample --output=audit g.json",
+            "label --from-log --output=audit --guardrail g.json",
+        ),
+        ("audit-sample --help", "label --from-log --help"),
+    ],
+)
+def test_a_former_name_prints_the_new_one_and_does_the_same(
+    former: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
+    was, now = calibrail(*shlex.split(former)), calibrail(*shlex.split(words))
+    line, _, said = was.stderr.partition("\n")
+    assert line == f"calibrail {former.split()[0]} is now: calibrail {words}"
+    assert (was.returncode, was.stdout, said) == (now.returncode, now.stdout, now.stderr)
+    assert "is now" not in now.stderr
+
+
+def test_a_key_by_itself_is_made_as_before(tmp_path: Path) -> None:
+    done = calibrail("keygen", "-o", tmp_path / "a key.pem", "--json")
+    assert json.loads(done.stdout)["public"] == str(tmp_path / "a key.pub.pem")
+    new = f"calibrail export RUN -o g.json --new-key '{tmp_path}/a key.pem'"
+    assert done.stderr.startswith(f"calibrail keygen is now: {new}\n")

@@ -30,17 +30,18 @@ OWN |= {"th", "td", "pre", "code", "details", "summary"}
 SCENARIOS = {
     "agree": ("judged.jsonl", "--human", "human", "--judge", "judge"),
     "audit": ("DATA", *COLUMN, "--by", "kind", "--no-geometry", "-o", "OUT"),
-    "audit-sample": ("product.json", "log", "-o", "OUT", "--per-day", 9),
-    "cache": (),
+    "cache clear": (),
+    "cache show": (),
     "calibrate": ("DATA", *COLUMN, "--alpha", 0.2, "--by", "kind", "--max-fpr", 0.9, "-o", "OUT"),
-    "card": ("guardrail.json",),
     "certify": ("guardrail.json", "DATA", "--max-fpr", 0.1, "--by", "kind", "--fresh"),
     "check": ("guardrail.json", "DATA", "-o", "OUT"),
     "compare": ("DATA", *COLUMN, "--score", "length", "--alpha", 0.2, "-o", "OUT"),
     "doctor": ("DATA", "--group-column", "kind"),
     "explain": ("words.json", "--response", HOSTILE, "--question", "q", "--context", HOSTILE),
     "export": ("run", "-o", "OUT"),
-    "keygen": ("-o", "OUT"),
+    "guardrail card": ("guardrail.json",),
+    "guardrail verify": ("guardrail.json",),
+    "label --from-log": (*("log", "--guardrail", "product.json"), *("-o", "OUT", "--per-day", 9)),
     "label": ("DATA", "--until", "calibrated", "-o", "labels", "--export", "OUT.csv"),
     "log export": ("log", "-o", "OUT"),
     "log verify": ("log",),
@@ -52,7 +53,6 @@ SCENARIOS = {
     "select": ("guardrail.json", "DATA", "--fdr", 0.5),
     "shift": ("DATA", *COLUMN, "--by", "kind", "-o", "OUT"),
     "test": ("DATA", *COLUMN, "--threshold", 0.5),
-    "verify": ("guardrail.json",),
 }
 #: Exit codes of verdicts other than certified; Markdown changes none of them.
 CODES = {"calibrate": 4, "certify": 4, "monitor": 3}
@@ -65,7 +65,7 @@ def commands(group: typer.core.TyperGroup | None = None, above: str = "") -> Ite
     for name, item in group.commands.items():
         if isinstance(item, TyperGroup):
             yield from commands(item, f"{name} ")
-        elif any("--json" in parameter.opts for parameter in item.params):
+        elif not item.hidden and any("--json" in parameter.opts for parameter in item.params):
             assert any("--markdown" in parameter.opts for parameter in item.params), name
             yield f"{above}{name}"
 
@@ -113,7 +113,7 @@ def words(name: str, place: Path) -> list[object]:
 
 
 def test_every_command_that_prints_json_prints_markdown() -> None:
-    assert set(commands()) == set(SCENARIOS)
+    assert set(commands()) == {name.partition(" --")[0] for name in SCENARIOS}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -133,7 +133,7 @@ def test_the_result_is_markdown_in_which_nothing_acts(
     assert not re.search(r"@team|#12", prose)
 
 
-@pytest.mark.parametrize("name", ["certify", "verify", "calibrate"])
+@pytest.mark.parametrize("name", ["certify", "guardrail verify", "calibrate"])
 def test_one_of_json_and_markdown_is_printed(name: str, desk: Path, tmp_path: Path) -> None:
     done = command(*words(name, tmp_path), "--json", "--markdown", cwd=desk)
     assert (done.returncode, done.stdout) == (2, "")

@@ -14,6 +14,7 @@ import pytest
 import calibrail as package
 from calibrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
+from tests.cli.test_audit_sample import draw
 from tests.command_line import calibrail
 from tests.labelling.logs import examples
 from tests.labelling.logs import logged as timed
@@ -86,7 +87,7 @@ def test_what_check_writes_is_watched(tmp_path: Path, file: Path) -> None:
     done = calibrail("monitor", other, decisions, "-o", folder, "--json", *FEW)
     assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
     assert not folder.parent.exists()
-    done = calibrail("audit-sample", other, decisions, "-o", folder, "--per-day", 5)
+    done = draw(decisions, other, folder, "--per-day", 5)
     assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
     # Where nothing can be used for several reasons, each is named.
     decisions.write_text(decisions.read_text() + "{}\n")
@@ -165,7 +166,7 @@ def test_a_broken_promise_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     file, audit, log = tmp_path / "g.json", tmp_path / "audit", tmp_path / "log"
     frozen().save(file)
     timed(log, frozen(), examples(90))
-    assert calibrail("audit-sample", file, log, "-o", audit, "--per-day", 90).returncode == 0
+    assert draw(log, file, audit, "--per-day", 90).returncode == 0
     words = ("monitor", file, log, "-o", tmp_path / "w", "--labels", audit, "--max-fpr", 0.3)
     assert calibrail(*words).returncode == 0
     with package.label(None, audit) as session:
@@ -187,7 +188,7 @@ def test_labels_that_cannot_count_are_named_and_traffic_is_watched(tmp_path: Pat
     assert found["n"] == 30 and "there are no labels in" in found["labels"]["problems"][0]
     page = (tmp_path / "w" / "watch.html").read_text()
     assert "LABELS NOT READ" in page.upper() and page.count("there are no labels in") == 2
-    assert calibrail("audit-sample", file, log, "-o", audit, "--per-day", 30).returncode == 0
+    assert draw(log, file, audit, "--per-day", 30).returncode == 0
     # Labels of a judge that contradict each other, or name no answer of the log.
     judge.write_text("id,label\nt1,1\nt1,0\nt2,1\nt2,1\nelsewhere,0\n")
     done = calibrail(*words, "--judge-labels", judge)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from calibrail.guardrail.signing import make_keys
 from calibrail.labelling.session import Session
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, says, verdicts
@@ -28,13 +29,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = folder / name
         done = calibrail("calibrate", answers, *options, "--alpha", 0.2, "-o", run)
         assert done.returncode == 0, done.stderr
-    done = calibrail("keygen", "-o", folder / "key.pem", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["public"] == str(folder / "key.pub.pem")
-    assert calibrail("keygen", "-o", folder / "other.pem").returncode == 0
-    for name in ("words", "column"):
+    make_keys(folder / "other.pem")
+    for name, key in (("words", "--new-key"), ("column", "--sign")):
         guardrail = folder / f"{name}.json"
-        done = calibrail("export", folder / name, "-o", guardrail, "--sign", folder / "key.pem")
+        done = calibrail("export", folder / name, "-o", guardrail, key, folder / "key.pem")
         assert done.returncode == 0, done.stderr
         assert f"signed: {guardrail}.dsse" in done.stderr
     assert calibrail("export", folder / "words", "-o", folder / "unsigned.json").returncode == 0
@@ -42,11 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_signed_guardrail_is_verified(folder: Path) -> None:
-    done = calibrail("verify", folder / "words.json", "--key", folder / "key.pub.pem")
+    done = calibrail("guardrail", "verify", folder / "words.json", "--key", folder / "key.pub.pem")
     assert done.returncode == 0, done.stderr
     assert re.search(r"signed by the key [0-9a-f]{64}", done.stdout)
     assert "16 probe answers, 1 of them undefined as then" in done.stdout
-    told = calibrail("verify", folder / "words.json", "--key", folder / "key.pub.pem", "--json")
+    key = ("--key", folder / "key.pub.pem")
+    told = calibrail("guardrail", "verify", folder / "words.json", *key, "--json")
     content = json.loads(told.stdout)
     assert content["schema"] == "calibrail.verify/1"
     assert content["signature"]["name"] == "words.json"
@@ -54,17 +53,17 @@ def test_a_signed_guardrail_is_verified(folder: Path) -> None:
 
 
 def test_verify_says_what_it_did_not_look_at(folder: Path) -> None:
-    done = calibrail("verify", folder / "column.json")
+    done = calibrail("guardrail", "verify", folder / "column.json")
     assert done.returncode == 0
     assert "its signature was not verified" in done.stdout
     assert "no probes: the score stands in the data" in done.stdout
-    assert "\nnot signed\n" in calibrail("verify", folder / "unsigned.json").stdout
+    assert "\nnot signed\n" in calibrail("guardrail", "verify", folder / "unsigned.json").stdout
 
 
 def test_several_guardrails_are_verified_each_by_itself(folder: Path, tmp_path: Path) -> None:
     good, changed = folder / "words.json", tmp_path / "changed.json"
     changed.write_bytes(good.read_bytes().replace(b"novelty", b"novelti", 1))
-    both = ("verify", changed, good, f"{good}.dsse")
+    both = ("guardrail", "verify", changed, good, f"{good}.dsse")
     done = calibrail(*both)
     assert done.returncode == 1 and done.stdout.count("this machine computes what was frozen") == 1
     assert f"REFUSED {changed}: " in done.stdout and "1 of 2 guardrails verified" in done.stdout
@@ -72,9 +71,9 @@ def test_several_guardrails_are_verified_each_by_itself(folder: Path, tmp_path: 
     assert content["schema"] == "calibrail.verify_several/1"
     assert [item["guardrail"] for item in content["files"]] == [str(changed), str(good)]
     assert "was changed" in content["files"][0]["refused"]
-    alone = json.loads(calibrail("verify", good, "--json").stdout)
+    alone = json.loads(calibrail("guardrail", "verify", good, "--json").stdout)
     assert content["files"][1] == alone and alone["schema"] == "calibrail.verify/1"
-    assert calibrail("verify", good, folder / "unsigned.json").returncode == 0
+    assert calibrail("guardrail", "verify", good, folder / "unsigned.json").returncode == 0
 
 
 def test_without_probes_no_detector_is_built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,16 +81,15 @@ def test_without_probes_no_detector_is_built(folder: Path, monkeypatch: pytest.M
         raise AssertionError("a detector was built")
 
     monkeypatch.setattr("calibrail.Guardrail.load", built)
-    done = calibrail("verify", folder / "words.json", "--no-probe", "--json")
+    done = calibrail("guardrail", "verify", folder / "words.json", "--no-probe", "--json")
     content = json.loads(done.stdout)
     assert (done.returncode, content["probes"]) == (0, {"state": "skipped"})
     assert content["detector"] == "novelty"
-    done = calibrail(
-        "verify", folder / "column.json", "--no-probe", "--key", folder / "key.pub.pem"
-    )
+    key = ("--key", folder / "key.pub.pem")
+    done = calibrail("guardrail", "verify", folder / "column.json", "--no-probe", *key)
     assert "detector detector\n" in done.stdout and "signed by the key" in done.stdout
     assert "no probes compared, and no detector built (--no-probe)" in done.stdout
-    done = calibrail("verify", folder / "words.json", "--no-probe", "--probe-endpoint")
+    done = calibrail("guardrail", "verify", folder / "words.json", "--no-probe", "--probe-endpoint")
     assert done.returncode == 2 and "leave out --no-probe" in done.stderr
 
 
@@ -109,7 +107,7 @@ def test_without_probes_no_detector_is_built(folder: Path, monkeypatch: pytest.M
 def test_what_a_key_does_not_vouch_for_is_refused(
     folder: Path, name: str, key: str, message: str
 ) -> None:
-    done = calibrail("verify", folder / name, "--key", folder / key)
+    done = calibrail("guardrail", "verify", folder / name, "--key", folder / key)
     assert (done.returncode, done.stdout) == (1, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -213,29 +211,43 @@ def test_an_earlier_signature_is_named_when_a_file_is_written_anew(
     assert "another guardrail stands there; " in calibrail(*other).stderr
     done = calibrail(*other, "--force")
     assert "is the signature of an earlier file" in done.stderr
-    done = calibrail("verify", new, "--key", folder / "key.pub.pem")
+    done = calibrail("guardrail", "verify", new, "--key", folder / "key.pub.pem")
     assert (done.returncode, "is not what was signed" in done.stderr) == (1, True)
 
 
-def test_keys_are_not_replaced(folder: Path) -> None:
-    before = (folder / "key.pem").read_bytes()
-    done = calibrail("keygen", "-o", folder / "key.pem")
-    assert done.returncode == 1
-    assert "is there already" in done.stderr
-    assert (folder / "key.pem").read_bytes() == before
-    assert calibrail("keygen", "-o", folder).returncode == 1
+def test_a_new_key_signs_and_replaces_none(folder: Path, tmp_path: Path) -> None:
+    key, file, public = (tmp_path / name for name in ("key.pem", "g.json", "key.pub.pem"))
+    export = ("export", folder / "words", "-o", file, "--new-key", key)
+    both = calibrail(*export, "--sign", folder / "key.pem")
+    assert both.returncode == 2 and "give one of them" in both.stderr
+    same = calibrail("export", folder / "words", "-o", file, "--new-key", file)
+    assert same.returncode == 2 and "are the same file" in same.stderr
+    # Nothing to freeze, no key.
+    assert calibrail("export", folder / "none", *export[2:]).returncode == 1
+    assert list(tmp_path.iterdir()) == []
+    done = calibrail(*export, "--json")
+    made = json.loads(done.stdout)["new_key"]
+    assert (made["private"], made["public"]) == (str(key), str(public))
+    assert made["encrypted"] is False and "has no passphrase" in done.stderr
+    assert f"{key}: private key; keep it secret" in done.stderr
+    told = calibrail("guardrail", "verify", file, "--key", public, "--json")
+    assert json.loads(told.stdout)["signature"]["keyid"] == made["keyid"]
+    before, frozen = key.read_bytes(), file.read_bytes()
+    again = calibrail(*export, "--force", "--on-failure", "flag")
+    assert again.returncode == 1
+    assert "is there already; keys are not replaced: sign with it (--sign)" in again.stderr
+    assert (key.read_bytes(), file.read_bytes()) == (before, frozen)
 
 
 def test_a_passphrase_protects_a_key(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALIBRAIL_KEY_PASSPHRASE", "open sesame")
-    done = calibrail("keygen", "-o", tmp_path / "key.pem")
-    assert "has no passphrase" not in done.stderr
-    export = ("export", folder / "words", "-o", tmp_path / "g.json", "--sign", tmp_path / "key.pem")
-    assert calibrail(*export).returncode == 0
+    export = ("export", folder / "words", "-o", tmp_path / "g.json")
+    done = calibrail(*export, "--new-key", tmp_path / "key.pem")
+    assert done.returncode == 0 and "has no passphrase" not in done.stderr
     monkeypatch.delenv("CALIBRAIL_KEY_PASSPHRASE")
-    done = calibrail(*export)
+    done = calibrail(*export, "--sign", tmp_path / "key.pem")
     assert done.returncode == 1
     assert "CALIBRAIL_KEY_PASSPHRASE" in done.stderr
 
@@ -247,7 +259,7 @@ def test_verify_refuses_a_machine_that_computes_otherwise(
 
     value: Callable[..., Any] = Novelty.value
     monkeypatch.setattr(Novelty, "value", lambda self, example: value(self, example) * 0.999)
-    done = calibrail("verify", folder / "words.json")
+    done = calibrail("guardrail", "verify", folder / "words.json")
     assert (done.returncode, done.stdout) == (1, "")
     assert "this machine does not compute what was certified" in done.stderr
     assert "Alike: " in done.stderr
@@ -289,11 +301,11 @@ def test_an_endpoint_is_asked_about_probes_on_request_alone(judged: Path) -> Non
         n_sent = len(server.seen)
         done = calibrail("export", "run", "-o", "none.json", cwd=judged)
         assert "with --probe-endpoint it is asked about 16 answers" in done.stderr
-        done = calibrail("verify", "none.json", cwd=judged)
+        done = calibrail("guardrail", "verify", "none.json", cwd=judged)
         assert done.returncode == 0
         assert "no probes compared: the detector asks an endpoint" in done.stdout
         assert len(server.seen) == n_sent
-        done = calibrail("verify", "none.json", "--probe-endpoint", cwd=judged)
+        done = calibrail("guardrail", "verify", "none.json", "--probe-endpoint", cwd=judged)
         assert (done.returncode, "holds no probes" in done.stderr) == (1, True)
         assert len(server.seen) == n_sent
         asks = ("--probe-endpoint", "--price", "1,2")
@@ -303,15 +315,15 @@ def test_an_endpoint_is_asked_about_probes_on_request_alone(judged: Path) -> Non
         assert re.search(r"about the probe answers: judge.*: 15 calls to tiny.*\$", done.stderr)
         assert len(server.seen) == n_sent + 15
         # What was answered before is not taken from what is kept.
-        done = calibrail("verify", "g.json", *asks, cwd=judged)
+        done = calibrail("guardrail", "verify", "g.json", *asks, cwd=judged)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "15 calls to tiny" in done.stderr
         assert len(server.seen) == n_sent + 30
         server.answer = verdicts(lambda text: 1.0 - supported(text))
-        done = calibrail("verify", "g.json", *asks, cwd=judged)
+        done = calibrail("guardrail", "verify", "g.json", *asks, cwd=judged)
         assert (done.returncode, done.stdout) == (1, "")
         assert "15 of 16 probe scores differ" in done.stderr
-        assert calibrail("verify", "g.json", cwd=judged).returncode == 0
+        assert calibrail("guardrail", "verify", "g.json", cwd=judged).returncode == 0
 
 
 def test_probes_that_an_endpoint_does_not_answer_are_not_frozen(judged: Path) -> None:

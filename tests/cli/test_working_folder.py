@@ -95,13 +95,12 @@ def test_no_command_imports_what_lies_in_the_working_folder(desk: Path, tmp_path
     key = str(tmp_path / "signs.pem")
     signed = str(tmp_path / "signed.json")
     lines += [
-        ["keygen", "-o", key],
-        ["export", "run", "-o", signed, "--sign", key],
-        ["verify", signed, "--key", str(tmp_path / "signs.pub.pem"), "--no-probe"],
+        ["export", "run", "-o", signed, "--new-key", key],
+        ["guardrail", "verify", signed, "--key", str(tmp_path / "signs.pub.pem"), "--no-probe"],
         ["score", "judged.jsonl", "--score", "length", "--engine", "processes", "--workers", "1"],
     ]
     lines[-1] += ["-o", str(tmp_path / "scored")]
-    expected += [0] * 4
+    expected += [0] * 3
     done = subprocess.run(
         [sys.executable, "-P", "-c", LAID, json.dumps(lines)],
         capture_output=True,
@@ -140,7 +139,7 @@ def test_a_detector_of_the_working_folder_goes_through_every_step(folder: Path) 
     assert made.returncode == 0, made.stderr
     for line in (
         ("export", run, "-o", guardrail),
-        ("verify", guardrail),
+        ("guardrail", "verify", guardrail),
         ("check", guardrail, "answers.jsonl", "-o", folder / "decisions.jsonl"),
         ("explain", guardrail, "--response", "r", "--question", "q", "--context", "c"),
         ("certify", guardrail, "answers.jsonl", "--max-fpr", 0.99, "--fresh"),

@@ -243,7 +243,7 @@ def test_keys_that_cannot_sign_or_be_trusted_are_named(
             read(path)
     broken.write_bytes(b"no key")
     for read in (read_private_key, read_public_key):
-        with pytest.raises(GuardrailError, match=r"broken\.pem.*calibrail keygen"):
+        with pytest.raises(GuardrailError, match=r"broken\.pem.*calibrail export RUN .*--new-key"):
             read(broken)
 
 

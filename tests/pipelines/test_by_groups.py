@@ -243,7 +243,7 @@ def test_what_cannot_be_done_with_overlapping_groups_is_said(
     words = ["guardrail.json", "traces.jsonl", "--fdr", "0.2", "-o", "out.jsonl"]
     done = command("select", *words, cwd=folder)
     assert done.returncode == 2 and "one threshold" in done.stderr
-    card = command("card", "guardrail.json", cwd=folder)
+    card = command("guardrail", "card", "guardrail.json", cwd=folder)
     assert card.returncode == 0 and "model: tiny" in card.stdout
     assert "in each group of model, topic and length" in " ".join(card.stdout.split())
 

@@ -249,3 +249,50 @@ def test_a_folder_keeps_what_is_frozen_of_odd_data(kind: str, tmp_path: Path) ->
     chosen.save(tmp_path / "alone")
     again = calibrail.Run.load(tmp_path / "alone").freeze()
     assert again.config.to_bytes() == frozen.config.to_bytes()
+
+
+def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
+    tmp_path: Path,
+) -> None:
+    data = str(written(tmp_path / "a.jsonl", table(2.6, 2.6, 2.6, 2.6)))
+    more = str(written(tmp_path / "b.jsonl", table(2.6, 2.6, seed=1, prefix="new")))
+
+    def calibrated(name: str, folder: str, source: str = data) -> list[str]:
+        words = ["calibrate", source, *columns(name), *FLAGS.split(), "--no-baselines"]
+        command(0, *words, "-o", tmp_path / "runs" / folder)
+        return [item["code"] for item in report_of(tmp_path / "runs" / folder)["warnings"]]
+
+    # Other answers, and the same detector in another folder, are no choice among detectors.
+    assert "others_tried" not in calibrated("a", "first")
+    assert "others_tried" not in calibrated("a", "again")
+    assert "others_tried" not in calibrated("b", "elsewhere", more)
+    assert "others_tried" in calibrated("b", "second")
+    assert "others_tried" in calibrated("c", "third")
+    said = report_of(tmp_path / "runs" / "third")["warnings"][-1]["message"]
+    assert said.startswith("In folders beside this one 2 other detectors were tried")
+    # Whichever is frozen, and what was tried after it counts.
+    guardrail = tmp_path / "g.json"
+    printed = " ".join(command(0, "export", tmp_path / "runs" / "first", "-o", guardrail).split())
+    assert "2 other detectors were tried on these answers" in printed
+    assert "others_tried" in read_file(guardrail).config.headline.warnings
+    assert "Other detectors were tried on the same answers" in calibrail.card(guardrail).markdown()
+    alone = " ".join(
+        command(0, "export", tmp_path / "runs" / "elsewhere", "-o", tmp_path / "e.json").split()
+    )
+    assert "tried" not in alone
+    # A comparison of them all says what it chose among.
+    words = ["compare", data, *columns("abc"), *FLAGS.split(), "-o", tmp_path / "runs" / "compared"]
+    command(0, *words)
+    chosen = json.loads((tmp_path / "runs" / "compared" / "chosen.json").read_text())
+    assert "others_tried" not in [item["code"] for item in chosen["report"]["warnings"]]
+
+
+def test_select_says_that_its_answers_chose_the_detector(tmp_path: Path) -> None:
+    rows = table(2.6, 2.4)
+    chosen = compared(rows).freeze(best=True)
+    named = calibrail.calibrate(rows, "column:column=a,higher=hallucinated", alpha=0.2).freeze()
+    fresh = table(2.6, 2.4, n=60, seed=3, prefix="new")
+    for guardrail, says in ((chosen, True), (named, False)):
+        made = calibrail.select(guardrail, fresh, fdr=0.2)
+        assert made.to_dict()["detector_chosen"] is says
+        assert ("chose this detector among others" in " ".join(made.markdown().split())) is says

@@ -321,7 +321,7 @@ def test_answers_that_set_the_threshold_are_known_in_another_spelling(
     assert seen.freshness(None) == "calibration data"
     # One by one, as a service asks.
     alone = Fresh(of_texts)
-    assert sum(map(alone.admits, read(rows))) == len(fresh)
+    assert sum(alone.admits([*read(rows)])) == len(fresh)
 
 
 def test_other_answers_to_the_same_questions_are_new(of_texts: Guardrail) -> None:

@@ -17,6 +17,7 @@ import calibrail
 from calibrail import Example, Guardrail, Requirement
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.errors import DataError, InputError, TooFewExamplesError
+from calibrail.guardrail.signing import make_keys
 from calibrail.options import Drawing, Promise, RecalibrateOptions
 from calibrail.pipelines.recalibrate import Recalibration
 from tests.command_line import calibrail as command
@@ -129,7 +130,7 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
     product: Product, tmp_path: Path
 ) -> None:
     product.guardrail.save(tmp_path / "g.json")
-    command("keygen", "-o", tmp_path / "key.pem")
+    make_keys(tmp_path / "key.pem")
     begin = ("recalibrate", tmp_path / "g.json", product.log, "--labels", product.folder)
     begin += ("--delta", DELTA, "-o", tmp_path / "new.json", "--force")
     said = command(*begin, "--max-fpr", 0.95, "--sign", tmp_path / "key.pem")
@@ -141,7 +142,7 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
     (public,) = tmp_path.glob("*.pub*")
     trusted = Guardrail.load(tmp_path / "new.json", trusted=[public])
     assert trusted.config.headline.verdict == "certified"
-    assert command("verify", tmp_path / "new.json", "--key", public).returncode == 0
+    assert command("guardrail", "verify", tmp_path / "new.json", "--key", public).returncode == 0
     refused = command(*begin, "--max-fpr", 0.05, "--json")
     assert refused.returncode == 3 and json.loads(refused.stdout)["reason"] == "fpr_refuted"
     assert "signature of an earlier file" in refused.stderr
@@ -281,7 +282,7 @@ def test_what_cannot_be_recalibrated_is_said(
     calibrail.label(tmp_path / "traces.jsonl", tmp_path / "labels", promise=Promise(ALPHA))
     with pytest.raises(InputError, match="not drawn from a decision log"):
         calibrail.recalibrate(guardrail, tmp_path / "labels")
-    with pytest.raises(DataError, match="name a folder that `calibrail audit-sample` made"):
+    with pytest.raises(DataError, match="name a folder that `calibrail label --from-log` made"):
         calibrail.recalibrate(guardrail, tmp_path / "nowhere")
 
 

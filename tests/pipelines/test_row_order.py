@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrail
+from calibrail.data.example import Example
 from calibrail.options import EngineOptions
 from calibrail.pipelines.check import check_source, decide_source
 from calibrail.pipelines.scoring import score_by_parts
@@ -113,14 +114,21 @@ def test_no_pattern_of_bad_rows_moves_a_decision(
 
 
 def test_answers_that_were_seen_before_stand_in_their_places(
-    guardrail: calibrail.Guardrail,
+    guardrail: calibrail.Guardrail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = rows_with({4, 9}, 20)
-    made = decide_source(guardrail, rows, wanted=lambda answer: int(answer.id[1:]) % 2 == 0)
+    def even(answers: list[Example]) -> list[bool]:
+        asked.append(len(answers))
+        return [int(answer.id[1:]) % 2 == 0 for answer in answers]
+
+    asked: list[int] = []
+    monkeypatch.setattr("calibrail.pipelines.loading.BLOCK", 7)
+    rows = rows_with({4, 9, 19}, 20)
+    made = decide_source(guardrail, rows, wanted=even)
     codes = {item.row: item.cause.code for item in made}
     assert list(codes) == list(range(1, 21))
     assert {row for row, code in codes.items() if code == "score"} == {*range(1, 21, 2)} - {5}
-    assert {row for row, code in codes.items() if code == "row_unusable"} == {5, 10}
+    assert {row for row, code in codes.items() if code == "row_unusable"} == {5, 10, 20}
+    assert asked == [7, 7, 3]
 
 
 @pytest.mark.parametrize("options", [EngineOptions(shard_rows=3, shards=Path("shards"))])

@@ -159,7 +159,7 @@ def test_files_cards_and_verdicts_go_on_from_it(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     assert json.loads((tmp_path / "run" / "report.json").read_text())["n_calibration"] == 300
     assert run_command("export", run, "-o", guardrail).returncode == 0
-    card = " ".join(run_command("card", guardrail).stdout.split())
+    card = " ".join(run_command("guardrail", "card", guardrail).stdout.split())
     assert "at least 90%" in card and "held-out answers" not in card
     # What set it, or bounded it, does not test it again.
     again = run_command("certify", guardrail, str(tmp_path / "a.csv"), "--max-fpr", "0.6")
@@ -262,7 +262,7 @@ def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -
     # A group that is certified does not show less than was asked for.
     assert "at least 90%" in page and "at least 8" not in page
     run.freeze().save(tmp_path / "guardrail.json")
-    card = " ".join(run_command("card", str(tmp_path / "guardrail.json")).stdout.split())
+    card = " ".join(run_command("guardrail", "card", f"{tmp_path}/guardrail.json").stdout.split())
     assert "all groups together with 90% confidence" in card
     new = [row | {"id": f"new {row['id']}"} for row in by_topic(900)]
     for row in new:

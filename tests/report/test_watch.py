@@ -158,7 +158,8 @@ def test_every_state_is_said_on_every_medium(
 
 def test_the_next_step_follows_from_the_state() -> None:
     names: dict[str, Any] = {"guardrail": "g b.json", "logs": ["log"]}
-    assert "audit-sample 'g b.json' log -o audit --per-day 20" in printed(made.few(), **names)
+    drawn = "label --from-log log --guardrail 'g b.json' -o audit --per-day 20"
+    assert drawn in printed(made.few(), **names)
     waiting = printed(made.year("kept"), **names, labels="people")
     assert waiting.endswith("calibrail label -o people")
     broken = printed(made.year(), **names, labels="people")

@@ -345,7 +345,8 @@ def kept_promises(at: Setting) -> Iterator[Check]:
             truth = dict(zip(answers.names.tolist(), answers.labels.tolist(), strict=True))
             seen = []
             write_log(log, guardrail, answers, np.arange(len(answers)), rng)
-            command("audit-sample", "guardrail.json", log, "-o", audit, "--per-day", at.n)
+            drawn = ("label", "--from-log", log, "--guardrail", "guardrail.json", "-o", audit)
+            command(*drawn, "--per-day", at.n)
             for look in range(1, _LOOKS + 1):
                 with calibrail.label(None, audit) as session:
                     for _ in range(at.n * look // _LOOKS - at.n * (look - 1) // _LOOKS):

@@ -4,11 +4,11 @@ import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
-from calibrail.cli import operate
+from calibrail.cli import ship
 from calibrail.cli.output import (
     FAILURE,
     USAGE,
@@ -37,10 +37,17 @@ _PANELS: Final = {
         **dict.fromkeys(("audit", "shift", "agree", "repeat", "explain"), "evidence"),
     },
     "Guardrails in production": {
-        **dict.fromkeys(("verify", "card", "keygen"), "ship"),
-        **dict.fromkeys(("serve", "select", "cache"), "operate"),
-        **dict.fromkeys(("audit-sample", "recalibrate"), "label"),
+        **dict.fromkeys(("guardrail verify", "guardrail card"), "ship"),
+        **dict.fromkeys(("serve", "select"), "operate"),
+        "recalibrate": "label",
+        **dict.fromkeys(("log verify", "log export", "cache show", "cache clear"), "operate"),
     },
+}
+#: What the actions of each noun are about.
+_NOUNS: Final = {
+    "guardrail": "Verify guardrails, or say on one page what one promises.",
+    "log": "Verify a service's decision log, or write it as a table.",
+    "cache": "Show or clear the kept answers of language models.",
 }
 COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in of.items()}
 #: How the commands that most people need are used, below their help.
@@ -53,9 +60,37 @@ _EXAMPLES: Final = {
     "export": "export runs/first -o guardrail.json",
     "certify": "certify guardrail.json heldout.csv --max-false-alarms 0.3",
     "check": "check guardrail.json traces.jsonl -o decisions.jsonl",
-    "label": "label answers.csv --score rouge_l --max-false-alarms 0.3 -o labels",
+    "label": "label traces.jsonl --guardrail guardrail.json --max-false-alarms 0.3 -o labels",
     "monitor": "monitor guardrail.json logs/*.jsonl -o runs/watch",
 }
+
+
+class Commands(GroupHelp):
+    """The commands, which go by their former names, too; whoever uses one is told the new one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find a command by the words that follow ``calibrail``."""
+        words = self._renamed(*args)
+        if words != args:
+            note(f"calibrail {args[0]} is now: calibrail {shlex.join(words)}")
+        return super().resolve_command(ctx, words)
+
+    def _renamed(self, name: str, *rest: str) -> list[str]:
+        if name in ("card", "verify"):
+            return ["guardrail", name, *rest]
+        if name == "cache" and not {"show", "clear", "--help"}.intersection(rest):
+            kept = (word for word in rest if word != "--clear")
+            return [name, "clear" if "--clear" in rest else "show", *kept]
+        if name != "audit-sample":
+            return [name, *rest]
+        options = (item for item in self.commands["label"].params if hasattr(item, "is_flag"))
+        valued = {flag for item in options if not item.is_flag for flag in item.opts}
+        for at, (before, word) in enumerate(zip(("", *rest), rest, strict=False)):
+            if word[:1] != "-" and before not in valued:
+                rest = (*rest[:at], *rest[at + 1 :], "--guardrail", word)
+                break
+        return ["label", "--from-log", *rest]
+
 
 app = typer.Typer(
     name="calibrail",
@@ -66,17 +101,24 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    cls=GroupHelp,
+    cls=Commands,
 )
+_groups = {"": app} | {
+    noun: typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None, cls=GroupHelp)
+    for noun, about in _NOUNS.items()
+}
 for _panel, _of in _PANELS.items():
     for _name, _module in _of.items():
-        _run = getattr(
-            import_module(f"calibrail.cli.{_module}"), f"{_name.replace('-', '_')}_command"
-        )
+        _commands = import_module(f"calibrail.cli.{_module}")
         _shown = f"Example: calibrail {_EXAMPLES[_name]}" if _name in _EXAMPLES else None
-        app.command(_name, cls=CommandHelp, rich_help_panel=_panel, epilog=_shown)(_run)
-#: Those of several actions.
-app.add_typer(operate.log_app, name="log", rich_help_panel="Guardrails in production")
+        _noun, _, _action = _name.rpartition(" ")
+        _register = _groups[_noun].command(
+            _action, cls=CommandHelp, rich_help_panel=None if _noun else _panel, epilog=_shown
+        )
+        _register(getattr(_commands, f"{_name.replace(' ', '_')}_command"))
+for _noun in _NOUNS:
+    app.add_typer(_groups[_noun], name=_noun, rich_help_panel="Guardrails in production")
+app.command("keygen", cls=CommandHelp, hidden=True)(ship.keygen_command)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,11 +1,12 @@
-"""Label, audit-sample, recalibrate."""
+"""Label, recalibrate."""
 
 import getpass
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn
 
 import typer
 
@@ -24,8 +25,7 @@ from calibrail.cli.output import (
     signature_note,
 )
 from calibrail.errors import InputError
-from calibrail.options.data import LABELLING
-from calibrail.options.fields import changed, setting
+from calibrail.options.fields import changed, flags, setting
 
 #: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
@@ -33,17 +33,32 @@ Format = Literal["csv", "jsonl", "label-studio", "argilla"]
 
 #: Rows of a file that are named where they cannot be taken.
 _NAMED: Final = 10
+#: What may be said where answers are drawn from logs, beside how files are read.
+_OF_LOGS: Final = {
+    *("--guardrail", "--trusted", "--from-log", "--per-day", "--traces", "--seed", "--shared"),
+    *("--json", "--markdown", "--page"),
+}
 
 
 @dataclass(frozen=True)
 class Purpose(opt.TrustArguments):
-    """What labels are for."""
+    """What labels are for, and whether answers are drawn from a log."""
 
     guardrail: Path | None = setting(
-        "Label for the verdict on this frozen guardrail.", None, metavar="FILE"
+        "Label for the verdict on it; with --from-log, draw what it decided.", None, metavar="FILE"
     )
     until: Literal["calibrated"] | None = setting(
         "Label until a threshold can be calibrated.", None
+    )
+    from_log: bool = setting("Draw the answers from decision logs, by lot, and end.", False)
+    per_day: float | None = setting(
+        "With --from-log: answers for each day (0.5: one in two days).", None, metavar="N"
+    )
+    texts: tuple[str, ...] = setting(
+        "With --from-log: texts of answers, by id, where the log holds none. Repeatable.",
+        (),
+        flag="traces",
+        metavar="FILE",
     )
 
 
@@ -76,10 +91,12 @@ class Sitting(Showing):
 
 @opt.takes_settings
 def label_command(
-    traces: Annotated[
+    source: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TRACES", help="Answers to label; left out, those of the folder go on."
+            metavar="TRACES",
+            help="Answers to label, with --from-log decision logs; left out, those of the folder "
+            "go on.",
         ),
     ] = None,
     *,
@@ -110,7 +127,7 @@ def label_command(
             },
         ),
     ],
-    sitting: Annotated[Sitting, opt.Pick(without=("dry_run", "page"))],
+    sitting: Annotated[Sitting, opt.Pick(without=("dry_run",))],
 ) -> None:
     """Label answers one by one on a page of this machine.
 
@@ -118,6 +135,10 @@ def label_command(
     for a threshold (--until calibrated) once enough hallucinated answers are found; labelling may
     stop at any time. The same command goes on. Exit code 0; with --guardrail the verdict decides:
     0 certified, 3 rejected, 4 inconclusive.
+
+    With --from-log each call takes up the logs where the last one left them, and draws from what is
+    new: --per-day answers for each day (UTC). Run it every day or every week; without --from-log
+    what was drawn is handed out, and monitor --labels says what the labels show.
     """
     from calibrail.labelling.exchange.transfer import export_answers, import_labels
     from calibrail.labelling.folder import has_labels, read_plan
@@ -144,10 +165,16 @@ def label_command(
         if traces_read != words and sitting.taken_from is None:
             raise InputError(say("refused.labels_of_import"))
         reading = traces_read if changed(traces_read) else None
+    if purpose.from_log:
+        given = [purpose, requirement, promise, labelling, sitting]
+        _refuse_beside_logs(flags(item) for item in given if item is not None)
+        _draw(source, output, purpose, drawing, labelling, reading, sitting)
+    if purpose.per_day is not None or purpose.texts:
+        raise InputError(say("refused.of_logs"))
     annotator = sitting.annotator or getpass.getuser()
     with counting("reading") as context:
         session = calibrail.label(
-            traces or None,
+            source or None,
             output,
             requirement,
             guardrail=purpose.load_named(purpose.guardrail),
@@ -215,57 +242,41 @@ def label_command(
     )
 
 
-@opt.takes_settings
-def audit_sample_command(
-    guardrail: opt.Guardrail,
-    logs: opt.Logs,
-    *,
-    output: Annotated[Path, opt.to_folder("AUDIT", "Folder of labels.")],
-    options: settings.AuditOptions,
-    drawing: Annotated[
-        settings.Drawing | None,
-        opt.Pick(
-            only=("design", "floor"),
-            help={"design": "How answers are drawn: uniform or active (default: uniform)."},
-        ),
-    ],
-    traces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--traces",
-            metavar="FILE",
-            help="Answers with their texts, found by id, where the log holds none. Repeatable.",
-        ),
-    ] = None,
-    reading: Annotated[
-        settings.ReadOptions | None,
-        opt.Pick(without=(*LABELLING, "group_column", "pair", "strict")),
-    ],
-    show: opt.Show,
-) -> None:
-    """Draw logged answers for people to label.
+def _refuse_beside_logs(given: Iterable[tuple[str, ...]]) -> None:
+    """Refuse what says how answers are labelled, where they are only drawn."""
+    if others := {word for words in given for word in words if word[:2] == "--"} - _OF_LOGS:
+        raise InputError(say("refused.drawing_ends", others=sorted(others)))
 
-    Each call takes up the log where the last one left it, and draws from what is new: so many
-    answers for each day (UTC) of the log. Run it every day or every week; `calibrail label -o
-    AUDIT` hands out what was drawn, and `calibrail monitor --labels AUDIT` says what the labels
-    show.
-    """
+
+def _draw(
+    logs: list[str] | None,
+    output: Path,
+    purpose: Purpose,
+    drawing: options.Drawing | None,
+    labelling: options.LabelOptions,
+    reading: options.ReadOptions | None,
+    sitting: Sitting,
+) -> NoReturn:
+    """Draw answers from decision logs, print what was drawn, and end."""
+    from calibrail.guardrail.file import read_file
+
+    if purpose.guardrail is None or not logs:
+        raise InputError(say("refused.log_and_guardrail"))
+    if purpose.keys:
+        read_file(purpose.guardrail, purpose.keys)
     with counting("reading") as context:
         batch = calibrail.audit_sample(
-            guardrail,
+            purpose.guardrail,
             logs,
             output,
-            options,
+            options.AuditOptions(purpose.per_day, labelling.seed, labelling.shared),
             drawing=drawing,
-            traces=traces or None,
+            traces=list(purpose.texts) or None,
             reading=reading,
             progress=context.progress,
         )
-    show.finish(
-        "audit_sample",
-        batch.to_dict(),
-        names={"GUARDRAIL": guardrail, "LOG": logs, "AUDIT": output},
-    )
+    names = {"GUARDRAIL": purpose.guardrail, "LOG": logs, "AUDIT": output}
+    sitting.finish("audit_sample", batch.to_dict(), names=names)
 
 
 @opt.takes_settings
@@ -279,7 +290,7 @@ def recalibrate_command(
     ] = None,
     *,
     labels: Annotated[
-        Path, typer.Option(metavar="AUDIT", help="Folder of `calibrail audit-sample`, with labels.")
+        Path, typer.Option(metavar="AUDIT", help="Folder of `calibrail label --from-log`.")
     ],
     output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
     requirement: Annotated[

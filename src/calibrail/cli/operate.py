@@ -5,12 +5,12 @@ import os
 import shlex
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -216,31 +216,34 @@ def _tell(address: str) -> None:
             note(said)
 
 
-@dataclass(frozen=True, slots=True)
-class Clearing:
-    """What is removed."""
-
-    clear: bool = setting("Remove answers: all, or those that the options name.", False)
-    model: str | None = setting("With --clear: only this model's.", None, metavar="NAME")
-    older_than: float | None = setting(
-        "With --clear: only those older than so many days.", None, metavar="DAYS"
-    )
-
-    def __post_init__(self) -> None:
-        days = self.older_than
-        if not self.clear and (self.model is not None or days is not None):
-            raise InputError("--model and --older-than say what --clear removes; add --clear")
-        if days is not None and not 0.0 <= days < float("inf"):
-            raise InputError(f"--older-than must be a number of days from 0; got {days!r}")
-
-
 @opt.takes_settings
-def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
-    """Show or clear the kept answers of language models.
+def cache_show_command(show: opt.ShowAlone) -> None:
+    """Show the kept answers of language models, by model.
 
     They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:
     digests of the requests, and the replies. A request that is stored is never sent again.
     """
+    _show_kept(show, None)
+
+
+@opt.takes_settings
+def cache_clear_command(
+    show: opt.ShowAlone,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Remove only this model's.")
+    ] = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(metavar="DAYS", help="Remove only those older than so many days."),
+    ] = None,
+) -> None:
+    """Remove kept answers of language models, and show what is left."""
+    if older_than is not None and not 0.0 <= older_than < float("inf"):
+        raise InputError(f"--older-than must be a number of days from 0; got {older_than!r}")
+    _show_kept(show, lambda cache: cache.clear(model, older_than))
+
+
+def _show_kept(show: Showing, clear: Callable[[Any], int] | None) -> None:
     from datetime import UTC, datetime
 
     from calibrail.models.llm.chat import AnswerCache
@@ -250,11 +253,8 @@ def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
     if path is None:
         raise InputError("CALIBRAIL_CACHE=off: no answers are kept")
     cache = AnswerCache(path) if path.exists() else None
-    removed, kept, lines = 0, [], []
-    if cache is not None:
-        if clearing.clear:
-            removed = cache.clear(clearing.model, clearing.older_than)
-        kept = cache.contents()
+    removed = clear(cache) if cache is not None and clear is not None else 0
+    kept = [] if cache is None else cache.contents()
     content = {
         "schema": "calibrail.cache/1",
         "path": str(path),
@@ -262,8 +262,7 @@ def cache_command(clearing: Clearing, show: opt.ShowAlone) -> None:
         "removed": removed,
         "models": [item.to_dict() for item in kept],
     }
-    if clearing.clear:
-        lines.append(f"removed {count(removed, 'answer')}")
+    lines = [] if clear is None else [f"removed {count(removed, 'answer')}"]
     n_kept = sum(item.n for item in kept)
     lines.append(say("command.cache", path=path, n=n_kept, bytes=content["bytes"]))
     for item in kept:
@@ -280,7 +279,7 @@ class MonitorArguments:
     """What a watch takes beside the log."""
 
     labels: Path | None = setting(
-        "Folder of `calibrail audit-sample`, in which people label.", None, metavar="AUDIT"
+        "Folder of `calibrail label --from-log`, in which people label.", None, metavar="AUDIT"
     )
     judge_labels: Path | None = setting(
         "Labels of a judge by id, of all answers (best) or of some chosen without a look at any.",
@@ -352,21 +351,14 @@ def monitor_command(
     )
 
 
-log_app = typer.Typer(
-    help="Verify a service's decision log, or write it as a table.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 Folders = Annotated[
     list[Path],
     typer.Argument(metavar="LOG...", help="Folder of `calibrail serve --log`; its archive, too."),
 ]
 
 
-@log_app.command("verify")
 @opt.takes_settings
-def verify(
+def log_verify_command(
     folders: Folders,
     show: opt.Show,
     archived: Annotated[
@@ -391,9 +383,8 @@ def verify(
     show.finish("log", check.to_dict(), code=DONE if check.verdict in allowed else FAILURE)
 
 
-@log_app.command("export")
 @opt.takes_settings
-def export(
+def log_export_command(
     folders: Folders,
     output: Annotated[Path, opt.to_file("Parquet file to write.", "log_export")],
     show: opt.ShowAlone,

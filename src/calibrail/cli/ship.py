@@ -1,8 +1,8 @@
-"""Commands that ship a guardrail: export, keygen, verify, card."""
+"""Commands that ship a guardrail: export, guardrail verify, guardrail card."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
+from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
@@ -19,11 +19,17 @@ from calibrail.options.fields import setting
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
-    """What becomes of answers that cannot be judged."""
+class Freezing:
+    """What becomes of answers that cannot be judged, and the key that is made to sign the file."""
 
     on_failure: Literal["error", "flag", "review"] = setting(
         "Outcome for an answer on which the detector fails.", "error"
+    )
+    new_key: Path | None = setting(
+        "Key to make and sign with: private; NAME.pub.pem beside it is for those who check.",
+        None,
+        metavar="KEY.pem",
+        writes="guardrail",
     )
 
 
@@ -33,7 +39,7 @@ def export_command(
         Path, typer.Argument(metavar="RUN", help="Folder of calibrate or compare.")
     ],
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
-    failing: Failing,
+    freezing: Freezing,
     written: opt.NewGuardrail,
     probe_endpoint: Annotated[
         bool,
@@ -56,18 +62,22 @@ def export_command(
     """
     from calibrail.models.llm.transport import limit_calls
 
+    if (key := freezing.new_key) is not None and written.sign is not None:
+        raise InputError("--sign is for a key that there is, --new-key makes one; give one of them")
     written.read_key()
     frozen = calibrail.Run.load(run_folder, best=best)
+    made, told = (None, []) if key is None else _made(key)
+    written = replace(written, sign=key or written.sign)
     with limit_calls(calls):
-        line, content, notes = freeze_into(output, frozen, written, failing, probe_endpoint)
-    show.finish([line], content, *notes)
+        line, content, notes = freeze_into(output, frozen, written, freezing, probe_endpoint)
+    show.finish([line], content | ({} if made is None else {"new_key": made}), *notes, *told)
 
 
 def freeze_into(
     output: Path,
     frozen: calibrail.Run,
     written: opt.NewGuardrail,
-    failing: Failing | None = None,
+    freezing: Freezing | None = None,
     probe_endpoint: bool = False,
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Write a run's guardrail; return what is printed of it, as words and as JSON, and notes."""
@@ -75,7 +85,7 @@ def freeze_into(
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
 
-    on_failure = (failing or Failing()).on_failure
+    on_failure = (freezing or Freezing()).on_failure
     guardrail = frozen.freeze(on_failure=on_failure)
     asks = not_computed(guardrail.score) == "endpoint"
     if asks and probe_endpoint:
@@ -119,13 +129,14 @@ def freeze_into(
         choice=config.data.choice,
     )
     certified = headline.verdict == "certified"
-    compared = next((w for w in frozen.report.warnings if w.code == "compared_before"), None)
+    chosen = ("compared_before", "others_tried")
+    tried = [item.message for item in frozen.report.warnings if item.code in chosen]
     return (
         line,
         content,
         [
             "" if certified else say("command.not_certified", reason=headline.reason),
-            "" if compared is None else compared.message,
+            *tried,
             unprobed,
             say("command.other_versions", differ=differ) if differ else "",
             signature_note(output, written.sign),
@@ -134,38 +145,28 @@ def freeze_into(
     )
 
 
-@opt.takes_settings
-def keygen_command(
-    output: Annotated[
-        Path,
-        opt.to_file("Private key to write; the public one stands beside it, as NAME.pub.pem."),
-    ],
-    show: opt.ShowAlone,
-) -> None:
-    """Make an Ed25519 key that signs guardrails.
-
-    The private key is readable by you alone, and encrypted where the environment variable
-    CALIBRAIL_KEY_PASSPHRASE holds a passphrase. No file is replaced.
-    """
-    public, keyid, encrypted = make_keys(output)
-    show.finish(
-        [
-            say("command.private_key", path=output),
-            say("command.public_key", path=public, keyid=keyid),
-        ],
-        {
-            "schema": "calibrail.keygen/1",
-            "private": str(output),
-            "public": str(public),
-            "keyid": keyid,
-            "encrypted": encrypted,
-        },
+def _made(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Make a key and its public one; return what is told of them, as JSON and as words."""
+    public, keyid, encrypted = make_keys(path)
+    content = {"private": str(path), "public": str(public), "keyid": keyid, "encrypted": encrypted}
+    words = [
+        say("command.private_key", path=path),
+        say("command.public_key", path=public, keyid=keyid),
         "" if encrypted else say("command.no_passphrase", variable=PASSPHRASE),
-    )
+    ]
+    return content, words
 
 
 @opt.takes_settings
-def verify_command(
+def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowAlone) -> None:
+    """Make a key that signs guardrails, as export --new-key does."""
+    note(f"calibrail keygen is now: calibrail export RUN -o g.json --new-key {quote(str(output))}")
+    content, words = _made(output)
+    show.finish(words[:2], {"schema": "calibrail.keygen/1", **content}, *words[2:])
+
+
+@opt.takes_settings
+def guardrail_verify_command(
     guardrails: Annotated[
         list[Path],
         typer.Argument(
@@ -251,7 +252,7 @@ def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -
 
 
 @opt.takes_settings
-def card_command(
+def guardrail_card_command(
     guardrail: opt.Guardrail,
     output: Annotated[
         Path | None, opt.to_file("Page to write: .html, or Markdown: .md.", "page")

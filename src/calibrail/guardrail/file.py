@@ -296,6 +296,11 @@ class FrozenConfig(_Frozen):
     #: The bytes it was read from, where an older version wrote them.
     _older: bytes | None = pydantic.PrivateAttr(None)
 
+    @property
+    def detector_chosen(self) -> bool:
+        """Whether the answers that set the threshold chose the detector among others, too."""
+        return self.data.choice is not None or "compared_before" in self.headline.warnings
+
     def to_bytes(self) -> bytes:
         """Return the canonical bytes of the file, digest included; of one that was read, its own.
 

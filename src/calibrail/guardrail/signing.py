@@ -69,7 +69,8 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
     beside = path.with_suffix(".pub.pem")
     for file in (path, beside):
         if os.path.lexists(file):
-            raise GuardrailError(f"{file} is there already; keys are not replaced: name another")
+            remedy = "sign with it (--sign), or name another"
+            raise GuardrailError(f"{file} is there already; keys are not replaced: {remedy}")
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in ((path, private, 0o600), (beside, public, 0o644)):
         with errors_as(GuardrailError, OSError, "key_not_written", file=file):
@@ -189,8 +190,8 @@ def _read_key(path: Path) -> bytes:
 def _no_key(path: Path, key: object, side: str, why: str = "") -> GuardrailError:
     what = "a key of another kind" if key else f"no PEM file of a {side} key"
     return GuardrailError(
-        f"{path} is {what}{why}: signatures of guardrails are Ed25519; make a key with `calibrail "
-        "keygen -o key.pem`"
+        f"{path} is {what}{why}: signatures of guardrails are Ed25519; make a key with "
+        "`calibrail export RUN -o GUARDRAIL --new-key key.pem`"
     )
 
 

@@ -572,7 +572,7 @@ class LabelledSample:
 
 
 def read_sample(folder: Path) -> LabelledSample:
-    """Return what a folder holds that ``calibrail audit-sample`` made, checked against its seed.
+    """Return what a folder holds that ``label --from-log`` made, checked against its seed.
 
     Lines of labels that cannot be used (of an answer that was not drawn, a second one of one
     person, damaged ones) are left out and named. Draws that are not what the seed, the plan and
@@ -590,7 +590,7 @@ def read_sample(folder: Path) -> LabelledSample:
     InputError
         Its answers were not drawn from a decision log.
     """
-    plan = read_plan(folder, "audit-sample")
+    plan = read_plan(folder, "label --from-log")
     if plan.purpose != "watch":
         raise InputError(error_text("folder_not_drawn_from_log", folder=folder))
     problems: list[str] = []

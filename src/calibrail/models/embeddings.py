@@ -267,7 +267,7 @@ class ApiEncoder(RemoteModel, Encoder):
             raise ModelError(
                 f"{self.model} gave vectors of {self._width} numbers before, and gives some of "
                 f"{len(vector)}: another model has taken its name; clear its answers with "
-                f"calibrail cache --clear --model {self.name}"
+                f"calibrail cache clear --model {self.name}"
             )
         self.count_answer((value["tokens"], 0), n_cached)
         self.n_embedded += 1

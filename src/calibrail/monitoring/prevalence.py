@@ -56,7 +56,9 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
         Error of all three intervals together, unless frozen ones stand at levels of their own:
         ``confidence`` is what follows from the levels used, None where one is not known.
     """
-    notes: list[str] = []
+    # Rates of answers that chose the detector, too, flatter it; those of a choice that the file
+    # carries (``DataRecord.choice``) are of answers that did not choose.
+    notes = [code for code in ("compared_before", "others_tried") if code in headline.warnings]
     level = 1.0 - delta / 3.0
     bounds = {name: _frozen(getattr(headline, name), level, notes) for name in ("coverage", "fpr")}
     interval, reason = intervals.ANYTHING, None

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from os import PathLike
 from typing import Any, Final, Unpack
 
@@ -293,8 +294,7 @@ def agree(
     readable = ((item, labels) for item in examples if (labels := pairs.read(item)) is not None)
     for rows in batches(readable):
         # Near copies are looked for many at a time.
-        admitted = {*map(id, fresh.admitted(example for example, _ in rows))}
-        batch = [row for row in rows if id(row[0]) in admitted]
+        batch = [*compress(rows, fresh.admits([example for example, _ in rows]))]
         flags, undefined, errors = decide([example for example, _ in batch])
         n, n_undefined, n_errors = n + len(batch), n_undefined + undefined, n_errors + errors
         for (example, labels), flag in zip(batch, flags, strict=True):

@@ -1,4 +1,4 @@
-"""The audit-sample command: draws logged answers for people to label."""
+"""What label --from-log does: draws logged answers for people to label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -322,7 +322,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
     """
     options = fields.optional(options, AuditOptions, "options")
     config, file = frozen_config(guardrail)
-    require_answers(config, "audit-sample")
+    require_answers(config, "label --from-log")
     place, sources = fields.path(folder, "folder"), log_sources(logs, growing=True)
     tally, own = LogCounts(), OwnDecisions(config)
     # One call at a time; people label meanwhile.

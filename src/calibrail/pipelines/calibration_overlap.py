@@ -4,6 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -142,17 +143,18 @@ class Fresh:
     def admitted(self, examples: Iterable[Example]) -> Iterator[Example]:
         """Yield the answers without which the threshold was found, some at a time."""
         for batch in batches(examples, _AT_ONCE):
-            for example, near in zip(batch, self._near(batch), strict=True):
-                known = self._is_known(example)
-                self.n_near_copies += near and not known
-                self.n_seen_before += known or near
-                if not known and (self._with_near or not near):
-                    self.near.append(near)
-                    yield example
+            yield from compress(batch, self.admits(batch))
 
-    def admits(self, example: Example) -> bool:
-        """Return whether the threshold was found without this answer."""
-        return any(True for _ in self.admitted([example]))
+    def admits(self, batch: Sequence[Example]) -> list[bool]:
+        """Return of each of some answers whether the threshold was found without it."""
+        admitted = []
+        for example, near in zip(batch, self._near(batch), strict=True):
+            known = self._is_known(example)
+            self.n_near_copies += near and not known
+            self.n_seen_before += known or near
+            admitted.append(not known and (self._with_near or not near))
+            self.near += bytes([near] * admitted[-1])
+        return admitted
 
     def _near(self, batch: Sequence[Example]) -> Sequence[bool]:
         if self._sketches is None:

@@ -43,7 +43,7 @@ class GuardrailCard(Shown):
     Attributes
     ----------
     content : mapping
-        What ``calibrail card --json`` prints: schema, ``file``, ``signature``, ``probes``,
+        What ``guardrail card --json`` prints: schema, ``file``, ``signature``, ``probes``,
         ``reads``, and the ``guardrail`` without its long lists of scores and digests.
     """
 

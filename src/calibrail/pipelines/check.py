@@ -243,7 +243,7 @@ def decide_source(
     source: Source,
     *,
     reading: ReadOptions | None = None,
-    wanted: Callable[[Example], bool] | None = None,
+    wanted: Callable[[list[Example]], Sequence[bool]] | None = None,
     alone: bool = False,
     opened: Callable[[Reading], None] | None = None,
 ) -> Iterator[Decision]:

@@ -10,7 +10,8 @@ or an equal part where their number was declared. A threshold that a run makes i
 there the first look at answers has all of it, and later ones have what was declared beforehand.
 
 Whoever sets detectors side by side may choose among them: a detector that stood beside others in a
-look here, or in a folder beside this one, has no certificate from these answers.
+look here, or in a folder beside this one, has no certificate from these answers. Where others had
+looks of their own in folders beside it, nobody knows whether these chose it; that is said.
 
 Answers are known again by their texts; by their ids where most labels are the same, too; else by
 label and score to four digits, or by the labels in the order of the scores. Of each, a look keeps
@@ -56,7 +57,11 @@ from calibrail.pipelines.calibration_overlap import (
     withdrawn_for,
 )
 from calibrail.pipelines.scoring import Scored
-from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
+from calibrail.report.documents.calibrate_sections import (
+    few_looked_before,
+    looked_before,
+    message,
+)
 from calibrail.report.messages import say, spell
 from calibrail.serialization import Record
 
@@ -121,6 +126,8 @@ class DataUse(Record):
         The limits as JSON.
     compared : tuple of str
         The digests of all detectors' specifications, where several stood side by side.
+    tried : int
+        Other detectors that had looks of their own at these answers, in folders beside this one.
     order : int
         Its place among all looks of the file, from 1 on; 0 in older ones.
     by : str
@@ -140,6 +147,7 @@ class DataUse(Record):
     later: ClassVar = (
         *("valued", "answers", "answers_split", "told", "limits", "names", "values"),
         *("repeated", "ranks", "share", "declared", "by", "order", "compared"),
+        "tried",
     )
 
     n: int
@@ -169,12 +177,14 @@ class DataUse(Record):
     by: str = ""
     order: int = 0
     compared: tuple[str, ...] = ()
+    tried: int = 0
 
     def __post_init__(self) -> None:
         texts = ["content", "verdict", "split", "detector", "question", "session"]
         texts += ["traces", "folder", "answers_split", "told", "limits", "by"]
         types: dict[str, Any] = dict.fromkeys(texts, str)
-        types |= {"n": int, "order": int, "seed": int | None, "assumed": bool, "reported": bool}
+        types |= dict.fromkeys(("n", "order", "tried"), int)
+        types |= {"seed": int | None, "assumed": bool, "reported": bool}
         types |= {"share": int | float | None, "declared": int | None, "repeated": int | float}
         for name, kind in types.items():
             value = getattr(self, name)
@@ -434,6 +444,8 @@ class Standing:
         Looks before it.
     compared : int
         Among how many detectors an earlier look at these answers chose this one; 0 where none did.
+    tried : int
+        How many others had looks of their own at them, in folders beside it.
     """
 
     number: int = 1
@@ -444,6 +456,7 @@ class Standing:
     spent: tuple[DataUse, ...] = ()
     earlier: Earlier = ()
     compared: int = 0
+    tried: int = 0
 
     def confidence(self, asked: float) -> float:
         """Return the confidence of this look's verdict; as asked where nothing is left."""
@@ -559,7 +572,7 @@ class DataUseHistory:
         self.keeps = here or self._path is not None
         if self._path is None:
             return
-        self._read(self._path)
+        self.read(self._path)
         folder = self._path.absolute().parent
         with self._writing():
             while not folder.exists():
@@ -577,7 +590,7 @@ class DataUseHistory:
         """Return what the next look at a guardrail would take, whatever it is at."""
         if not self.keeps:
             return 1.0
-        kept = _HERE if self._path is None else self._read(self._path)
+        kept = _HERE if self._path is None else self.read(self._path)
         chain = kept.get(digest_of(subject), ())
         return _shared(chain, n_looks, spends=True)[1]
 
@@ -621,12 +634,14 @@ class DataUseHistory:
         void = exceeds_reuse_limit(elsewhere)
         if not self.keeps:
             return Standing(share=0.0 if void else 1.0, earlier=elsewhere)
-        key = digest_of(subject)
+        key, tried = digest_of(subject), 0
         with self._changing() as questions:
             if spends:
                 self._take_over(questions, key, look)
             else:
-                self._take_over_choices(questions, key, look)
+                beside = [*_looks_beside(self._path)]
+                self._take_over_choices(questions, key, look, beside)
+                tried = _n_tried(beside, look)
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
@@ -658,9 +673,10 @@ class DataUseHistory:
                     share = min(wants, share) if not spends else wants * (wants <= left + 1e-9)
                 if declared is None and (spends or not chain):
                     declared = n_looks
-                look = replace(look, share=0.0 if void else share, declared=declared)
+                share = 0.0 if void else share
+                look = replace(look, share=share, declared=declared, tried=tried)
             else:
-                look = replace(look, share=first.share, declared=first.declared)
+                look = replace(look, share=first.share, declared=first.declared, tried=first.tried)
             if first is None or (look.n and (look.told, look.limits) != (first.told, first.limits)):
                 # It is new, labels went on, or the first limit was set.
                 questions[key] = (*before, look, *kept[place + 1 :])
@@ -676,6 +692,7 @@ class DataUseHistory:
             tuple(chain),
             (*elsewhere, *earlier),
             max((len(item.compared) for item, _ in overlapping_uses(look, chose)), default=0),
+            look.tried,
         )
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
@@ -703,7 +720,7 @@ class DataUseHistory:
             others = dict[str, tuple[DataUse, ...]]()
             # A damaged one is told of by those who use that guardrail.
             with suppress(DataError):
-                others = self._read(path) if path != self._path else others
+                others = self.read(path) if path != self._path else others
             for name, items in others.items():
                 for item in sorted(items, key=lambda item: item.order):
                     own = questions.get(name, ())
@@ -716,20 +733,18 @@ class DataUseHistory:
                     questions[name] = (*own, replace(item, order=order))
 
     def _take_over_choices(
-        self, questions: dict[str, tuple[DataUse, ...]], key: str, look: DataUse
+        self,
+        questions: dict[str, tuple[DataUse, ...]],
+        key: str,
+        look: DataUse,
+        beside: Sequence[DataUse],
     ) -> None:
         """Add the looks in the folders beside this one that may have chosen this detector."""
-        beside = () if self._path is None else self._path.absolute().parent.parent.glob("*/")
-        for path in sorted(folder / "looks.json" for folder in beside):
-            others = dict[str, tuple[DataUse, ...]]()
-            # A damaged one is told of by those who compare there.
-            with suppress(DataError):
-                others = self._read(path) if path != self._path else others
-            for item in others.get(key, ()):
-                own = questions.get(key, ())
-                if item.chose(look.detector) and not any(map(item.same, own)):
-                    order = 1 + sum(map(len, questions.values()))
-                    questions[key] = (*own, replace(item, order=order))
+        for item in beside:
+            own = questions.get(key, ())
+            if item.chose(look.detector) and not any(map(item.same, own)):
+                order = 1 + sum(map(len, questions.values()))
+                questions[key] = (*own, replace(item, order=order))
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[DataUse, ...]]]:
@@ -742,7 +757,7 @@ class DataUseHistory:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         # Read again under the lock, since another process may have looked meanwhile.
         with folder_lock(self._path.parent):
-            questions = self._read(self._path)
+            questions = self.read(self._path)
             before = dict(questions)
             yield questions
             if questions == before:
@@ -760,7 +775,8 @@ class DataUseHistory:
             yield
 
     @staticmethod
-    def _read(path: Path) -> dict[str, tuple[DataUse, ...]]:
+    def read(path: Path) -> dict[str, tuple[DataUse, ...]]:
+        """Return the looks in a file, by the digest of their subject."""
         remedy = f"{_REMEDY}restore it, or name another folder"
         try:
             with file_errors(f"cannot read {path}", remedy):
@@ -850,19 +866,58 @@ def limits_of(requirement: Requirement, unit: str) -> str:
     return json.dumps({**asked, "unit": unit}, sort_keys=True)
 
 
+def _looks_beside(path: Path | None) -> Iterator[DataUse]:
+    """Yield the looks at labelled answers that are kept in the folders beside a file's."""
+    own = Path() if path is None else path.absolute()
+    for file in () if path is None else sorted(own.parent.parent.glob("*/looks.json")):
+        yield from _looks_at_answers(file) if file != own else ()
+
+
+def _looks_at_answers(file: Path) -> tuple[DataUse, ...]:
+    """Return the looks at labelled answers in a file; none where it is damaged or missing."""
+    with suppress(DataError):
+        # A damaged one is told of by those who look there.
+        return DataUseHistory.read(file).get(digest_of(SPLIT), ())
+    return ()
+
+
+def _n_tried(beside: Iterable[DataUse], look: DataUse) -> int:
+    """Return how many other detectors had looks of their own at these answers."""
+    at_these = (item for item in beside if exceeds_reuse_limit(overlapping_uses(look, [item])))
+    others = {item.detector for item in at_these if not item.chose(look.detector)}
+    return len(others - {"", look.detector, *look.compared})
+
+
+def _with_tried(report: Report, tried: int) -> Report:
+    """Return a report that says how many other detectors were tried, where it certifies one."""
+    warnings = [item for item in report.warnings if item.code != "others_tried"]
+    if tried and report.verdict == "certified":
+        said = message("others_tried", report.to_dict(), values := {"n": tried})
+        warnings.append(ReportWarning("others_tried", said, values))
+    return replace(report, warnings=tuple(warnings))
+
+
+def with_tried_since(report: Report, folder: Path) -> Report:
+    """Return a report of a run with what was tried by now in the folders beside the run's own."""
+    path, detector = folder / "looks.json", digest_of(report.score)
+    own = [item for item in _looks_at_answers(path) if item.detector == detector]
+    return _with_tried(report, _n_tried(_looks_beside(path), own[-1])) if own else report
+
+
 def report_after_reuse(report: Report, standing: Standing) -> Report:
-    """Return what earlier looks leave of a report."""
+    """Return what earlier looks leave of a report, and what was tried beside it."""
     if not standing.earlier:
-        return report
+        return _with_tried(report, standing.tried)
     if standing.compared:
         warning = ReportWarning("compared_before", values={"n": standing.compared})
         report = replace(report, warnings=(*report.warnings, warning))
     void = report.verdict != "inconclusive" and not standing.share
-    return revised_report(
+    revised = revised_report(
         replace(report, looks=tuple(to_report_rows(standing.earlier))),
         lambda row: certificate_after_reuse(row, standing),
         "looked_before" if void else None,
     )
+    return _with_tried(revised, standing.tried)
 
 
 class TestSetFingerprint:

@@ -227,18 +227,33 @@ class RowOrder:
     def __init__(self, read: Reading) -> None:
         self._read = read
         self._rows: deque[RowPlace] = deque()
-        read.told = self._rows.append
+        self._ahead: list[tuple[RowPlace, Example | None]] = []
+        read.told = lambda problem: self._ahead.append((problem, None))
 
-    def answers(self, wanted: Callable[[Example], bool] | None = None) -> Iterator[Example]:
-        """Yield the answers of each of which one thing is made; the others count as problems."""
+    def _answers(self) -> Iterator[Example]:
         for example in self._read:
-            file, row = place = self._read.place
-            if wanted is None or wanted(example):
-                self._rows.append(place)
-                yield example
-            else:
-                why = RowProblem(row, "row", NOT_WANTED, example.id, file=file, code=NOT_WANTED)
-                self._rows.append(why)
+            self._ahead.append((self._read.place, example))
+            yield example
+
+    def answers(
+        self, wanted: Callable[[list[Example]], Sequence[bool]] | None = None
+    ) -> Iterator[Example]:
+        """Yield the answers of each of which one thing is made; the others count as problems.
+
+        Which of them are ``wanted`` is asked of many at a time.
+        """
+        for block in batches(self._answers(), 1 if wanted is None else BLOCK):
+            rows, self._ahead = self._ahead, []
+            admitted = iter([True] if wanted is None else wanted(block))
+            for place, example in rows:
+                if example is None or next(admitted):
+                    self._rows.append(place)
+                    yield from () if example is None else (example,)
+                else:
+                    file, row = cast(tuple[str, int], place)
+                    why = RowProblem(row, "row", NOT_WANTED, example.id, file=file, code=NOT_WANTED)
+                    self._rows.append(why)
+        self._rows.extend(place for place, _ in self._ahead)
 
     def interleaved(
         self, made: Iterable[_Made]

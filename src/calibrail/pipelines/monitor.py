@@ -540,7 +540,7 @@ def monitor(
     options : WatchOptions, optional
         What is compared with what, and how often a watch may be wrong.
     labels : path, optional
-        Folder of ``calibrail audit-sample``, in which people label.
+        Folder of ``calibrail label --from-log``, in which people label.
     judge_labels : path, optional
         A judge's labels of logged answers, by ``id``: of all, or of some chosen without a look at
         any. They count only through bounds on its errors where people labelled, too.

@@ -338,7 +338,7 @@ class JudgeLabels:
 
 
 def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
-    """Return the answers of a folder of ``calibrail audit-sample``, checked against a guardrail.
+    """Return the answers of a folder of ``label --from-log``, checked against a guardrail.
 
     Raises
     ------
@@ -370,7 +370,7 @@ class WatchLabels:
     asked : Requirement
         Limits in place of the frozen ones.
     folder : Path, optional
-        Of ``calibrail audit-sample``.
+        Of ``calibrail label --from-log``.
     judge : JudgeLabels, optional
         What a judge says.
 

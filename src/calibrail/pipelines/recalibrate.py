@@ -141,7 +141,7 @@ def recalibrate(
     guardrail : Guardrail, FrozenConfig or path
         The one that decided about the answers.
     labels : path
-        Folder that ``calibrail audit-sample`` made.
+        Folder that ``calibrail label --from-log`` made.
     logs : path or sequence of paths, optional
         Its decision logs: how much of all that they hold either threshold flags.
     requirement : Requirement, optional

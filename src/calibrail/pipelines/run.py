@@ -32,6 +32,7 @@ from calibrail.options import ReadOptions, fields
 from calibrail.options.data import LABELLING, PART
 from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
+from calibrail.pipelines.data_reuse import with_tried_since
 from calibrail.pipelines.examples import without_text
 from calibrail.pipelines.scoring import Scored
 from calibrail.report import Document, render_page
@@ -373,7 +374,8 @@ class Run(Shown):
             run = cls._of(folder, kept.get("report", {}), kept.get("calibration", {}))
             return chosen_run(run, best=best)
         report = read_json(folder / "report.json")
-        return cls._of(folder, report, read_json(folder / "calibration.json"))
+        run = cls._of(folder, report, read_json(folder / "calibration.json"))
+        return replace(run, report=with_tried_since(run.report, folder))
 
     @classmethod
     def _of(cls, folder: Path, report: Mapping[str, Any], content: Mapping[str, Any]) -> Run:

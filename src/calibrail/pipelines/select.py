@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -79,6 +80,9 @@ class BatchSelection(Shown):
         Calibration examples, by their places among all lines.
     files : tuple of Path
         What was read.
+    detector_chosen : bool
+        Whether the calibration answers chose the detector among others, too: the p-values are
+        those of one that was named beforehand.
     """
 
     shown_as = "select"
@@ -102,6 +106,7 @@ class BatchSelection(Shown):
     seen: Mapping[int, Decision] = field(default_factory=dict)
     n_copies: int = 0
     files: tuple[Path, ...] = ()
+    detector_chosen: bool = False
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -151,6 +156,7 @@ class BatchSelection(Shown):
             "share": found.share,
             "cutoff": found.cutoff,
             **{name: getattr(self, name) for name in (*counts, "n_seen_before", "n_copies")},
+            "detector_chosen": self.detector_chosen,
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
             "n_calibration_for_one": conformal.minimum_n_for_selection(
@@ -283,10 +289,10 @@ class NewAnswers:
         self._known_by = calibration_overlap.KnownBy()
         self._finder = CopyFinder(loading.source_columns([guardrail.score]))
 
-    def admits(self, example: Example) -> bool:
-        """Return whether an answer may be released at all, and count it."""
-        admitted = self._fresh.admits(example)
-        if admitted:
+    def admits(self, examples: Sequence[Example]) -> list[bool]:
+        """Return of some answers which of them may be released at all, and count these."""
+        admitted = self._fresh.admits(examples)
+        for example in compress(examples, admitted):
             self._known_by.add(example)
             self._finder.add(example)
             if example.group is not None:
@@ -408,6 +414,7 @@ def select_decided(
         places=places,
         seen=seen,
         n_copies=len(ids) - len(p),
+        detector_chosen=guardrail.config.detector_chosen,
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
+from itertools import compress
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -369,8 +370,8 @@ async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) 
     examples = [
         item.example(loaded.guardrail, ("items", place)) for place, item in enumerate(asked.items)
     ]
-    new = [batch.admits(example) for example in examples]
-    admitted = [example for example, is_new in zip(examples, new, strict=True) if is_new]
+    new = await asyncio.to_thread(batch.admits, examples)
+    admitted = [*compress(examples, new)]
     judged = iter(await service.batcher.decide(loaded, admitted, kept=False) if admitted else [])
     decided = [
         next(judged) if is_new else Decision.seen_before(example.id)

@@ -23,7 +23,7 @@ def document(card: Json) -> Document:
     Parameters
     ----------
     card : mapping
-        What ``calibrail card --json`` prints.
+        What ``calibrail guardrail card --json`` prints.
     """
     config, name = card["guardrail"], card["file"]["name"] or "guardrail.json"
     headline = {**config["headline"], "requirement": config["requirement"]}
@@ -198,6 +198,6 @@ def _commands(config: Json, name: str) -> str:
     file, limit = shlex.quote(plain(name)), config["headline"]["max_fpr"]
     asked = "LIMIT" if limit is None else f"{limit:g}"
     return (
-        f"calibrail verify {file} --key KEY.pub.pem\n"
+        f"calibrail guardrail verify {file} --key KEY.pub.pem\n"
         f"calibrail certify {file} FRESH_LABELS --max-false-alarms {asked}"
     )

@@ -59,7 +59,7 @@ def lines(content: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     content : mapping
-        What ``calibrail verify --json`` prints.
+        What ``calibrail guardrail verify --json`` prints.
     """
     probes = content["probes"]
     # Of members, and of a guardrail of sentences, there are more scores than answers.
@@ -77,7 +77,7 @@ def of_several(content: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     content : mapping
-        What ``calibrail verify --json`` prints of more than one file.
+        What ``calibrail guardrail verify --json`` prints of more than one file.
     """
     kept = [item for item in content["files"] if "refused" not in item]
     refused = [item for item in content["files"] if "refused" in item]

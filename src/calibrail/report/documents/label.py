@@ -358,7 +358,7 @@ def audit_sample_document(content: Json) -> Document:
     Parameters
     ----------
     content : mapping
-        What ``calibrail audit-sample --json`` prints.
+        What ``calibrail label --from-log --json`` prints.
     """
     log, outcome, drawn = content["log"], content["outcome"], content["n_drawn"]
     left_out = [

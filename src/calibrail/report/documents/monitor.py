@@ -621,7 +621,7 @@ def _commands(guardrail: str, logs: Sequence[str], labels: str | None) -> str:
     audit = shlex.quote(plain(labels or "audit"))
     calls = say("monitor.calls", guardrail=guardrail, logs=list(logs), audit=labels or "audit")
     return cli_or_python(
-        f"calibrail audit-sample {file} {log} -o {audit} --per-day 20   # draw answers\n"
+        f"calibrail label --from-log {log} --guardrail {file} -o {audit} --per-day 20   # draw\n"
         f"calibrail label -o {audit}   # people label them\n"
         f"calibrail monitor {file} {log} --labels {audit} -o WATCH   # and look again\n"
         f"calibrail recalibrate {file} {log} --labels {audit} -o new.json   # a new guardrail",
