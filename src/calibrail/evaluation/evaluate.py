@@ -34,7 +34,7 @@ from calibrail.evaluation.verdict import (
     decide_trimming,
 )
 from calibrail.formatting import Scale, Shown
-from calibrail.options import Promise, Requirement
+from calibrail.options import Costs, Promise, Requirement
 from calibrail.scores.table import SentenceTable
 from calibrail.serialization import Record
 
@@ -238,6 +238,10 @@ class Report(Shown, Record):
         (``calibrail.evaluation.sentence_removal``). ``unit`` stands in the dictionary, too. Where
         answers could be stopped while they are written, and somebody marked them, what a stream
         shows of them (``calibrail.pipelines.calibrate``).
+    cost : mapping or None
+        Where costs were given: what to expect of the threshold, and of flagging or passing
+        everything (``calibrail.evaluation.sections.expected_cost``); ``upper`` is None where the
+        answers were looked at before.
     """
 
     shown_as = "calibrate"
@@ -276,7 +280,9 @@ class Report(Shown, Record):
     reason_code: str = ""
     sentences: Mapping[str, Any] | None = None
 
-    later = ("sentences",)
+    cost: Mapping[str, Any] | None = None
+
+    later = ("sentences", "cost")
     derived = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold", "needed")
 
     def to_dict(self) -> dict[str, Any]:
@@ -353,6 +359,7 @@ def evaluate(
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
     sentences: SentenceTable | None = None,
+    costs: Costs | None = None,
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -378,6 +385,8 @@ def evaluate(
     sentences : SentenceTable, optional
         The answers' sentences, where these are removed: each sample's values are then those of
         one of its columns.
+    costs : Costs, optional
+        Of both errors.
 
     Returns
     -------
@@ -400,6 +409,9 @@ def evaluate(
         own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
         inverted = look_inverted({**features, **own}, sample.labels)
         chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
+        if costs is not None and costs.cost_miss is not None:
+            cost = sections.expected_cost(sample, flagged, costs, origin.data, level)
+            chapters["cost"] = cost
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.

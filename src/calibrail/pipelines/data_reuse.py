@@ -45,7 +45,7 @@ from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
-from calibrail.options import Promise, Requirement
+from calibrail.options import Costs, Promise, Requirement
 from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.options.guarantee import TAKEN
 from calibrail.pipelines.calibration_overlap import (
@@ -54,6 +54,7 @@ from calibrail.pipelines.calibration_overlap import (
     revised_report,
     rounded,
     withdrawn_for,
+    without_cost_bound,
 )
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before
@@ -815,13 +816,14 @@ def begin_report(
     promise: Promise,
     requirement: Requirement,
     *,
+    costs: Costs | None = None,
     threshold: float | None = None,
     asked: bool = True,
 ) -> tuple[DataUse, Standing]:
     """Keep the look that a report is; return it, and what it may err with.
 
     It is one at all answers, by the detectors in some columns, for what is promised and required.
-    Of a ``threshold`` that was given, what is required may be named later, where nothing is
+    Where ``costs`` picked the threshold, others would pick another one. Of one that was given, what is required may be named later, where nothing is
     ``asked`` yet: each of the two bounds then has half of the error, so that they hold for any.
     """
     looks = [
@@ -831,6 +833,8 @@ def begin_report(
     question = promise.to_dict() | {"clustered": None}
     if threshold is not None:
         question |= {"alpha": None, "threshold": threshold}
+    elif costs is not None and costs.cost_miss is not None:
+        question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
     look = replace(
         looks[0],
@@ -852,6 +856,8 @@ def limits_of(requirement: Requirement, unit: str) -> str:
 
 def report_after_reuse(report: Report, standing: Standing) -> Report:
     """Return what earlier looks leave of a report."""
+    if not standing.share:
+        report = without_cost_bound(report)
     if not standing.earlier:
         return report
     if standing.compared:
