@@ -111,7 +111,7 @@ def test_command(
             undefined=promise.undefined,
             assume_independent=requirement.assume_independent,
             n_looks=requirement.n_looks,
-            **goals.costs(),
+            costs=goals.costs(),
             score_column=next(iter(detectors.score_column), None),
             higher=detectors.higher,
             reading=reading,
@@ -171,7 +171,7 @@ def calibrate_command(
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
             threshold=show.threshold,
-            **show.costs(),
+            costs=show.costs(),
         )
         result.save(output, text=not show.no_text)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")

@@ -420,7 +420,7 @@ def _wins(shares: Floats, bets: Floats, limit: float, tail: float) -> bool:
 
 #: In how many cells a rate is searched for the worst pair, how often the other one is halved, and
 #: how many terms a probability has.
-_CELLS, _HALVINGS, _TERMS = 256, 24, 256
+_CELLS, _TRIES, _TERMS = 256, 24, 256
 
 
 def cost_at_most(
@@ -460,7 +460,7 @@ def cost_at_most(
     0.615
     """
     delta = 1.0 - argument_checks.share(confidence, "confidence")
-    first, second = (argument_checks.finite(weights, "weights")).tolist()
+    first, second = map(float, argument_checks.finite(weights, "weights"))
     if not min(first, second) > 0.0:
         raise InputError(f"weights must be above 0; got {weights!r}")
     k, n = argument_checks.counts(*missed) if missed[1] else (1, 1)
@@ -480,12 +480,12 @@ def cost_at_most(
     furthest = float(interval(most, n, proof_level(confidence))[1])
     edges = np.linspace(0.0, furthest, _CELLS + 1)
     low, high = np.zeros(_CELLS), np.ones(_CELLS)
-    for _ in range(_HALVINGS):
+    for _ in range(_TRIES):
         middle = (low + high) / 2.0
         above = below(edges[:-1], middle) > delta
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     bound = float((first * edges[1:] + second * high).max())
-    return min(bound, first + second)
+    return min(bound, float(first + second))
 
 
 def coverage_band(

@@ -291,7 +291,7 @@ def fit_rule(
 def least_cost(
     values: Floats, labels: NDArray[np.int8], weights: tuple[float, float], tolerance: float = 0.0
 ) -> float:
-    """Return the score that would cost least as a threshold of these answers; of equals, the lowest.
+    """Return the score that costs least as a threshold of these answers; of equals, the lowest.
 
     Parameters
     ----------

@@ -359,7 +359,6 @@ def evaluate(
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
     sentences: SentenceTable | None = None,
-    costs: Costs | None = None,
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -385,8 +384,6 @@ def evaluate(
     sentences : SentenceTable, optional
         The answers' sentences, where these are removed: each sample's values are then those of
         one of its columns.
-    costs : Costs, optional
-        Of both errors.
 
     Returns
     -------
@@ -409,9 +406,6 @@ def evaluate(
         own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
         inverted = look_inverted({**features, **own}, sample.labels)
         chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
-        if costs is not None and costs.cost_miss is not None:
-            cost = sections.expected_cost(sample, flagged, costs, origin.data, level)
-            chapters["cost"] = cost
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.
@@ -506,6 +500,16 @@ def evaluate(
         notes=origin.notes,
         **chapters,
     )
+
+
+def with_cost(report: Report, rule: Rule, sample: Sample, costs: Costs | None) -> Report:
+    """Return the report with what the rule's errors cost, where costs were given."""
+    if costs is None or costs.cost_miss is None:
+        return report
+    flagged = rule.flags(sample.values, None, sample.tolerance)
+    level = report.requirement.confidence
+    cost = sections.expected_cost(sample, flagged, costs, report.data, level)
+    return replace(report, cost=cost)
 
 
 def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | None) -> Requirement:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
 from typing import ClassVar, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError, error_text
@@ -296,9 +295,9 @@ class Costs(Record):
         if self.base_rate is not None:
             fields.share(self.base_rate, "base_rate")
 
-    def costs(self) -> dict[str, float | None]:
-        """Return the fields by their names, also of what has more."""
-        return {item.name: getattr(self, item.name) for item in dataclass_fields(Costs)}
+    def costs(self) -> "Costs":
+        """Return the costs alone, also of what holds more."""
+        return Costs(self.cost_miss, self.cost_alarm, self.base_rate)
 
     def weights(self, share: float) -> tuple[float, float]:
         """Return what all misses, and all false alarms, would cost an answer on average.

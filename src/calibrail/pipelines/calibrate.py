@@ -33,6 +33,7 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
+from calibrail.evaluation.evaluate import with_cost
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
@@ -241,9 +242,7 @@ def _by_its_text(example: Example) -> Example:
     return replace(example, sentences=None, spans=spans)
 
 
-@options_from_keywords(
-    promise=Promise, requirement=Requirement, reading=ReadOptions, costs=Costs
-)
+@options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions, costs=Costs)
 def calibrate(
     source: Source | None = None,
     score: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
@@ -562,8 +561,9 @@ def _evaluated(
             production,
         )
         options: dict[str, Any] = {"names": names, "risks": control, "others": others}
-        options |= {"sentences": scored.sentences, "costs": costs}
-        return evaluate(rule, first, promise, requirement, origin, **options)
+        options["sentences"] = scored.sentences
+        report = evaluate(rule, first, promise, requirement, origin, **options)
+        return with_cost(report, rule, first, costs)
 
     place, report = joint_report([measured(way) for way in every])
     return rule, promise, cast(_Counted, every[place])[0][0], report

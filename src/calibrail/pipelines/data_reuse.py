@@ -823,8 +823,9 @@ def begin_report(
     """Keep the look that a report is; return it, and what it may err with.
 
     It is one at all answers, by the detectors in some columns, for what is promised and required.
-    Where ``costs`` picked the threshold, others would pick another one. Of one that was given, what is required may be named later, where nothing is
-    ``asked`` yet: each of the two bounds then has half of the error, so that they hold for any.
+    Where ``costs`` picked the threshold, others would pick another one. Of a ``threshold`` that was
+    given, what is required may be named later, where nothing is ``asked`` yet: each of the two
+    bounds then has half of the error, so that they hold for any.
     """
     looks = [
         _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)

@@ -22,6 +22,7 @@ from calibrail.data.suggested_options import direction_of
 from calibrail.data.values import column_value, number_in, value_at
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample, evaluate
+from calibrail.evaluation.evaluate import with_cost
 from calibrail.models.hardware import installed_versions
 from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.data import ReadKeywords
@@ -249,7 +250,10 @@ def _tested(
         ways.append(at_worst(scored, rule.flags(values, None, scored.detectors[0].tolerance)))
     samples = [independent(way, promise, requirement)[0][0] for way in ways]
     place, report = joint_report(
-        [evaluate(rule, sample, promise, requirement, origin, costs=costs) for sample in samples]
+        [
+            with_cost(evaluate(rule, sample, promise, requirement, origin), rule, sample, costs)
+            for sample in samples
+        ]
     )
     return rule, samples[place], report
 
