@@ -77,7 +77,7 @@ def test_calibrate_lists_first_what_everyone_needs() -> None:
     first = ["--output", "--score", "--alpha", "--guarantee", "--by", "--max-false-alarms"]
     assert names(panels["Options"]) == [*first, "--help"]
     rest = "Detectors, Promise, Verdict, Reading data, Split, Where it runs, Calls to endpoints"
-    assert list(panels) == ["Arguments", "Options", *rest.split(", "), "Report", "Output"]
+    assert list(panels) == ["Arguments", "Options", *rest.split(", "), "Costs", "Report", "Output"]
     options = [name for lines in panels.values() for name in names(lines)]
     assert len(options) == len(set(options)) > 45
 

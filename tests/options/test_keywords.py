@@ -30,13 +30,13 @@ from calibrail import (
     test,
 )
 from calibrail.errors import InputError
-from calibrail.options import AuditOptions, LabelOptions, ShiftSplit, WatchOptions
+from calibrail.options import AuditOptions, Costs, LabelOptions, ShiftSplit, WatchOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.keywords import options_from_keywords
 
 #: The classes whose fields each function takes by themselves.
 SPELLED: dict[Callable[..., object], tuple[type, ...]] = {
-    calibrate: (Promise, Requirement, ReadOptions),
+    calibrate: (Promise, Requirement, ReadOptions, Costs),
     compare: (Promise, Requirement, ReadOptions),
     certify: (Requirement, ReadOptions),
     shift: (ShiftSplit, Promise, Requirement, ReadOptions),
@@ -49,7 +49,7 @@ SPELLED: dict[Callable[..., object], tuple[type, ...]] = {
     audit: (ReadOptions,),
     read: (ReadOptions,),
     diagnose: (ReadOptions,),
-    test: (ReadOptions,),
+    test: (ReadOptions, Costs),
     score_sentences: (ReadOptions,),
 }
 

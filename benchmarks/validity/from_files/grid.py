@@ -161,6 +161,7 @@ FROM_FILES: Final = (
     FromFile(sentences.shown, 60, 0.2, each=3),
     FromFile(sentences.stopped, 60, 0.2, each=4),
     FromFile(thresholds.miss_rates, 120, 0.2),
+    FromFile(thresholds.exceeded_costs, 240, 0.1, each=2),
     FromFile(certificates.certify_by_topic, 240, 0.05),
     FromFile(certificates.by_lot, 400, 0.05),
     FromFile(production.session_verdicts, 120, 0.2, each=10),

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 import calibrail
 from calibrail.conformal import OverlappingCalibration
 from calibrail.conformal.group_thresholds import THIRDS, joined, third
+from calibrail.options import Costs
 
 from ..check import DELTA, Check, MeanCheck, Setting
 from .files import ALONE, LARGE_ARE_HARD, QUESTIONS, SCORE, SEPARATION, folder
@@ -46,6 +47,36 @@ def miss_rates(at: Setting) -> Iterator[Check | MeanCheck]:
         yield at.mean("marginal, missed of new answers", missed, at.alpha, design=name)
         yield at.mean("three-way, faithful answers flagged", flagged, BETA, design=name)
         yield at.check("pac, threshold misses too much", bad, DELTA, design=name)
+
+
+#: What a miss and a false alarm cost, and the share of hallucinated answers to come.
+COSTS: Final = Costs(20.0, 1.0, base_rate=0.1)
+
+
+def exceeded_costs(at: Setting) -> Iterator[Check]:
+    """Exceed the bound of what the threshold of least cost costs: alpha = 1 - confidence at most.
+
+    Of test answers that stand for a half of the same file, and of all answers, at a threshold that
+    was fixed before.
+    """
+    misses, alarms = COSTS.weights(0.5)
+    for population in POPULATIONS:
+        rng = at.rng(f"costs, {population.name}")
+        exceeded: dict[str, list[bool]] = {"picked": [], "fixed before": []}
+        with folder() as place:
+            for _ in range(at.runs):
+                path = population.write(place, "labelled", population.draw(rng, at.n))
+                for design, threshold in (("picked", None), ("fixed before", SEPARATION / 2.0)):
+                    run = calibrail.calibrate(
+                        path, SCORE, threshold=threshold, costs=COSTS, confidence=1.0 - at.alpha
+                    )
+                    edge, cost = run.calibration.threshold, run.report.cost
+                    assert cost is not None
+                    true = misses * population.below(edge, 1) + alarms * population.fpr(edge)
+                    exceeded[design].append(cost["per"] * true > cost["upper"])
+        for design, items in exceeded.items():
+            design = f"{design}, {population.name}"
+            yield at.check("costs, more than their bound", items, at.alpha, design=design)
 
 
 def by_topic(at: Setting) -> Iterator[Check | MeanCheck]:

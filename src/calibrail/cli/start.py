@@ -22,7 +22,7 @@ from calibrail.cli.output import (
     unusable,
 )
 from calibrail.errors import InputError, file_errors
-from calibrail.options import Beyond
+from calibrail.options import Beyond, Costs
 from calibrail.options.fields import one_of, setting
 from calibrail.options.guarantee import OF_ONE_DETECTOR
 from calibrail.serialization import plain
@@ -34,8 +34,8 @@ class ReportOptions(Showing, Beyond):
 
 
 @dataclass(frozen=True)
-class CalibrateOptions(ReportOptions):
-    """The same, and a threshold that is tested instead of one that is found."""
+class CalibrateOptions(ReportOptions, Costs):
+    """The same, and a threshold that is tested, or costs by which it is picked."""
 
     panel: ClassVar = "Promise"
 
@@ -61,9 +61,9 @@ class CompareOptions(Showing, opt.NewGuardrail):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Goals:
-    """The threshold that is tested, and what is asked of it."""
+@dataclass(frozen=True)
+class Goals(Costs):
+    """The threshold that is tested, what is asked of it, and what its errors cost."""
 
     threshold: float | None = setting(default=None, main=True)
     min_caught: float | None = setting(default=None, main=True)
@@ -111,6 +111,7 @@ def test_command(
             undefined=promise.undefined,
             assume_independent=requirement.assume_independent,
             n_looks=requirement.n_looks,
+            costs=goals.costs(),
             score_column=next(iter(detectors.score_column), None),
             higher=detectors.higher,
             reading=reading,
@@ -170,6 +171,7 @@ def calibrate_command(
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
             threshold=show.threshold,
+            costs=show.costs(),
         )
         result.save(output, text=not show.no_text)
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")

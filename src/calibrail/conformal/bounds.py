@@ -36,7 +36,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import betainccinv, betaincinv, betaln, gammaln, xlogy
+from scipy.special import bdtr, betainccinv, betaincinv, betaln, gammaln, xlogy
 
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
@@ -416,6 +416,76 @@ def _wins(shares: Floats, bets: Floats, limit: float, tail: float) -> bool:
     """Return whether the wealth against a mean of at most ``limit`` ever reaches 1 / tail."""
     gains = np.minimum(bets, _MOST / limit) * (shares - limit)
     return bool(np.cumsum(np.log1p(gains)).max() >= -math.log(tail))
+
+
+#: In how many cells a rate is searched for the worst pair, how often the other one is halved, and
+#: how many terms a probability has.
+_CELLS, _TRIES, _TERMS = 256, 24, 256
+
+
+def cost_at_most(
+    missed: tuple[int, int],
+    alarms: tuple[int, int],
+    weights: tuple[float, float],
+    confidence: float,
+) -> float:
+    """Return an upper bound of a weighted sum of two rates, from two independent samples.
+
+    It is the largest sum at which a sum of observed rates as low as this one has a probability
+    above 1 - ``confidence`` (Buehler, 1957): both rates together err with that, where two exact
+    ends would share it. That probability falls in either rate. So over a cell of the first rate no
+    sum is larger than its upper end gives with the second rate that its lower end leaves: the
+    search for the worst pair of rates rounds upward.
+
+    Parameters
+    ----------
+    missed, alarms : pair of int
+        How many of a class were decided wrongly, and how many there are; of none, all may be.
+    weights : pair of float
+        What each rate is multiplied by, above 0.
+    confidence : float
+        In (0, 1); one-sided.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> round(cost_at_most((10, 100), (20, 100), (2.0, 0.9), 0.95), 3)
+    0.534
+    >>> ends = [clopper_pearson(count, 100, 0.95)[1] for count in (10, 20)]
+    >>> round(2.0 * ends[0] + 0.9 * ends[1], 3)
+    0.615
+    """
+    delta = 1.0 - argument_checks.share(confidence, "confidence")
+    first, second = map(float, argument_checks.finite(weights, "weights"))
+    if not min(first, second) > 0.0:
+        raise InputError(f"weights must be above 0; got {weights!r}")
+    k, n = argument_checks.counts(*missed) if missed[1] else (1, 1)
+    wrong, m = argument_checks.counts(*alarms) if alarms[1] else (1, 1)
+    # Sums as low as this one: with so many missed, at most so many alarms. Of several numbers of
+    # missed in one term, the lowest says how many.
+    most = min(n, math.floor((k / n + wrong / m * second / first) * n + 1e-9))
+    steps = np.unique(np.linspace(0, most + 1, min(most + 1, _TERMS) + 1).astype(np.int64))
+    room = (first * (k - steps[:-1]) / n / second + wrong / m) * m + 1e-9
+    room = np.minimum(np.floor(room), m)
+
+    def below(misses: Floats, rate: Floats) -> Floats:
+        reached = np.where(steps > 0, bdtr(steps - 1, n, misses[:, None]), 0.0)
+        return np.asarray((np.diff(reached) * bdtr(room, m, rate[:, None])).sum(axis=1))
+
+    # Beyond this no second rate is low enough.
+    furthest = float(interval(most, n, proof_level(confidence))[1])
+    edges = np.linspace(0.0, furthest, _CELLS + 1)
+    low, high = np.zeros(_CELLS), np.ones(_CELLS)
+    for _ in range(_TRIES):
+        middle = (low + high) / 2.0
+        above = below(edges[:-1], middle) > delta
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    bound = float((first * edges[1:] + second * high).max())
+    return min(bound, float(first + second))
 
 
 def coverage_band(

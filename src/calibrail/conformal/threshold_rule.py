@@ -17,8 +17,14 @@ from calibrail.conformal.group_thresholds import (
 )
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
-from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under, minimum_n
-from calibrail.errors import InputError, TooFewExamplesError, errors_as
+from calibrail.conformal.threshold import (
+    Calibration,
+    add_tolerance,
+    calibrate_threshold,
+    flags_under,
+    minimum_n,
+)
+from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
 
@@ -280,6 +286,42 @@ def fit_rule(
     if promise.beta is not None:
         upper = upper_calibration(values[calibrating & (labels == 0)], promise)
     return Rule(calibration, grouped, upper)
+
+
+def least_cost(
+    values: Floats, labels: NDArray[np.int8], weights: tuple[float, float], tolerance: float = 0.0
+) -> float:
+    """Return the score that costs least as a threshold of these answers; of equals, the lowest.
+
+    Parameters
+    ----------
+    values, labels : ndarray of float64 and of int8, shape (n,)
+        Scores, NaN where undefined, which cost the same whatever the threshold; 1 = hallucinated.
+    weights : pair of float
+        What missing all hallucinated answers costs, and flagging all faithful ones.
+    tolerance : float
+        Numerical tolerance of the score.
+
+    Raises
+    ------
+    InputError
+        If no score is finite.
+
+    Examples
+    --------
+    >>> least_cost(np.array([0.1, 0.4, 0.3, 0.9]), np.array([0, 0, 1, 1]), (2.0, 0.9))
+    0.3
+    """
+    edges = np.unique(values[np.isfinite(values)])
+    if not len(edges):
+        raise InputError(error_text("no_finite_score"))
+    cost = np.zeros(len(edges))
+    for label, weight in zip((1, 0), weights, strict=True):
+        scores = np.sort(add_tolerance(values[labels == label], tolerance))
+        # NaN sorts to the end: undefined ones add the same everywhere.
+        below = np.searchsorted(scores, edges) / max(1, len(scores))
+        cost += weight * (below if label else -below)
+    return float(edges[np.argmin(cost)]) + 0.0
 
 
 def least_withheld(base_rate: float, share: float) -> float:

@@ -34,7 +34,7 @@ from calibrail.evaluation.verdict import (
     decide_trimming,
 )
 from calibrail.formatting import Scale, Shown
-from calibrail.options import Promise, Requirement
+from calibrail.options import Costs, Promise, Requirement
 from calibrail.scores.table import SentenceTable
 from calibrail.serialization import Record
 
@@ -238,6 +238,10 @@ class Report(Shown, Record):
         (``calibrail.evaluation.sentence_removal``). ``unit`` stands in the dictionary, too. Where
         answers could be stopped while they are written, and somebody marked them, what a stream
         shows of them (``calibrail.pipelines.calibrate``).
+    cost : mapping or None
+        Where costs were given: what to expect of the threshold, and of flagging or passing
+        everything (``calibrail.evaluation.sections.expected_cost``); ``upper`` is None where the
+        answers were looked at before.
     """
 
     shown_as = "calibrate"
@@ -276,7 +280,9 @@ class Report(Shown, Record):
     reason_code: str = ""
     sentences: Mapping[str, Any] | None = None
 
-    later = ("sentences",)
+    cost: Mapping[str, Any] | None = None
+
+    later = ("sentences", "cost")
     derived = ("alpha", "guarantee", "delta", "confidence", "unit", "column_threshold", "needed")
 
     def to_dict(self) -> dict[str, Any]:
@@ -494,6 +500,16 @@ def evaluate(
         notes=origin.notes,
         **chapters,
     )
+
+
+def with_cost(report: Report, rule: Rule, sample: Sample, costs: Costs | None) -> Report:
+    """Return the report with what the rule's errors cost, where costs were given."""
+    if costs is None or costs.cost_miss is None:
+        return report
+    flagged = rule.flags(sample.values, None, sample.tolerance)
+    level = report.requirement.confidence
+    cost = sections.expected_cost(sample, flagged, costs, report.data, level)
+    return replace(report, cost=cost)
 
 
 def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | None) -> Requirement:

@@ -6,15 +6,16 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail import conformal
-from calibrail.conformal.bounds import interval, proof_level, simultaneous_bounds
+from calibrail.conformal.bounds import cost_at_most, interval, proof_level, simultaneous_bounds
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.intervals import Floats, ranked_values, wilson
+from calibrail.evaluation.stats.intervals import Floats, Mask, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
+from calibrail.options.guarantee import Costs
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
 FEW_DISTINCT: Final = 20
@@ -164,6 +165,58 @@ def clustering(
         "largest": int(np.bincount(calibration.clusters).max(initial=0)),
         "each_group_once": measured(calibration),
         "naive": measured(calibration.naive()),
+    }
+
+
+#: Answers that a report tells the cost of.
+PER: Final = 1000
+
+
+def expected_cost(
+    sample: Sample, flagged: Mask, costs: Costs, data: Mapping[str, Any], confidence: float
+) -> dict[str, Any]:
+    """Return what wrong decisions cost on average, with an upper bound, beside two simpler ways.
+
+    Parameters
+    ----------
+    sample, flagged : Sample and ndarray of bool, shape (n,)
+        Its test part is looked at, one answer of each group and class; and the decisions.
+    costs : Costs
+        Of both errors. Without a base rate the data's is taken as that of the answers to come.
+    data : mapping
+        ``n_hallucinated`` of ``n_examples`` answers.
+    confidence : float
+        Of the bound, one-sided; and two-sided of the interval of a base rate that the data has.
+
+    Returns
+    -------
+    dict
+        ``costs`` with the base rate; ``base_rate_is``, ``given`` or ``of the data``, and its
+        ``base_rate_interval``, None where it was given or answers share groups. For ``per``
+        answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
+        lies below both of these.
+    """
+    share = conformal.exact_bound(data["n_hallucinated"], data["n_examples"], confidence)
+    given, alone = costs.base_rate is not None, not sample.n_set_aside
+    rate = costs.base_rate if given else share.estimate
+    misses, alarms = weights = costs.weights(float(share.estimate or 0.0))
+    at = sample.one_per_group(flagged)
+    missed = at.n_hallucinated - at.caught, at.n_hallucinated
+    wrong = at.false_alarms, at.n_faithful
+    rates = (count / max(1, n) for count, n in (missed, wrong))
+    seen = sum(weight * wrongly for weight, wrongly in zip(weights, rates, strict=True))
+    upper = cost_at_most(missed, wrong, weights, confidence)
+    return {
+        "costs": costs.to_dict() | {"base_rate": rate},
+        "base_rate_is": "given" if given else "of the data",
+        "base_rate_interval": [share.lower, share.upper] if alone and not given else None,
+        "confidence": confidence,
+        "per": PER,
+        "estimate": PER * seen,
+        "upper": PER * upper,
+        "flag_all": PER * alarms,
+        "pass_all": PER * misses,
+        "beats": upper < min(alarms, misses),
     }
 
 

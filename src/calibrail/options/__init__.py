@@ -8,6 +8,7 @@ from calibrail.options.data import Detectors as Detectors
 from calibrail.options.data import ReadOptions as ReadOptions
 from calibrail.options.data import ShiftSplit as ShiftSplit
 from calibrail.options.data import SplitOptions as SplitOptions
+from calibrail.options.guarantee import Costs as Costs
 from calibrail.options.guarantee import Guarantee as Guarantee
 from calibrail.options.guarantee import Promise as Promise
 from calibrail.options.guarantee import Release as Release

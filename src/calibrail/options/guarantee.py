@@ -256,6 +256,58 @@ class Requirement(Record):
             raise InputError(error_text("min_kept_of_sentences", unit=unit))
 
 
+@dataclass(frozen=True)
+class Costs(Record):
+    """What wrong decisions cost; the threshold of least expected cost is picked by it.
+
+    Attributes
+    ----------
+    cost_miss, cost_alarm : float or None
+        Of a hallucinated answer that passes, and of a faithful one that is flagged, in one unit:
+        both, each above 0, or neither.
+    base_rate : float or None
+        Share of the answers to come that is hallucinated; that of the data when left out.
+
+    Raises
+    ------
+    InputError
+        If one of the costs is missing, or a value is outside its domain.
+
+    Examples
+    --------
+    >>> Costs(20.0, 1.0, base_rate=0.1).weights(0.5)
+    (2.0, 0.9)
+    """
+
+    panel: ClassVar = "Costs"
+
+    cost_miss: float | None = setting(default=None)
+    cost_alarm: float | None = setting(default=None)
+    base_rate: float | None = setting(default=None)
+
+    def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in ("cost_miss", "cost_alarm")}
+        if None in given.values() and {*given.values(), self.base_rate} != {None}:
+            raise InputError(error_text("costs_are_two"))
+        for name, cost in given.items():
+            if cost is not None and not (fields.number(cost, name) > 0.0 and math.isfinite(cost)):
+                raise InputError(error_text("cost_domain", name=name, cost=cost))
+        if self.base_rate is not None:
+            fields.share(self.base_rate, "base_rate")
+
+    def costs(self) -> "Costs":
+        """Return the costs alone, also of what holds more."""
+        return Costs(self.cost_miss, self.cost_alarm, self.base_rate)
+
+    def weights(self, share: float) -> tuple[float, float]:
+        """Return what all misses, and all false alarms, would cost an answer on average.
+
+        ``share`` is that of hallucinated answers in the data, for where no base rate is given.
+        """
+        rate = share if self.base_rate is None else self.base_rate
+        return rate * (self.cost_miss or 0.0), (1.0 - rate) * (self.cost_alarm or 0.0)
+
+
 def whole_answers(command: str, promise: Promise, requirement: Requirement | None = None) -> None:
     """Refuse a promise by which sentences are removed.
 

@@ -23,7 +23,8 @@ from calibrail.conformal.group_thresholds import (
     reads_length,
 )
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
-from calibrail.conformal.threshold_rule import Rule, fit_rule
+from calibrail.conformal.threshold import fixed_threshold as given_threshold
+from calibrail.conformal.threshold_rule import Rule, fit_rule, least_cost
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_labels, sentences_of
@@ -32,11 +33,12 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
+from calibrail.evaluation.evaluate import with_cost
 from calibrail.evaluation.measures import in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.llm.transport import BudgetError, no_calls
-from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.options import Costs, Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
@@ -240,19 +242,23 @@ def _by_its_text(example: Example) -> Example:
     return replace(example, sentences=None, spans=spans)
 
 
-@options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
+@options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions, costs=Costs)
 def calibrate(
     source: Source | None = None,
     score: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
+    costs: Costs | None = None,
     target: Source | None = None,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     context: Context | None = None,
     looks: str | PathLike[str] | None = None,
     threshold: float | None = None,
+    cost_miss: float | None = None,
+    cost_alarm: float | None = None,
+    base_rate: float | None = None,
     alpha: float = 0.05,
     guarantee: Guarantee = "marginal",
     delta: float = 0.1,
@@ -309,6 +315,11 @@ def calibrate(
     threshold : float, optional
         One that was fixed before these answers were seen: nothing is calibrated, and all of them
         test it, as `test` does.
+    costs : Costs, optional
+        What wrong decisions cost; its fields may stand by themselves. The threshold of least cost
+        on the calibration part takes the place of a promise, and the test part bounds its cost.
+    cost_miss, cost_alarm, base_rate
+        The fields of `Costs`, by themselves in its place.
     alpha : float
         Tolerated miss rate: a share of 1 - alpha of the hallucinations is caught.
     guarantee : {"marginal", "pac", "anytime", "paper"}
@@ -357,13 +368,8 @@ def calibrate(
     if threshold is not None:
         promise = optional(promise, Promise, "promise")
         requirement = optional(requirement, Requirement, "requirement")
-        given = {
-            **changed(promise),
-            "target": target,
-            "splitting": splitting and changed(splitting),
-        }
-        given |= {"risks": requirement.risks, "min_kept": requirement.min_kept}
-        if void := [name for name, value in given.items() if value and name != "undefined"]:
+        given = _beside_fixed(promise, requirement, target)
+        if void := [*given, *(["splitting"] if splitting and changed(splitting) else [])]:
             raise InputError(say("refused.threshold_alone", void=void))
         return fixed_threshold.test(
             source,
@@ -379,6 +385,7 @@ def calibrate(
             reading=reading,
             context=context,
             looks=looks,
+            costs=costs,
             **arrays,
         )
     source, score = calibration_source(source, score, arrays, higher)
@@ -386,6 +393,11 @@ def calibrate(
     requirement = optional(requirement, Requirement, "requirement")
     context = optional(context, Context, "context")
     requirement.check(promise)
+    if costs is not None and costs.cost_miss is not None:
+        if void := _beside_fixed(promise, requirement, target):
+            raise InputError(say("refused.costs_alone", void=void))
+        score, baselines = fixed_threshold.only_one(score, "costs pick the threshold of"), False
+        promise = fixed_threshold.asked_of(requirement, undefined=promise.undefined)
     if requirement.risks:
         spelled = tuple(map(str, parse_risks(requirement.risks)))
         requirement = replace(requirement, risks=spelled)
@@ -404,15 +416,20 @@ def calibrate(
         progress=context.progress,
         by_sentence=by_sentence(promise, reading),
     )
+    if promise.guarantee == "fixed":
+        about = {**scored.data, "baselines": {"none": None, "undefined": {}}}
+        scored = replace(scored, data=about)
     scoring.require_usable(scored, test=not (alone and promise.proves_itself))
     names, cuts = groups_of(scored, promise)
-    look, standing = data_reuse.begin_report(history, scored, scored.keys[:1], promise, requirement)
+    look, standing = data_reuse.begin_report(
+        history, scored, scored.keys[:1], promise, requirement, costs=costs
+    )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(
-            scored, promise, requirement, origin, production, names, cuts
+            scored, promise, requirement, origin, production, names, cuts, costs
         )
     except TooFewExamplesError:
         # Nothing was shown: those that are labelled now come with these.
@@ -436,15 +453,28 @@ def calibrate(
     return replace(run, examples=examples)
 
 
+def _beside_fixed(promise: Promise, requirement: Requirement, target: Source | None) -> list[str]:
+    """Return what was asked for that one threshold, which keeps no promise, cannot give."""
+    given = {**changed(promise), "target": target is not None}
+    given |= {"risks": requirement.risks, "min_kept": requirement.min_kept}
+    return [name for name, value in given.items() if value and name != "undefined"]
+
+
 def _thresholds(
     sample: Sample,
     promise: Promise,
     requirement: Requirement,
     names: Sequence[str] | None,
     cuts: tuple[float, ...] | None,
+    weights: tuple[float, float] | None,
 ) -> tuple[Rule, RiskControl | None]:
     """Return the thresholds that were asked for, from the calibration part alone."""
     part = sample.rows(CALIBRATION)
+    if weights is not None:
+        drawn, tolerance = sample.drawn(CALIBRATION, sample.labels), sample.tolerance
+        edge = least_cost(sample.values[drawn], sample.labels[drawn], weights, tolerance)
+        hallucinated = sample.values[part & (sample.labels == 1)]
+        return Rule(given_threshold(hallucinated, edge, promise)), None
     if requirement.risks:
         # Its own threshold plays no part.
         promise = replace(promise, allow_flag_all=True)
@@ -477,18 +507,22 @@ def _evaluated(
     production: Mapping[str, Floats] | None,
     names: Sequence[str] | None,
     cuts: tuple[float, ...] | None,
+    costs: Costs | None,
 ) -> tuple[Rule, Promise, Sample, Report]:
     """Return the thresholds, what they promise, on which answers, and the report.
 
     What is promised holds whichever near copies are copies: the thresholds are those where these
     count at worst, and the verdict is the worst.
     """
-    columns = scored.table.columns
+    columns, weights = scored.table.columns, None
+    if promise.guarantee == "fixed" and costs is not None:
+        weights = costs.weights(scored.data["n_hallucinated"] / scored.data["n_examples"])
 
     def counted(way: scoring.Scored) -> _Counted | None:
         samples, kept = independent(way, promise, requirement, names)
+        kept = promise if weights else kept
         try:
-            made = _thresholds(samples[0], kept, requirement, names, cuts)
+            made = _thresholds(samples[0], kept, requirement, names, cuts, weights)
         except TooFewExamplesError:
             # Of near copies that count once too few may be left.
             if way is ways[-1]:
@@ -509,7 +543,8 @@ def _evaluated(
         tried = [counted(at_worst(scored, right)) for right in (flagged, above)]
         every[len(ways) :] = tried[:1]
         lower = False
-        for way in tried if None not in tried else ():
+        # What costs least need not move with how copies count.
+        for way in tried if None not in tried and not weights else ():
             more = flags(cast(_Counted, way)) & ~flagged
             if more.any() and not (flagged & ~flags(cast(_Counted, way))).any():
                 decides, lower = cast(_Counted, way), True
@@ -527,7 +562,8 @@ def _evaluated(
         )
         options: dict[str, Any] = {"names": names, "risks": control, "others": others}
         options["sentences"] = scored.sentences
-        return evaluate(rule, first, promise, requirement, origin, **options)
+        report = evaluate(rule, first, promise, requirement, origin, **options)
+        return with_cost(report, rule, first, costs)
 
     place, report = joint_report([measured(way) for way in every])
     return rule, promise, cast(_Counted, every[place])[0][0], report

@@ -293,6 +293,12 @@ def revised_report(report: Report, change: Change, withdrawn: str | None) -> Rep
     return replace(report, verdict="inconclusive", reason_code=withdrawn, certificate=left)
 
 
+def without_cost_bound(report: Report) -> Report:
+    """Return a report whose answers bound no expected cost, where it has one."""
+    left = report.cost and {**report.cost, "upper": None, "beats": False}
+    return replace(report, cost=left)
+
+
 def without_proof(certificate: Mapping[str, Any], freshness: Freshness) -> Mapping[str, Any]:
     """Take back what was certified on answers that may have set the threshold, or say so.
 

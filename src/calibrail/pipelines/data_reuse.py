@@ -46,7 +46,7 @@ from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
-from calibrail.options import Promise, Requirement
+from calibrail.options import Costs, Promise, Requirement
 from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.options.guarantee import TAKEN
 from calibrail.pipelines.calibration_overlap import (
@@ -55,6 +55,7 @@ from calibrail.pipelines.calibration_overlap import (
     revised_report,
     rounded,
     withdrawn_for,
+    without_cost_bound,
 )
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import (
@@ -831,14 +832,16 @@ def begin_report(
     promise: Promise,
     requirement: Requirement,
     *,
+    costs: Costs | None = None,
     threshold: float | None = None,
     asked: bool = True,
 ) -> tuple[DataUse, Standing]:
     """Keep the look that a report is; return it, and what it may err with.
 
     It is one at all answers, by the detectors in some columns, for what is promised and required.
-    Of a ``threshold`` that was given, what is required may be named later, where nothing is
-    ``asked`` yet: each of the two bounds then has half of the error, so that they hold for any.
+    Where ``costs`` picked the threshold, others would pick another one. Of a ``threshold`` that was
+    given, what is required may be named later, where nothing is ``asked`` yet: each of the two
+    bounds then has half of the error, so that they hold for any.
     """
     looks = [
         _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)
@@ -847,6 +850,8 @@ def begin_report(
     question = promise.to_dict() | {"clustered": None}
     if threshold is not None:
         question |= {"alpha": None, "threshold": threshold}
+    elif costs is not None and costs.cost_miss is not None:
+        question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
     look = replace(
         looks[0],
@@ -906,6 +911,8 @@ def with_tried_since(report: Report, folder: Path) -> Report:
 
 def report_after_reuse(report: Report, standing: Standing) -> Report:
     """Return what earlier looks leave of a report, and what was tried beside it."""
+    if not standing.share:
+        report = without_cost_bound(report)
     if not standing.earlier:
         return _with_tried(report, standing.tried)
     if standing.compared:

@@ -22,8 +22,9 @@ from calibrail.data.suggested_options import direction_of
 from calibrail.data.values import column_value, number_in, value_at
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample, evaluate
+from calibrail.evaluation.evaluate import with_cost
 from calibrail.models.hardware import installed_versions
-from calibrail.options import Detectors, Promise, ReadOptions, Requirement
+from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional
 from calibrail.options.guarantee import Undefined
@@ -49,7 +50,7 @@ from calibrail.scores.base import Score
 _SPEAKING: Final = ("score", "prob", "probability", "confidence", "judge", "verdict")
 
 
-@options_from_keywords(reading=ReadOptions)
+@options_from_keywords(reading=ReadOptions, costs=Costs)
 def test(
     source: Source | None = None,
     score: custom.ScoreLike | None = None,
@@ -61,6 +62,10 @@ def test(
     undefined: Undefined = "flag",
     assume_independent: bool = False,
     n_looks: int | None = None,
+    costs: Costs | None = None,
+    cost_miss: float | None = None,
+    cost_alarm: float | None = None,
+    base_rate: float | None = None,
     score_column: str | None = None,
     higher: str | None = None,
     reading: ReadOptions | None = None,
@@ -95,6 +100,10 @@ def test(
         Count every answer, although answers of one group are alike.
     n_looks : int, optional
         How many verdicts there will be, declared with the first.
+    costs : Costs, optional
+        What wrong decisions cost: the report then bounds what the threshold is to cost.
+    cost_miss, cost_alarm, base_rate
+        The fields of `Costs`, by themselves in its place.
     score_column : str, optional
         The column of scores.
     higher : {"hallucinated", "faithful"}, optional
@@ -137,9 +146,10 @@ def test(
         assume_independent=assume_independent,
         n_looks=n_looks,
     )
-    asked = min_caught is not None and max_false_alarms is not None
-    if not asked and (min_caught, max_false_alarms, n_looks) != (None, None, None):
-        raise InputError(say("refused.one_goal", nothing=min_caught is max_false_alarms))
+    promise = asked_of(requirement, undefined=undefined)
+    asked = min_caught is not None
+    if not asked and n_looks is not None:
+        raise InputError(say("refused.one_goal", nothing=True))
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     if source is None or any(values is not None for values in arrays.values()):
         given = registry.DEFAULT_SCORE if score is None else score
@@ -151,11 +161,7 @@ def test(
         score = _column(source, reading, score_column, higher)
     elif score_column is not None or higher is not None:
         raise InputError("score_column and higher name a column; leave them out beside a score")
-    detectors = scoring.resolve_unlearnt(score)
-    if len(detectors) != 1:
-        raise InputError(f"test takes one score; got {', '.join(map(registry.key_of, detectors))}")
-    alpha = 1.0 if min_caught is None else 1.0 - min_caught
-    promise = Promise(alpha, "fixed", undefined=undefined)
+    detectors = scoring.resolve_unlearnt(only_one(score, "test takes"))
     history = data_reuse.DataUseHistory(looks)
     scored = scoring.score_source(
         source, detectors, reading=reading, beside=None, companions=False, progress=context.progress
@@ -166,11 +172,12 @@ def test(
     scored = replace(scored, data=about)
     edge = _edge(scored, threshold)
     look, standing = data_reuse.begin_report(
-        history, scored, scored.keys, promise, requirement, threshold=edge, asked=asked
+        history, scored, scored.keys, promise, requirement, costs=costs, threshold=edge, asked=asked
     )
     halved = standing.share == 0.5 and standing.declared is None
     requirement = standing.strict(requirement) if asked else requirement
-    rule, sample, report = _tested(scored, edge, promise, requirement, origin_of(scored, context))
+    origin = origin_of(scored, context)
+    rule, sample, report = _tested(scored, edge, promise, requirement, origin, costs)
     report = data_reuse.report_after_reuse(settled_report(report), standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
     coverage, fpr = (Bound(**report.certificate["region"][name]) for name in ("coverage", "fpr"))
@@ -201,12 +208,36 @@ def test(
 test.__test__ = False  # type: ignore[attr-defined]
 
 
+def asked_of(requirement: Requirement, *, undefined: Undefined) -> Promise:
+    """Return the promise of a threshold of which no more is known than what is asked of it.
+
+    Raises
+    ------
+    InputError
+        If one of both rates is asked for without the other.
+    """
+    caught = requirement.min_coverage
+    if (caught is None) != (requirement.max_fpr is None):
+        raise InputError(say("refused.one_goal", nothing=False))
+    return Promise(1.0 if caught is None else 1.0 - caught, "fixed", undefined=undefined)
+
+
+def only_one(score: Any, what: str) -> Score:
+    """Return the one score that is given; ``what`` says what takes no more than one."""
+    detectors = scoring.resolve_scores(score)
+    if len(detectors) != 1:
+        names = ", ".join(map(registry.key_of, detectors))
+        raise InputError(f"{what} one score; got {names}")
+    return detectors[0]
+
+
 def _tested(
     scored: scoring.Scored,
     edge: float,
     promise: Promise,
     requirement: Requirement,
     origin: Any,
+    costs: Costs | None,
 ) -> tuple[Rule, Sample, Report]:
     """Return the threshold, which answers count, and the report: the worse of all ways to count.
 
@@ -219,7 +250,10 @@ def _tested(
         ways.append(at_worst(scored, rule.flags(values, None, scored.detectors[0].tolerance)))
     samples = [independent(way, promise, requirement)[0][0] for way in ways]
     place, report = joint_report(
-        [evaluate(rule, sample, promise, requirement, origin) for sample in samples]
+        [
+            with_cost(evaluate(rule, sample, promise, requirement, origin), rule, sample, costs)
+            for sample in samples
+        ]
     )
     return rule, samples[place], report
 

@@ -19,7 +19,12 @@ from calibrail.evaluation import Comparison, Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.evaluation.winner import Winner
 from calibrail.options import Promise, Requirement
-from calibrail.pipelines.calibration_overlap import ALIKE, revised_report, withdrawn_for
+from calibrail.pipelines.calibration_overlap import (
+    ALIKE,
+    revised_report,
+    withdrawn_for,
+    without_cost_bound,
+)
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say, spell
@@ -55,6 +60,7 @@ def settled_report(report: Report) -> Report:
     n_alike, assumed = report.data["n_alike"], report.requirement.assume_independent
     if not n_alike or assumed:
         return report
+    report = without_cost_bound(report)
     withdrawn = None if report.verdict == "inconclusive" else "rows_alike"
     return revised_report(report, lambda row: settled(row, n_alike, assumed=False), withdrawn)
 
@@ -165,7 +171,12 @@ def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:
         return {**row, **worse_of(rows[row.get("column"), row["group"]], n_near)[1]}
 
     report = revised_report(cast(Report, reports[place]), change, left.get("reason_code"))
-    report = replace(report, certificate={**report.certificate, **left})
+    costs = [item.cost for item in known if item.cost is not None]
+    report = replace(
+        report,
+        certificate={**report.certificate, **left},
+        cost=max(costs, key=lambda cost: float(cost["upper"]), default=None),
+    )
     if "reason_code" not in left and n_near > ALIKE * report.data["n_examples"]:
         warnings = (*report.warnings, ReportWarning("near_copies", values=left["near_copies"]))
         report = replace(report, warnings=warnings)

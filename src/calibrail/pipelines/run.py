@@ -536,7 +536,7 @@ def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], 
     detector = scored.detectors[0]
     state = state_bytes(detector)
     # With a second class behind the thresholds, certify must know its examples, too.
-    both = rule.upper is not None or rule.chosen is not None
+    both = rule.upper is not None or not (rule.ranked or rule.groups)
     digests, learnt = scored.known_by.digests, state is not None
     rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
     sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()

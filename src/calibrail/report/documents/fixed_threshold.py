@@ -5,7 +5,7 @@ import shlex
 from functools import partial
 from typing import Any
 
-from calibrail.formatting import Scale
+from calibrail.formatting import Scale, floor_percent, number, outward
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -31,12 +31,13 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
     lines = measures.of_test_part(report)
     answer = _answer(report, about) if asked else ""
+    cost = _cost(report, about)
     return Document(
-        "test of",
+        "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
         headline="" if asked else headline,
         rule=headline,
-        summary=" ".join(filter(None, (answer, headline if asked else in_short))),
+        summary=" ".join(filter(None, (answer, headline if asked else in_short, *cost[:1]))),
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
@@ -46,6 +47,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             parts.Text(" ".join(filter(None, (in_short if asked else "", measured)))),
             parts.Text(say("fixed_threshold.guessing", report) if unsure else "", "warning"),
             parts.Text(say("fixed_threshold.understood", report, about)),
+            _cost_section(report, cost),
             _others(report, about),
             parts.section("What is possible", *map(parts.Text, _possible(report, about))),
             parts.section(
@@ -92,8 +94,48 @@ def _about(report: Json) -> dict[str, Any]:
         "level": (report["certificate"]["region"] or report)["confidence"],
         "anew": anew,
         "needed": anew and sections.answers_more(report["needed"]),
+        # The data picked it, by what errors cost.
+        "withdrawn": "looked_before" if report["looks"] else "rows_alike",
+        "picked": report["n_calibration"] > 0,
         "yes_no": len((report["curve"] or {"thresholds": ()})["thresholds"]) <= 2,
     }
+
+
+def _cost(report: Json, about: Json) -> list[str]:
+    """Say what the threshold costs, and on what base rate that rests; nothing without costs."""
+    if (cost := report.get("cost")) is None:
+        return []
+    why = ""
+    if cost["upper"] is None:
+        n_alike, looks = report["data"].get("n_alike"), report["looks"]
+        alike = say("verdict.rows_alike", n_alike=n_alike)
+        why = sections.looked_before(looks) if looks else alike
+    best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
+    shown = {**about, "best": best, "why": why, "most": _most(cost)}
+    return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
+
+
+def _most(cost: Json) -> str:
+    """Return the bound of a cost, rounded upward; empty where there is none."""
+    return "" if cost["upper"] is None else outward(cost["upper"], 1, upper=True)
+
+
+def _cost_section(report: Json, sentences: list[str]) -> parts.Section | None:
+    """Set the threshold beside flagging and passing everything."""
+    if not sentences:
+        return None
+    cost, known = report["cost"], partial(number, digits=4)
+    rows = [
+        ("this threshold", known(cost["estimate"]), _most(cost)),
+        *(
+            (name, known(cost[way]), "")
+            for name, way in (("flag everything", "flag_all"), ("pass everything", "pass_all"))
+        ),
+    ]
+    title = say("fixed_threshold.cost_title", cost)
+    most = f"At most ({floor_percent(cost['confidence'])})"
+    table = parts.Table(title, parts.numbers("Way", "Cost", most), rows)
+    return parts.section("Expected cost", table, *map(parts.Text, sentences[1:]))
 
 
 def _of_hundred(share: Json) -> str:
@@ -173,12 +215,19 @@ def _next_step(report: Json, about: Json) -> str:
     """Return what to do now, with its command where a command made the report."""
     made = report["reproduce"].get("command")
     words = shlex.split(made or "calibrail test DATA")
-    words[1:2] = ["test"]
+    if not about["picked"]:
+        words[1:2] = ["test"]
     kept = shlex.join(sections.without_options(words, _GOALS)[2:])
     if "reversed_direction" in {item["code"] for item in report["warnings"]}:
         return say("fixed_threshold.turn", about, column=about["scale"].column)
     if about["asked"] and report["reason_code"] != "bounds":
         return sections.next_step(report)
+    if about["picked"] and (report["verdict"] == "rejected" or not about["asked"]):
+        beaten = about["asked"] or not report["cost"]["beats"]
+        if report["cost"]["upper"] is None:
+            return sections.next_step({**report, "reason_code": about["withdrawn"]})
+        command = sections.for_several(report)
+        return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
     if not about["asked"]:
         goals = ("--min-caught", "0.8", "--max-false-alarms", "0.2", "-o", "RUN")
         return say("fixed_threshold.ask", command=shlex.join([*words, *goals]))

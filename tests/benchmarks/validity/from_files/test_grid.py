@@ -30,6 +30,7 @@ ERROR = 1e-4
 SMALL: list[tuple[Run, int, float, int]] = [
     (thresholds.miss_rates, 120, 0.2, 3),
     (thresholds.by_topic, 240, 0.2, 2),
+    (thresholds.exceeded_costs, 120, 0.1, 4),
     (thresholds.overlapping_misses, 300, 0.2, 2),
     (certificates.calibrate_verdicts, 60, 0.05, 2),
     (certificates.by_lot, 120, 0.05, 2),

@@ -1,0 +1,246 @@
+"""Do costs pick the threshold on one half, and does the other half bound what it costs?"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.special import ndtr
+
+import calibrail
+from calibrail import Guardrail
+from calibrail.conformal.bounds import cost_at_most
+from calibrail.errors import InputError
+from calibrail.options import Costs
+from calibrail.report import print_document
+from calibrail.report.documents.calibrate import document
+from tests.command_line import calibrail as command
+from tests.pipelines.test_fixed_threshold import answers
+
+SCORE = "column:column=hallucination_score,higher=hallucinated"
+COSTS = {"cost_miss": 20.0, "cost_alarm": 1.0, "base_rate": 0.1}
+WORDS = ("--cost-miss", 20, "--cost-alarm", 1)
+COLUMN = ("--score-column", "hallucination_score", "--higher", "hallucinated")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "answers.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in answers(400)), encoding="utf-8")
+    return path
+
+
+def told(run: Any) -> str:
+    """Return all that the terminal shows of a run, as one line."""
+    console = Console(width=10_000, file=io.StringIO())
+    print_document(document(run.report.to_dict()), console)
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def in_part(run: Any, part: int) -> tuple[np.ndarray, np.ndarray]:
+    rows = run.codes == part
+    return next(iter(run.table.columns.values()))[rows], run.table.labels[rows]
+
+
+def test_the_calibration_part_picks_what_costs_least_and_the_test_part_bounds_it(
+    file: Path,
+) -> None:
+    run = calibrail.calibrate(file, SCORE, **COSTS)
+    report = run.report
+    weights, (values, labels) = (2.0, 0.9), in_part(run, 1)
+
+    def cost(edge: float, values: Any = values, labels: Any = labels) -> float:
+        missed, alarms = (values < edge)[labels == 1], (values >= edge)[labels == 0]
+        return float(weights[0] * missed.mean() + weights[1] * alarms.mean())
+
+    assert cost(run.calibration.threshold) == min(map(cost, values))
+    values, labels = in_part(run, 2)
+    test, found = report.test, report.cost
+    assert found is not None
+    missed = test.coverage.n - test.coverage.count
+    counts = (missed, test.coverage.n), (test.fpr.count, test.fpr.n)
+    assert found["estimate"] == pytest.approx(
+        1000 * cost(run.calibration.threshold, values, labels)
+    )
+    assert found["upper"] == 1000 * cost_at_most(*counts, weights, 0.95)
+    assert (found["flag_all"], found["pass_all"], found["per"]) == (900.0, 2000.0, 1000)
+    assert found["costs"] == COSTS and found["base_rate_is"] == "given"
+    assert found["beats"] and found["confidence"] == 0.95 and found["base_rate_interval"] is None
+    content = report.to_dict()
+    assert content["cost"] == found and content["guarantee"] == "fixed"
+    assert calibrail.Report.from_dict(content).cost == found
+    # Other answers of the test part leave the threshold where it is.
+    assert len(run.calibration_examples) == int((run.codes == 1).sum())
+
+
+def test_without_a_base_rate_that_of_the_data_is_used_and_its_assumption_said(file: Path) -> None:
+    rows = [row for row in answers(400) if row["label"] == 0 or int(row["id"][1:]) % 4 == 1]
+    run = calibrail.calibrate(rows, SCORE, cost_miss=2.0, cost_alarm=1.0)
+    found = run.report.cost
+    assert found is not None and found["costs"]["base_rate"] == pytest.approx(1 / 3)
+    low, high = found["base_rate_interval"]
+    assert low < 1 / 3 < high and found["base_rate_is"] == "of the data"
+    said = told(run)
+    assert "33.3% are hallucinated, as in this data: that is their share in traffic only if" in said
+    assert f"(then it lies between {100 * low:.0f}"[:-1] in said and "base_rate" in said
+
+
+def test_a_detector_that_beats_neither_simple_way_is_told_plainly(file: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = [{**row, "hallucination_score": float(rng.normal())} for row in answers(200)]
+    run = calibrail.calibrate(rows, SCORE, **COSTS)
+    said = told(run)
+    assert run.report.cost is not None and not run.report.cost["beats"]
+    assert "flagging everything costs 900. So it is not shown to cost less than flagging" in said
+    assert "Label more answers, or look for a detector" in said
+    good = told(calibrail.calibrate(file, SCORE, **COSTS))
+    assert "flagging everything costs 900." in good and "not shown to cost" not in good
+    assert "none of which picked the threshold" in good and "Freeze exactly this" in good
+
+
+def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    goals = ("--min-caught", 0.7, "--max-false-alarms", 0.5)
+    done = command("calibrate", file, *COLUMN, *WORDS, "--base-rate", 0.1, *goals, "-o", run)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0 and said.startswith("CERTIFIED")
+    assert "Expected cost per 1,000 answers (20 a miss, 1 a false alarm)" in said
+    called = calibrail.calibrate(file, SCORE, **COSTS, min_coverage=0.7, max_fpr=0.5)
+    kept = json.loads((run / "report.json").read_text())
+    assert kept["cost"] == called.report.cost and kept["verdict"] == called.verdict
+    assert "It costs at most" in (run / "report.html").read_text()
+    exported = command("export", run, "-o", tmp_path / "g.json")
+    assert exported.returncode == 0 and "certified when tested" in exported.stdout
+    guardrail = Guardrail.load(tmp_path / "g.json")
+    assert guardrail.calibration.threshold == called.calibration.threshold
+    # Both halves are known: neither certifies it again, and other answers do.
+    asked = {"max_fpr": 0.5, "looks": False}
+    assert calibrail.certify(guardrail, file, **asked).verdict == "inconclusive"
+    assert calibrail.certify(guardrail, answers(seed=9), **asked).verdict == "certified"
+    card = calibrail.card(guardrail).markdown()
+    assert "picked by what errors cost" in card and "by whoever uses it" not in card
+
+
+@pytest.mark.parametrize(("alarms", "code"), [(0.5, 0), (0.01, 3), (0.32, 4)])
+def test_goals_decide_the_exit_code(file: Path, tmp_path: Path, alarms: float, code: int) -> None:
+    goals = ("--min-caught", 0.7, "--max-false-alarms", alarms)
+    words = (*COLUMN, *WORDS, "--base-rate", 0.1, *goals, "-o", tmp_path / "run", "--json")
+    done = command("calibrate", file, *words)
+    assert done.returncode == code, json.loads(done.stdout)["certificate"]
+    assert json.loads(done.stdout)["cost"]["upper"] is not None
+
+
+def test_a_second_look_bounds_nothing(file: Path, tmp_path: Path) -> None:
+    def asked(**changes: Any) -> dict[str, Any]:
+        looks = tmp_path / "looks.json"
+        run = calibrail.calibrate(file, SCORE, **COSTS | changes, looks=looks)
+        return {**run.report.cost, "said": told(run)}  # type: ignore[dict-item]
+
+    first = asked()
+    assert first["upper"] is not None and asked() == first
+    other = asked(cost_miss=40.0)
+    assert other["upper"] is None and not other["beats"]
+    assert "No bound of its cost" in other["said"]
+    assert "looked at before" in other["said"]
+
+
+def test_groups_copies_and_undefined_scores_count_as_everywhere() -> None:
+    rows = [{**row, "group": f"g{i // 4}"} for i, row in enumerate(answers(400))]
+    grouped = calibrail.calibrate(rows, SCORE, **COSTS).report
+    once = calibrail.calibrate(rows, SCORE, **COSTS, assume_independent=True).report
+    assert grouped.cost is not None and once.cost is not None
+    assert grouped.certificate["coverage"]["n"] < once.certificate["coverage"]["n"]
+    assert grouped.cost["upper"] > once.cost["upper"]
+    without = calibrail.calibrate(rows, SCORE, cost_miss=2.0, cost_alarm=1.0).report
+    assert without.cost is not None and without.cost["base_rate_interval"] is None
+    texts = [
+        {**row, "response": f"Answer {i} of its own says {i * i}."}
+        for i, row in enumerate(answers(200))
+        for _ in range(3)
+    ]
+    copies = calibrail.calibrate(texts, SCORE, **COSTS).report
+    assert copies.certificate["coverage"]["n"] + copies.certificate["fpr"]["n"] == 100
+    lost = [
+        {**row, "hallucination_score": None if i % 10 in (1, 2) else row["hallucination_score"]}
+        for i, row in enumerate(answers(400))
+    ]
+    costs = {
+        policy: calibrail.calibrate(lost, SCORE, **COSTS, undefined=policy).report.cost
+        for policy in ("flag", "review", "pass")
+    }
+    assert costs["flag"] == costs["review"]
+    # A tenth of each class is missed, or flagged.
+    assert costs["pass"]["estimate"] > costs["flag"]["estimate"] + 0.1 * (2000 - 900) - 60  # type: ignore[index]
+
+
+def test_rows_that_are_alike_bound_no_cost() -> None:
+    rows = [{"label": i % 2, "hallucination_score": float((i // 8) % 7 > 3)} for i in range(400)]
+    report = calibrail.calibrate(rows, SCORE, **COSTS).report
+    assert report.cost is not None and report.cost["upper"] is None
+    assert "No bound of its cost" in told(calibrail.calibrate(rows, SCORE, **COSTS))
+
+
+def test_a_higher_value_may_mean_faithful(file: Path) -> None:
+    turned = [{**row, "hallucination_score": -row["hallucination_score"]} for row in answers(400)]
+    run = calibrail.calibrate(turned, SCORE.replace("=hallucinated", "=faithful"), **COSTS)
+    same = calibrail.calibrate(answers(400), SCORE, **COSTS)
+    assert run.calibration.threshold == -same.calibration.threshold
+    assert run.report.cost == same.report.cost
+
+
+def test_what_a_shipped_threshold_costs_is_told_too(file: Path) -> None:
+    run = calibrail.test(file, threshold=1.0, **COSTS)
+    assert run.report.cost is not None and run.report.cost["beats"]
+    assert run.report == calibrail.calibrate(file, SCORE, threshold=1.0, **COSTS).report
+    done = command("test", file, "--threshold", 1, *WORDS, "--base-rate", 0.1, "--json")
+    assert json.loads(done.stdout)["cost"] == run.report.cost
+    assert "It costs at most" in told(run)
+    assert calibrail.test(file, threshold=1.0).report.cost is None
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"alpha": 0.1}, "leave out alpha, or the costs"),
+        ({"guarantee": "pac"}, "leave out guarantee"),
+        ({"by": "topic"}, "leave out by"),
+        ({"unit": "sentence"}, "leave out unit"),
+        ({"risks": ["fpr<=0.2"]}, "leave out risks"),
+        ({"max_fpr": 0.2}, "a verdict is about both"),
+        ({"score": ["novelty", "rouge_l"]}, "costs pick the threshold of one score"),
+        ({"cost_alarm": None}, "give cost_miss and cost_alarm"),
+        ({"costs": Costs(1.0, 1.0)}, "by itself or in the costs, not both"),
+    ],
+)
+def test_what_contradicts_costs_is_refused(file: Path, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        calibrail.calibrate(file, **{"score": SCORE, **COSTS, **options})
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_the_bound_of_the_cost_is_exceeded_as_seldom_as_stated(size: int, tmp_path: Path) -> None:
+    runs, error, exceeded = 60, 0.2, 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, size])
+        # Answers of a group are nearly the same: as many as they are, they are worth one.
+        rows = [
+            {"id": f"{seed}-{i}-{k}", "group": f"g{i}", "label": i % 2, "s": score + noise}
+            for i in range(160)
+            for score in [2.0 * (i % 2) + 0.99**0.5 * rng.normal()]
+            for k, noise in enumerate(0.1 * rng.normal(size=size))
+        ]
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        score = "column:column=s,higher=hallucinated"
+        run = calibrail.calibrate(path, score, **COSTS, confidence=1.0 - error)
+        edge, cost = run.calibration.threshold, run.report.cost
+        assert cost is not None
+        true = 2.0 * ndtr(edge - 2.0) + 0.9 * ndtr(-edge)
+        exceeded += 1000 * true > cost["upper"]
+    # At most what chance makes of 20 in 100, and not next to never.
+    assert 0.05 * runs < exceeded <= error * runs + 3.0 * (runs * error * (1.0 - error)) ** 0.5
