@@ -141,8 +141,6 @@ def test_every_example_parses() -> None:
     [
         ("card 'a b.json' --json", "guardrail card 'a b.json' --json"),
         ("verify a.json b.json --no-probe", "guardrail verify a.json b.json --no-probe"),
-        ("cache", "cache show"),
-        ("cache --json --clear --model m", "cache clear --json --model m"),
         (
             "audit-sample g.json log more -o audit --per-day 3 --traces t.jsonl",
             "label --from-log log more -o audit --per-day 3 --traces t.jsonl --guardrail g.json",
@@ -159,7 +157,6 @@ def test_a_former_name_prints_the_new_one_and_does_the_same(
     former: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
     was, now = calibrail(*shlex.split(former)), calibrail(*shlex.split(words))
     line, _, said = was.stderr.partition("\n")
     assert line == f"calibrail {former.split()[0]} is now: calibrail {words}"

@@ -78,9 +78,6 @@ class Commands(GroupHelp):
     def _renamed(self, name: str, *rest: str) -> list[str]:
         if name in ("card", "verify"):
             return ["guardrail", name, *rest]
-        if name == "cache" and not {"show", "clear", "--help"}.intersection(rest):
-            kept = (word for word in rest if word != "--clear")
-            return [name, "clear" if "--clear" in rest else "show", *kept]
         if name != "audit-sample":
             return [name, *rest]
         options = (item for item in self.commands["label"].params if hasattr(item, "is_flag"))

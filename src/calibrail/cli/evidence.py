@@ -19,10 +19,8 @@ from calibrail.options.fields import changed, setting
 class AuditArguments(Showing):
     """What an audit looks at beside the detectors, and how it is shown."""
 
-    by: tuple[str, ...] = setting(
-        "Column of groups: each is a stratum. Repeatable.", (), metavar="COL"
-    )
-    geometry: bool = setting("Embed the texts for angles; no model is downloaded.", True)
+    by: tuple[str, ...] = setting(default=(), metavar="COL")
+    geometry: bool = setting(default=True)
 
 
 @opt.takes_settings
@@ -33,12 +31,12 @@ def audit_command(
     promise: Annotated[opt.Promise, opt.Pick(only=("undefined",))],
     requirement: Annotated[
         opt.Requirement,
-        opt.Pick(only=("confidence",), help={"confidence": "Level of every interval and test."}),
+        opt.Pick(only=("confidence",)),
     ],
     reading: opt.Reading,
     splitting: Annotated[
         opt.Splitting,
-        opt.Pick(without=("calibration_share",), help={"seed": "Seed of folds and split."}),
+        opt.Pick(without=("calibration_share",)),
     ],
     work: opt.Work,
     looks: Annotated[AuditArguments, opt.Pick(without=("dry_run", "page"))],
@@ -118,12 +116,8 @@ def shift_command(
 class LabelColumns:
     """Where the labels of people and of the judge stand."""
 
-    human: str = setting(
-        "Column of human labels: 1 = hallucinated, 0 = faithful, or blank.", metavar="COL"
-    )
-    judge: str = setting(
-        "Column of the judge's labels: 1 = hallucinated, 0 = faithful.", metavar="COL"
-    )
+    human: str = setting(metavar="COL")
+    judge: str = setting(metavar="COL")
 
 
 @opt.takes_settings
@@ -132,7 +126,7 @@ def agree_command(
     labels: LabelColumns,
     requirement: Annotated[
         opt.Requirement,
-        opt.Pick(only=("confidence",), help={"confidence": "Level of every interval."}),
+        opt.Pick(only=("confidence",)),
     ],
     reading: Annotated[opt.Reading, opt.Pick(without=("label_column", "pair"))],
     scores: ScoreThreshold | None,
@@ -176,7 +170,7 @@ class RepeatArguments:
     threshold: float | None = setting(default=None)
     guardrail: Path | None = setting(default=None, metavar="FILE")
     anchors: Path | None = setting(default=None, metavar="FILE", main=True)
-    confidence: float = setting("Level of every interval and test.", 0.95)
+    confidence: float = setting(default=0.95)
 
 
 @opt.takes_settings
@@ -238,11 +232,9 @@ def repeat_command(
 class CertifyArguments:
     """Which answers get a verdict."""
 
-    labels: Path | None = setting(
-        "Folder of `calibrail label`, in place of HELDOUT.", None, metavar="LABELS"
-    )
-    by: str | None = setting("Column of groups that get a verdict each, too.", None, metavar="COL")
-    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
+    labels: Path | None = setting(default=None, metavar="LABELS")
+    by: str | None = setting(default=None, metavar="COL")
+    fresh: bool = setting(default=False)
 
 
 @opt.takes_settings
@@ -255,14 +247,7 @@ def certify_command(
     *,
     requirement: Annotated[
         opt.Requirement,
-        opt.Pick(
-            without=("risks",),
-            help={
-                "max_fpr": "Share of faithful answers that may be held back; needed without risks.",
-                "min_coverage": "Share of hallucinations that must be caught (default: 1 - alpha).",
-                "confidence": "Joint confidence of the certificate.",
-            },
-        ),
+        opt.Pick(without=("risks",)),
     ],
     reading: opt.Reading,
     calls: opt.FreeCalls,
@@ -323,17 +308,11 @@ def certify_command(
 class AnswerArguments:
     """The answer, and what is known of it."""
 
-    response: str = setting("The answer.", metavar="TEXT")
-    question: str = setting("The question.", "", metavar="TEXT")
-    contexts: tuple[str, ...] = setting(
-        "A retrieved chunk. Repeatable, in their order.", (), flag="context", metavar="TEXT"
-    )
-    samples: tuple[str, ...] = setting(
-        "A further answer to the question. Repeatable.", (), flag="sample", metavar="TEXT"
-    )
-    columns: Mapping[str, str] | None = setting(
-        "A cell that the guardrail reads. Repeatable.", None, flag="column", metavar="COL=VALUE"
-    )
+    response: str = setting(metavar="TEXT")
+    question: str = setting(default="", metavar="TEXT")
+    contexts: tuple[str, ...] = setting(default=(), flag="context", metavar="TEXT")
+    samples: tuple[str, ...] = setting(default=(), flag="sample", metavar="TEXT")
+    columns: Mapping[str, str] | None = setting(default=None, flag="column", metavar="COL=VALUE")
 
 
 @opt.takes_settings

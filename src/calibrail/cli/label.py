@@ -44,22 +44,11 @@ _OF_LOGS: Final = {
 class Purpose(opt.TrustArguments):
     """What labels are for, and whether answers are drawn from a log."""
 
-    guardrail: Path | None = setting(
-        "Label for the verdict on it; with --from-log, draw what it decided.", None, metavar="FILE"
-    )
-    until: Literal["calibrated"] | None = setting(
-        "Label until a threshold can be calibrated.", None
-    )
-    from_log: bool = setting("Draw the answers from decision logs, by lot, and end.", False)
-    per_day: float | None = setting(
-        "With --from-log: answers for each day (0.5: one in two days).", None, metavar="N"
-    )
-    texts: tuple[str, ...] = setting(
-        "With --from-log: texts of answers, by id, where the log holds none. Repeatable.",
-        (),
-        flag="traces",
-        metavar="FILE",
-    )
+    guardrail: Path | None = setting(default=None, metavar="FILE")
+    until: Literal["calibrated"] | None = setting(default=None)
+    from_log: bool = setting(default=False)
+    per_day: float | None = setting(default=None, metavar="N")
+    texts: tuple[str, ...] = setting(default=(), flag="traces", metavar="FILE")
 
 
 @dataclass(frozen=True)
@@ -68,25 +57,13 @@ class Sitting(Showing):
 
     panel: ClassVar = "Session"
 
-    annotator: str | None = setting("Who labels (default: the login name).", None, metavar="NAME")
-    terminal: bool = setting("Label in this terminal, or by a letter a line from a pipe.", False)
-    browser: bool = setting("Open the page in the browser.", True)
-    export: Path | None = setting(
-        "Hand the next answers out in a file (.csv, .jsonl), and end.",
-        None,
-        metavar="FILE",
-        writes="export",
-    )
-    export_n: int = setting("How many answers that file holds at most.", 100, metavar="N")
-    export_as: Format | None = setting(
-        "Its format, where the ending of its name does not say it.", None
-    )
-    taken_from: Path | None = setting(
-        "Take labels from a file, whatever its format, and end.",
-        None,
-        flag="import",
-        metavar="FILE",
-    )
+    annotator: str | None = setting(default=None, metavar="NAME")
+    terminal: bool = setting(default=False)
+    browser: bool = setting(default=True)
+    export: Path | None = setting(default=None, metavar="FILE", writes="export")
+    export_n: int = setting(default=100, metavar="N")
+    export_as: Format | None = setting(default=None)
+    taken_from: Path | None = setting(default=None, flag="import", metavar="FILE")
 
 
 @opt.takes_settings
@@ -104,28 +81,14 @@ def label_command(
     purpose: Purpose,
     requirement: Annotated[
         options.Requirement | None,
-        opt.Pick(
-            only=("max_fpr", "min_coverage", "confidence", "n_looks"),
-            help={
-                "max_fpr": "With --guardrail: share of faithful answers that may be held back.",
-                "min_coverage": "With --guardrail: coverage required (default: what it promises).",
-                "confidence": "With --guardrail: confidence of the verdict.",
-            },
-        ),
+        opt.Pick(only=("max_fpr", "min_coverage", "confidence", "n_looks")),
     ],
     promise: Annotated[options.Promise | None, opt.Pick(only=("alpha", "guarantee", "delta"))],
     drawing: options.Drawing | None,
     labelling: options.LabelOptions,
     reading: Annotated[
         options.ReadOptions | None,
-        opt.Pick(
-            without=("annotators", "pair", "strict"),
-            help={
-                "label_column": "With --import: column of the labels.",
-                "label_map": "With --import: what labels mean: 1 hallucinated, 0 faithful, skip.",
-                "positive": "With --import: the label that means hallucinated.",
-            },
-        ),
+        opt.Pick(without=("annotators", "pair", "strict")),
     ],
     sitting: Annotated[Sitting, opt.Pick(without=("dry_run",))],
 ) -> None:
@@ -295,13 +258,7 @@ def recalibrate_command(
     output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
     requirement: Annotated[
         opt.Requirement,
-        opt.Pick(
-            only=("max_fpr", "min_coverage", "confidence"),
-            help={
-                "max_fpr": "Share of faithful answers that may be flagged (default: as before).",
-                "min_coverage": "Coverage that the verdict requires (default: as before).",
-            },
-        ),
+        opt.Pick(only=("max_fpr", "min_coverage", "confidence")),
     ],
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,

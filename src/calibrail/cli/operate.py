@@ -226,21 +226,20 @@ def cache_show_command(show: opt.ShowAlone) -> None:
     _show_kept(show, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """What is removed."""
+
+    model: str | None = setting(default=None, metavar="NAME")
+    older_than: float | None = setting(default=None, metavar="DAYS")
+
+
 @opt.takes_settings
-def cache_clear_command(
-    show: opt.ShowAlone,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Remove only this model's.")
-    ] = None,
-    older_than: Annotated[
-        float | None,
-        typer.Option(metavar="DAYS", help="Remove only those older than so many days."),
-    ] = None,
-) -> None:
+def cache_clear_command(clearing: Clearing, show: opt.ShowAlone) -> None:
     """Remove kept answers of language models, and show what is left."""
-    if older_than is not None and not 0.0 <= older_than < float("inf"):
-        raise InputError(f"--older-than must be a number of days from 0; got {older_than!r}")
-    _show_kept(show, lambda cache: cache.clear(model, older_than))
+    if (days := clearing.older_than) is not None and not 0.0 <= days < float("inf"):
+        raise InputError(f"--older-than must be a number of days from 0; got {days!r}")
+    _show_kept(show, lambda cache: cache.clear(clearing.model, days))
 
 
 def _show_kept(show: Showing, clear: Callable[[Any], int] | None) -> None:
@@ -278,17 +277,9 @@ def _show_kept(show: Showing, clear: Callable[[Any], int] | None) -> None:
 class MonitorArguments:
     """What a watch takes beside the log."""
 
-    labels: Path | None = setting(
-        "Folder of `calibrail label --from-log`, in which people label.", None, metavar="AUDIT"
-    )
-    judge_labels: Path | None = setting(
-        "Labels of a judge by id, of all answers (best) or of some chosen without a look at any.",
-        None,
-        metavar="FILE",
-    )
-    reference_log: Path | None = setting(
-        "Log that traffic is compared with, in place of its own first answers.", None, metavar="LOG"
-    )
+    labels: Path | None = setting(default=None, metavar="AUDIT")
+    judge_labels: Path | None = setting(default=None, metavar="FILE")
+    reference_log: Path | None = setting(default=None, metavar="LOG")
 
 
 @opt.takes_settings
@@ -300,13 +291,7 @@ def monitor_command(
     watch: options.WatchOptions,
     limits: Annotated[
         opt.Requirement,
-        opt.Pick(
-            only=("max_fpr", "min_coverage"),
-            help={
-                "max_fpr": "Share of faithful answers that may be held back (default: as frozen).",
-                "min_coverage": "Share of hallucinations that must be caught (default: as frozen).",
-            },
-        ),
+        opt.Pick(only=("max_fpr", "min_coverage")),
     ],
     evidence: MonitorArguments,
     trust: opt.TrustArguments,

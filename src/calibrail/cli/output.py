@@ -65,17 +65,10 @@ class Showing:
 
     panel: ClassVar = "Output"
 
-    dry_run: bool = setting(
-        "Print time, and for judges calls and cost; send and write nothing.", False
-    )
-    page: tuple[Path, ...] = setting(
-        "Write a page, too, Markdown (.md) or the verdict as JUnit (.xml). Repeatable.",
-        (),
-        metavar="FILE",
-        writes="page",
-    )
-    json: bool = setting("Print the machine-readable result on standard output.", False)
-    markdown: bool = setting("Print the result as Markdown, for a pull request's comment.", False)
+    dry_run: bool = setting(default=False)
+    page: tuple[Path, ...] = setting(default=(), metavar="FILE", writes="page")
+    json: bool = setting(default=False)
+    markdown: bool = setting(default=False)
 
     def __post_init__(self) -> None:
         if self.json and self.markdown:

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from keyword import iskeyword
 from pathlib import Path
@@ -44,13 +44,10 @@ class Pick:
     ----------
     only, without : tuple of str
         The fields offered (all when empty), and those that are not.
-    help : mapping of str to str
-        What a field means in this command, where that is more than it says itself.
     """
 
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    help: Mapping[str, str] = field(default_factory=dict)
 
 
 Data = Annotated[
@@ -166,10 +163,8 @@ class NewGuardrail:
 
     panel: ClassVar = "Output"
 
-    sign: Path | None = option_fields.setting(
-        "Private key to sign with; the signature is FILE.dsse.", None, metavar="KEY.pem"
-    )
-    force: bool = option_fields.setting("Replace what stands where results go.", False)
+    sign: Path | None = option_fields.setting(default=None, metavar="KEY.pem")
+    force: bool = option_fields.setting(default=False)
 
     def read_key(self) -> None:
         """Refuse a key that cannot sign, before the work."""
@@ -185,11 +180,7 @@ class TrustArguments:
 
     panel: ClassVar = "Signature"
 
-    trusted: tuple[Path, ...] = option_fields.setting(
-        "Public key that must have signed the guardrail. Repeatable: any of them.",
-        (),
-        metavar="PUB.pem",
-    )
+    trusted: tuple[Path, ...] = option_fields.setting(default=(), metavar="PUB.pem")
 
     @property
     def keys(self) -> tuple[Path, ...] | None:
@@ -322,7 +313,7 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
                 paths.add_parameter(name, info, kind)
             parameters.append(parameter.replace(kind=keyword, annotation=hint))
             continue
-        offered = list(_offered(kind, picks[-1] if picks else Pick()))
+        offered = list(_offered(kind, picks[-1] if picks else Pick(), run.__name__))
         objects[name] = kind, optional, offered
         parameters += [item.parameter() for item in offered]
         paths.add_fields(offered)
@@ -454,14 +445,14 @@ def _present(hint: Any) -> Any:
     return kinds[0] if NoneType in get_args(hint) else hint
 
 
-def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
+def _offered(kind: type, pick: Pick, command: str) -> Iterator[_Offered]:
     hints = get_type_hints(kind)
     for item in fields(kind):
         option = item.metadata.get(option_fields.OPTION)
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
-        help = pick.help.get(item.name) or option.help or option_fields.help_of(kind, item.name)
-        option = replace(option, help=help)
+        said = option.help or option_fields.help_of(kind, item.name, command)
+        option = replace(option, help=said)
         yield _Offered(
             item, _present(hints[item.name]), option, option_fields.panel_of(kind, item.name)
         )

@@ -22,15 +22,21 @@ from calibrail.options.fields import setting
 class Freezing:
     """What becomes of answers that cannot be judged, and the key that is made to sign the file."""
 
-    on_failure: Literal["error", "flag", "review"] = setting(
-        "Outcome for an answer on which the detector fails.", "error"
-    )
-    new_key: Path | None = setting(
-        "Key to make and sign with: private; NAME.pub.pem beside it is for those who check.",
-        None,
-        metavar="KEY.pem",
-        writes="guardrail",
-    )
+    on_failure: Literal["error", "flag", "review"] = setting(default="error")
+    new_key: Path | None = setting(default=None, metavar="KEY.pem", writes="guardrail")
+    probe_endpoint: bool = setting(default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """Whether probe answers are computed again, and whether an endpoint is asked about them."""
+
+    probe: bool = setting(default=True)
+    probe_endpoint: bool = setting(default=False)
+
+    def __post_init__(self) -> None:
+        if self.probe_endpoint and not self.probe:
+            raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
 
 
 @opt.takes_settings
@@ -41,12 +47,6 @@ def export_command(
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     freezing: Freezing,
     written: opt.NewGuardrail,
-    probe_endpoint: Annotated[
-        bool,
-        typer.Option(
-            "--probe-endpoint", help="Ask a judge's endpoint about the 16 probe answers, too."
-        ),
-    ] = False,
     best: opt.Best = False,
     *,
     calls: opt.Calls,
@@ -69,7 +69,7 @@ def export_command(
     made, told = (None, []) if key is None else _made(key)
     written = replace(written, sign=key or written.sign)
     with limit_calls(calls):
-        line, content, notes = freeze_into(output, frozen, written, freezing, probe_endpoint)
+        line, content, notes = freeze_into(output, frozen, written, freezing)
     show.finish([line], content | ({} if made is None else {"new_key": made}), *notes, *told)
 
 
@@ -78,23 +78,23 @@ def freeze_into(
     frozen: calibrail.Run,
     written: opt.NewGuardrail,
     freezing: Freezing | None = None,
-    probe_endpoint: bool = False,
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Write a run's guardrail; return what is printed of it, as words and as JSON, and notes."""
     from calibrail.conformal.group_thresholds import spelled
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
 
-    on_failure = (freezing or Freezing()).on_failure
+    freezing = freezing or Freezing()
+    on_failure = freezing.on_failure
     guardrail = frozen.freeze(on_failure=on_failure)
     asks = not_computed(guardrail.score) == "endpoint"
-    if asks and probe_endpoint:
+    if asks and freezing.probe_endpoint:
         announce(guardrail.score)
         guardrail = frozen.freeze(on_failure=on_failure, probe_endpoint=True)
     guardrail.save(output, sign=written.sign, force=written.force)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
-    if asks and not probe_endpoint:
+    if asks and not freezing.probe_endpoint:
         unprobed = say("command.not_asked", some=probes is not None)
     elif probes is not None and probes.scores is not None:
         # Where the probes show nothing: no score at all, or a detector that failed.
@@ -175,20 +175,8 @@ def guardrail_verify_command(
         ),
     ],
     key: opt.Keys = None,
-    probe: Annotated[
-        bool,
-        typer.Option(
-            "--probe/--no-probe",
-            help="Build the detector and compute the probe answers; without, no model is loaded.",
-        ),
-    ] = True,
-    probe_endpoint: Annotated[
-        bool,
-        typer.Option(
-            "--probe-endpoint", help="Ask a judge's endpoint about the probe answers, too."
-        ),
-    ] = False,
     *,
+    probing: Probing,
     calls: opt.Calls,
     show: opt.ShowAlone,
 ) -> None:
@@ -200,20 +188,18 @@ def guardrail_verify_command(
     from calibrail.models.llm.transport import limit_calls
     from calibrail.report.documents.guardrail import lines, of_several
 
-    if probe_endpoint and not probe:
-        raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
     given = guardrails if isinstance(guardrails, list) else [guardrails]
     # A change of a guardrail or of its signature is checked alike.
     files = (path.with_suffix("") if path.suffix == ".dsse" else path for path in given)
     paths = list(dict.fromkeys(files))
     with limit_calls(calls):
         if len(paths) == 1:
-            content = _verified(paths[0], key, probe, probe_endpoint)
+            content = _verified(paths[0], key, probing)
             show.finish(lines(content), content)
         found = []
         for path in paths:
             try:
-                found.append(_verified(path, key, probe, probe_endpoint))
+                found.append(_verified(path, key, probing))
             except CalibrailError as error:
                 found.append({"guardrail": str(path), "refused": str(error)})
     several = {"schema": "calibrail.verify_several/1", "files": found}
@@ -221,19 +207,19 @@ def guardrail_verify_command(
     show.finish(of_several(several), several, code=FAILURE if refused else DONE)
 
 
-def _verified(path: Path, key: list[Path] | None, probe: bool, endpoint: bool) -> dict[str, Any]:
+def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str, Any]:
     """Return what is known of one guardrail that is not refused."""
     from calibrail.formatting import Scale
     from calibrail.guardrail.file import read_file
     from calibrail.guardrail.signing import signature_path
 
     probes: dict[str, Any] = {"state": "skipped"}
-    if probe:
+    if probing.probe:
         loaded = calibrail.Guardrail.load(path, trusted=key or None)
-        if endpoint:
+        if probing.probe_endpoint:
             announce(loaded.score)
         with errors_as(GuardrailError, GuardrailError, "guardrail_refused", path=path):
-            probes = loaded.probe(endpoint=endpoint).to_dict()
+            probes = loaded.probe(endpoint=probing.probe_endpoint).to_dict()
         config, signature = loaded.config, loaded.signature
     else:
         file = read_file(path, key or None)

@@ -39,9 +39,7 @@ class CalibrateOptions(ReportOptions, Costs):
 
     panel: ClassVar = "Promise"
 
-    threshold: float | None = setting(
-        "One that you use already: nothing is calibrated, and all answers test it.", None
-    )
+    threshold: float | None = setting(default=None)
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,8 @@ class CompareOptions(Showing, opt.NewGuardrail):
 
     panel: ClassVar = "Output"
 
-    export: Path | None = setting(
-        "Guardrail file to write: the winner, as export does.",
-        None,
-        metavar="FILE",
-        writes="guardrail",
-    )
-    best: bool = setting(
-        "Without a winner, freeze the candidate; its certificate holds all the same.", False
-    )
+    export: Path | None = setting(default=None, metavar="FILE", writes="guardrail")
+    best: bool = setting(default=False)
 
 
 @dataclass(frozen=True)
@@ -267,7 +258,6 @@ def doctor_command(
 
 
 #: What the option means where nothing is promised.
-_UNIT = "What a row is: an answer, or one of its sentences, scored from what stands up to its end."
 
 
 @opt.takes_settings
@@ -275,7 +265,7 @@ def score_command(
     data: opt.Data,
     output: Annotated[Path, opt.to_file("Parquet file to write.", "scores")],
     detectors: Annotated[opt.DetectorArguments, opt.Pick(only=("score",))],
-    promise: Annotated[opt.Promise, opt.Pick(only=("unit",), help={"unit": _UNIT})],
+    promise: Annotated[opt.Promise, opt.Pick(only=("unit",))],
     reading: opt.Reading,
     work: opt.Work,
     show: Showing,
@@ -323,20 +313,12 @@ class Labels:
 
     panel: ClassVar = "Labels"
 
-    base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
-    calibration_share: float | None = setting(
-        "Share used to calibrate (default: 0.5, or 1 with pac; none with --coverage).", None
-    )
-    n: tuple[int, ...] = setting(
-        "Number of labelled answers to look at. Repeatable.", (), metavar="N"
-    )
-    power: float = setting("Wanted probability of a certificate, at least 0.5.", 0.8)
-    sequential: bool = setting(
-        "Also simulate labelling until a verdict falls, read after every label.", False
-    )
-    budget: int | None = setting(
-        "With --sequential: most labels (default: three times the fixed number).", None, metavar="N"
-    )
+    base_rate: float | None = setting(default=None)
+    calibration_share: float | None = setting(default=None)
+    n: tuple[int, ...] = setting(default=(), metavar="N")
+    power: float = setting(default=0.8)
+    sequential: bool = setting(default=False)
+    budget: int | None = setting(default=None, metavar="N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,36 +327,20 @@ class Assumed:
 
     panel: ClassVar = "Assumption"
 
-    auroc: float | None = setting(
-        "Assume a detector, to be calibrated: its AUROC, with Gaussian scores.", None
-    )
-    coverage: float | None = setting(
-        "Assume a threshold, to be certified: the share that it truly catches.", None
-    )
-    fpr: float | None = setting(
-        "With --coverage: the share of faithful answers that it truly flags.", None
-    )
+    auroc: float | None = setting(default=None)
+    coverage: float | None = setting(default=None)
+    fpr: float | None = setting(default=None)
 
 
 @opt.takes_settings
 def plan_command(
     promise: Annotated[
         opt.Promise,
-        opt.Pick(
-            only=("alpha", "guarantee", "delta"),
-            help={"guarantee": "Promise of the threshold to be calibrated (--auroc)."},
-        ),
+        opt.Pick(only=("alpha", "guarantee", "delta")),
     ],
     requirement: Annotated[
         opt.Requirement,
-        opt.Pick(
-            without=("risks", "min_kept", "n_looks"),
-            help={
-                "max_fpr": "Share of faithful answers that may be flagged.",
-                "min_coverage": "Coverage to be certified (default: 1 - alpha).",
-                "confidence": "Level of both intervals behind the certificate.",
-            },
-        ),
+        opt.Pick(without=("risks", "min_kept", "n_looks")),
     ],
     labels: Labels,
     assumed: Assumed,

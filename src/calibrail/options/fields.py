@@ -96,15 +96,15 @@ def _helps() -> dict[str, dict[str, str]]:
     return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
 
 
-def help_of(kind: Any, name: str) -> str:
-    """Return what a field of a settings class means, in one sentence.
+def help_of(kind: Any, name: str, command: str = "") -> str:
+    """Return what a field of a settings class means, in one sentence; at best for one command.
 
     >>> from calibrail.options import SplitOptions
     >>> help_of(SplitOptions, "seed")
     'Seed of the split.'
     """
     declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
-    return _helps()[declaring.__name__][name]
+    return _helps().get(command, {}).get(name) or _helps()[declaring.__name__][name]
 
 
 def changed(settings: Any) -> dict[str, Any]:

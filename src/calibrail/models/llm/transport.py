@@ -170,23 +170,16 @@ class CallLimits:
 
     panel: ClassVar = "Calls to endpoints"
 
-    concurrency: int = setting("For judges: most calls at the same time.", 8, metavar="N")
-    timeout: float = setting("For judges: longest that one call may take.", 60.0, metavar="SECONDS")
+    concurrency: int = setting(default=8, metavar="N")
+    timeout: float = setting(default=60.0, metavar="SECONDS")
     attempts: int = 6
-    max_calls: int | None = setting(
-        "For judges: most calls to endpoints, retries included.", None, metavar="N"
-    )
+    max_calls: int | None = setting(default=None, metavar="N")
     price: Price | Literal["auto"] | None = setting(
-        "For judges: US dollars per million tokens, e.g. 0.15,0.60, or auto.",
-        None,
-        metavar="IN,OUT",
-        parse=read_price,
+        default=None, metavar="IN,OUT", parse=read_price
     )
     cache: Path | None = field(default_factory=default_cache)
     patience: float = 300.0
-    batch: bool = setting(
-        "For judges: ask through the provider's batch API, at half price, within a day.", False
-    )
+    batch: bool = setting(default=False)
 
     def __post_init__(self) -> None:
         whole(self.concurrency, "concurrency", least=1)
