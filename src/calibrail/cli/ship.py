@@ -20,10 +20,13 @@ from calibrail.options.fields import setting
 
 @dataclass(frozen=True, slots=True)
 class Freezing:
-    """What becomes of answers that cannot be judged, and the key that is made to sign the file."""
+    """What becomes of answers that cannot be judged, what is told of others, and a key to make."""
 
     on_failure: Literal["error", "flag", "review"] = setting(
         "Outcome for an answer on which the detector fails.", "error"
+    )
+    probability: bool = setting(
+        "Freeze the scores of both classes, for check --probability.", False
     )
     new_key: Path | None = setting(
         "Key to make and sign with: private; NAME.pub.pem beside it is for those who check.",
@@ -85,12 +88,13 @@ def freeze_into(
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
 
-    on_failure = (freezing or Freezing()).on_failure
-    guardrail = frozen.freeze(on_failure=on_failure)
+    freezing = freezing or Freezing()
+    how: Any = {"on_failure": freezing.on_failure, "probability": freezing.probability}
+    guardrail = frozen.freeze(**how)
     asks = not_computed(guardrail.score) == "endpoint"
     if asks and probe_endpoint:
         announce(guardrail.score)
-        guardrail = frozen.freeze(on_failure=on_failure, probe_endpoint=True)
+        guardrail = frozen.freeze(**how, probe_endpoint=True)
     guardrail.save(output, sign=written.sign, force=written.force)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
