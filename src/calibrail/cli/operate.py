@@ -24,6 +24,14 @@ from calibrail.options.fields import setting
 from calibrail.serve import exit_on_signal
 
 
+@dataclass(frozen=True)
+class CheckOptions(Showing):
+    """What is shown, and what decisions tell beside the outcome."""
+
+    probability: bool = setting(default=False)
+    base_rate: float | None = setting(default=None)
+
+
 @opt.takes_settings
 def check_command(
     guardrail: opt.Guardrail,
@@ -34,7 +42,7 @@ def check_command(
     reading: opt.ReadingUnlabelled,
     work: Annotated[opt.Work, opt.Pick(without=("batch",))],
     trust: opt.TrustArguments,
-    show: Showing,
+    show: CheckOptions,
     evidence: Annotated[
         bool,
         typer.Option(
@@ -58,6 +66,10 @@ def check_command(
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
     loaded = trust.load(guardrail)
+    if show.probability:
+        loaded = loaded.with_probability(show.base_rate)
+    elif show.base_rate is not None:
+        raise InputError("--base-rate is what --probability is for; give that, too")
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")

@@ -20,9 +20,10 @@ from calibrail.options.fields import setting
 
 @dataclass(frozen=True, slots=True)
 class Freezing:
-    """What becomes of answers that cannot be judged, and the key that is made to sign the file."""
+    """What becomes of answers that cannot be judged, what is told of others, and a key to make."""
 
     on_failure: Literal["error", "flag", "review"] = setting(default="error")
+    probability: bool = setting(default=False)
     new_key: Path | None = setting(default=None, metavar="KEY.pem", writes="guardrail")
     probe_endpoint: bool = setting(default=False)
 
@@ -85,12 +86,12 @@ def freeze_into(
     from calibrail.models.hardware import installed_versions
 
     freezing = freezing or Freezing()
-    on_failure = freezing.on_failure
-    guardrail = frozen.freeze(on_failure=on_failure)
+    how: Any = {"on_failure": freezing.on_failure, "probability": freezing.probability}
+    guardrail = frozen.freeze(**how)
     asks = not_computed(guardrail.score) == "endpoint"
     if asks and freezing.probe_endpoint:
         announce(guardrail.score)
-        guardrail = frozen.freeze(on_failure=on_failure, probe_endpoint=True)
+        guardrail = frozen.freeze(**how, probe_endpoint=True)
     guardrail.save(output, sign=written.sign, force=written.force)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""

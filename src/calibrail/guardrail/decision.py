@@ -338,6 +338,9 @@ class Decision(Shown):
         would be. None for a guardrail of whole answers.
     cause : Cause
         Why, as a code with parameters. Left out, it is what an older calibrail's reason says.
+    probability : mapping or None
+        Of P(hallucinated), ``lower`` and ``upper`` for a ``base_rate``; None where nobody asked for
+        it, and without a score.
     row, file : int and str, or None
         Where the answer stands in the data that was decided about, and in which of several files.
     """
@@ -357,6 +360,7 @@ class Decision(Shown):
     cause: Cause = _NO_CAUSE
     row: int | None = field(default=None, compare=False)
     file: str | None = field(default=None, compare=False)
+    probability: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.cause is _NO_CAUSE:
@@ -465,6 +469,8 @@ class Decision(Shown):
         content = {name: getattr(self, name) for name in names}
         if self.score is None:
             content["cause"] = self.cause.to_dict()
+        if self.probability is not None:
+            content["probability"] = dict(self.probability)
         if self.removed is not None:
             content["text"] = self.text
             content["removed"] = [item.to_dict() for item in self.removed]
@@ -515,6 +521,7 @@ class Decision(Shown):
         numbers, scale = (score, threshold, p_value), _scale(content, score, threshold)
         text, removed = parse_trimming(content)
         row, file = content.get("row"), content.get("file")
+        told = parse_probability(content.get("probability"))
         return cls(
             content["id"],
             content["outcome"],
@@ -527,11 +534,23 @@ class Decision(Shown):
             cause,
             row if type(row) is int else None,
             file if isinstance(file, str) else None,
+            told,
         )
 
     def line(self, *, evidence: bool = False) -> str:
         """Return that object as JSON in one line: equal decisions are equal bytes everywhere."""
         return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)
+
+
+def parse_probability(content: object) -> dict[str, float] | None:
+    """Return P(hallucinated) of a decision as it was told; None where it was not."""
+    if content is None:
+        return None
+    match content:
+        case {"lower": float(lower), "upper": float(upper), "base_rate": float(rate)}:
+            if 0.0 <= lower <= upper <= 1.0 and 0.0 < rate < 1.0:
+                return {"lower": lower, "upper": upper, "base_rate": rate}
+    raise InputError(error_text("decision_probability", content=content))
 
 
 def parse_cause(content: Mapping[str, Any]) -> Cause:

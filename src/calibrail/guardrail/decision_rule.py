@@ -6,6 +6,7 @@ scored again by itself.
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,10 +21,10 @@ from calibrail.conformal.threshold_rule import Decision as Said
 from calibrail.conformal.threshold_rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
-from calibrail.errors import GuardrailError, ModelError, error_text
+from calibrail.errors import GuardrailError, ModelError, error_text, extra
 from calibrail.formatting import Scale, count, number
 from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_cause
-from calibrail.guardrail.file import FrozenConfig
+from calibrail.guardrail.file import ClassScores, FrozenConfig
 from calibrail.models.llm.transport import BudgetError
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.base import DetectorFailure, Score, Scores, background_of, scored_alone
@@ -230,6 +231,55 @@ def shown_within(tolerance: float) -> float:
 
 def _digits(tolerance: float) -> int:
     return math.floor(-math.log10(_WIDTH * tolerance))
+
+
+class HallucinationProbability:
+    """Tells P(hallucinated) of a score as a Venn-Abers interval (Vovk and Petej, 2014).
+
+    Its ends are what isotonic regression on the calibration scores and the new one says of it where
+    that is faithful, and where it is hallucinated. Another base rate multiplies the odds of both:
+    right where the classes' scores are those of the calibration, however frequent each class is.
+
+    Parameters
+    ----------
+    scores : ClassScores
+        Of both classes, and the base rate, that of the scores where none is named.
+    tolerance : float
+        Of the score: no digit that a batch may change plays a part.
+
+    Raises
+    ------
+    MissingExtraError
+        If the library is not installed.
+    """
+
+    def __init__(self, scores: ClassScores, tolerance: float) -> None:
+        self._digits = _digits(tolerance) if tolerance else None
+        own, self._rate = scores.own_rate, scores.base_rate or scores.own_rate
+        odds = (self._rate / (1.0 - self._rate), own / (1.0 - own))
+        self._shift = 1.0 if self._rate == own else odds[0] / odds[1]
+        n, m = len(scores.hallucinated), len(scores.faithful)
+        # The library turns warnings of numpy off for whoever imports it.
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            with extra("probability", "P(hallucinated) of a decision"):
+                from venn_abers import VennAbers
+            values = self._columns([*scores.hallucinated, *scores.faithful])
+            self._fitted = VennAbers().fit(values, np.repeat([1.0, 0.0], [n, m]))
+
+    def _columns(self, values: Sequence[float]) -> NDArray[np.float64]:
+        known = np.asarray(values, np.float64)
+        known = known if self._digits is None else np.round(known, self._digits)
+        return np.column_stack([-known, known])
+
+    def of(self, score: float) -> dict[str, float]:
+        """Return ``lower`` and ``upper`` of a score, and the ``base_rate`` they are for."""
+        ends = self._fitted.predict_proba(self._columns([score]))[1][0]
+        lower, upper = sorted(
+            float(end * self._shift / (end * self._shift + 1.0 - end))
+            for end in np.clip(ends, 0, 1)
+        )
+        return {"lower": lower, "upper": upper, "base_rate": self._rate}
 
 
 @dataclass(frozen=True, slots=True)

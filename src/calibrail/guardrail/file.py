@@ -257,6 +257,35 @@ class Probes(_ProbeResults):
         return [value for member in (self.members or {}).values() for value in member.scores]
 
 
+#: Scores of one class of answers, ascending.
+_Defined = Annotated[list[float], pydantic.Field(min_length=1)]
+
+
+class ClassScores(_Frozen):
+    """Calibration scores by which a decision tells P(hallucinated).
+
+    Attributes
+    ----------
+    hallucinated, faithful : list of float
+        Defined ones of the calibration part, one answer of each group; higher = more likely
+        hallucinated.
+    base_rate : float or None
+        Share of hallucinated answers that decisions tell it for; None where it is not asked for.
+    """
+
+    hallucinated: _Defined
+    faithful: _Defined
+    base_rate: float | None = pydantic.Field(default=None, gt=0.0, lt=1.0)
+
+    _later = ("base_rate",)
+
+    @property
+    def own_rate(self) -> float:
+        """The share of hallucinated answers among these."""
+        n = len(self.hallucinated)
+        return n / (n + len(self.faithful))
+
+
 class FrozenConfig(_Frozen):
     """The whole content of ``guardrail.json``.
 
@@ -275,6 +304,8 @@ class FrozenConfig(_Frozen):
     probes : Probes or None
         None for a column of the data, for a detector that only asks an endpoint which was not to be
         asked, and in what an older version froze.
+    probability : ClassScores or None
+        None where no decision can tell P(hallucinated).
     digest : str
         That of the file; of one in an older schema, its own.
     """
@@ -292,9 +323,11 @@ class FrozenConfig(_Frozen):
     headline: Headline
     versions: dict[str, str]
     probes: Probes | None = None
+    probability: ClassScores | None = None
     digest: str = ""
     #: The bytes it was read from, where an older version wrote them.
     _older: bytes | None = pydantic.PrivateAttr(None)
+    _later = ("probability",)
 
     @property
     def detector_chosen(self) -> bool:

@@ -18,10 +18,15 @@ from calibrail.data.reading import read
 from calibrail.data.sentences import sentences_of
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
-from calibrail.errors import GuardrailError, InputError, errors_as
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
-from calibrail.guardrail.decision_rule import DecisionRule, RowDecision, frozen_rule
+from calibrail.guardrail.decision_rule import (
+    DecisionRule,
+    HallucinationProbability,
+    RowDecision,
+    frozen_rule,
+)
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
 from calibrail.guardrail.probes import Probed, compare_probes, edition_of, frozen_detector
 from calibrail.guardrail.sentences import (
@@ -33,7 +38,7 @@ from calibrail.guardrail.sentences import (
 from calibrail.guardrail.signing import PublicKey, Signature
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import Promise
-from calibrail.options.fields import Cell, spell_option
+from calibrail.options.fields import Cell, share, spell_option
 from calibrail.options.guarantee import Unit
 from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
@@ -73,6 +78,9 @@ class Guardrail(Shown):
         self._edition = edition_of(config.score)
         #: The detector.
         self.score: Final = frozen_detector(config.score, score, config.promise.unit)
+        told, self._probability = config.probability, None
+        if told is not None and told.base_rate is not None:
+            self._probability = HallucinationProbability(told, config.score.tolerance)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""
@@ -134,6 +142,33 @@ class Guardrail(Shown):
         another content that stands there is replaced only with ``force``.
         """
         write_file(self.config, path, sign, force=force)
+
+    def with_probability(self, base_rate: float | None = None) -> "Guardrail":
+        """Return the same guardrail, whose decisions tell P(hallucinated) as an interval.
+
+        Of its two ends one is calibrated, on average over answers like those of the calibration;
+        for one answer by itself nothing is guaranteed.
+
+        Parameters
+        ----------
+        base_rate : float, optional
+            Share of hallucinated answers, in (0, 1); that of the calibration when left out.
+
+        Raises
+        ------
+        InputError
+            If the guardrail was not frozen with the scores of both classes.
+        MissingExtraError
+            If the library for it is not installed.
+        """
+        kept = self.config.probability
+        if kept is None:
+            raise InputError(error_text("no_class_scores"))
+        rate = kept.own_rate if base_rate is None else share(base_rate, "base_rate")
+        told = kept.model_copy(update={"base_rate": rate})
+        made = type(self)(self.config.model_copy(update={"probability": told}), self.score)
+        made.origin, made.probed = self.origin, self.probed
+        return made
 
     @property
     def signature(self) -> Signature | None:
@@ -411,7 +446,11 @@ class Guardrail(Shown):
         cause = decision.Cause("score_undefined") if verdict.score is None else decision.SCORED
         numbers = verdict.score, verdict.threshold, verdict.p_value
         shown = verdict.reason, verdict.evidence, self.scale
-        return decision.Decision(example.id, verdict.outcome, *numbers, *shown, cause=cause)
+        told = None
+        if self._probability is not None and verdict.score is not None:
+            told = self._probability.of(verdict.score)
+        head = example.id, verdict.outcome, *numbers, *shown
+        return decision.Decision(*head, cause=cause, probability=told)
 
     def failed(
         self, example: Example, error: BaseException, code: decision.CauseCode = "detector_failed"

@@ -97,9 +97,11 @@ class ComparisonRun(Shown):
         *,
         best: bool = False,
         probe_endpoint: bool = False,
+        probability: bool = False,
     ) -> Guardrail:
         """Freeze what `chosen` returns; the other parameters are those of ``Run.freeze``."""
-        return self.chosen(best=best).freeze(on_failure, score, probe_endpoint=probe_endpoint)
+        how = {"probe_endpoint": probe_endpoint, "probability": probability}
+        return self.chosen(best=best).freeze(on_failure, score, **how)
 
     @property
     def data(self) -> Mapping[str, Any]:

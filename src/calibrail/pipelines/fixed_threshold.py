@@ -40,7 +40,7 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context, calibration_source
-from calibrail.pipelines.run import Run, score_config
+from calibrail.pipelines.run import Run, class_scores, score_config
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.messages import say
 from calibrail.scores import custom, registry
@@ -200,6 +200,7 @@ def test(
         versions=installed_versions(),
         table=scored.table,
         codes=sample.split,
+        classes=class_scores(scored, assume_independent=assume_independent),
         examples=page_examples(scored, rule, None, text=context.text),
     )
 

@@ -24,6 +24,7 @@ from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.evaluation import Report
+from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
@@ -34,6 +35,7 @@ from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
 from calibrail.pipelines.data_reuse import with_tried_since
 from calibrail.pipelines.examples import without_text
+from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.scoring import Scored
 from calibrail.report import Document, render_page
 from calibrail.report.html import figure_files
@@ -262,6 +264,9 @@ class Run(Shown):
         sentences are removed, as `page_examples` gives them; for the page alone.
     sentences : SentenceTable or None
         The sentences of the table's answers, where these are removed.
+    classes : mapping of str to sequence of float, or None
+        By class, the defined scores of the calibration part, one answer of each group; without one
+        of all answers. None where sentences are removed.
     """
 
     shown_as = "calibrate"
@@ -278,6 +283,7 @@ class Run(Shown):
     state: bytes | None = None
     examples: Mapping[str, Any] | None = None
     sentences: SentenceTable | None = None
+    classes: Mapping[str, Sequence[float]] | None = None
 
     def shown(self) -> tuple[Any, ...]:
         """Return the report: no text of the data."""
@@ -402,6 +408,7 @@ class Run(Shown):
                 calibration_examples=tuple(content["calibration_examples"]),
                 versions=content["versions"],
                 sketches=content.get("sketches"),
+                classes=content.get("classes"),
             )
             # A value of another type would show only when the run is frozen.
             run._frozen("error")
@@ -416,6 +423,7 @@ class Run(Shown):
         score: ScoreLike | None = None,
         *,
         probe_endpoint: bool = False,
+        probability: bool = False,
     ) -> runtime.Guardrail:
         """Freeze the run into a guardrail that decides as this run's report counted.
 
@@ -429,11 +437,20 @@ class Run(Shown):
         probe_endpoint : bool
             Whether a detector that asks an endpoint is to ask it about the 16 probe answers, whose
             scores are frozen so that another machine can be compared; others always are.
+        probability : bool
+            Whether the calibration scores of both classes are frozen, too, so that decisions can
+            tell P(hallucinated) (`Guardrail.with_probability`).
         """
         one_of(on_failure, ("error", "flag", "review"), "on_failure")
         detector = None if score is None else as_score(score)
         # Through the bytes and back, so that what is returned is what a file would hold.
-        config = file.FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes())
+        frozen = self._frozen(on_failure)
+        if probability:
+            if self.classes is None or not all(self.classes.values()):
+                raise InputError(say("refused.no_probability"))
+            kept = file.ClassScores(**{name: list(part) for name, part in self.classes.items()})
+            frozen = frozen.model_copy(update={"probability": kept})
+        config = file.FrozenConfig.from_bytes(frozen.to_bytes())
         detector = runtime.Guardrail(config, detector).score
         unit = self.report.promise.unit
         probes = freeze_probes(detector, endpoint=probe_endpoint, unit=unit)
@@ -490,6 +507,7 @@ class Run(Shown):
             "data": dict(self.data),
             "calibration_examples": self.calibration_examples,
             **({} if self.sketches is None else {"sketches": self.sketches}),
+            **({} if self.classes is None else {"classes": dict(self.classes)}),
             "versions": dict(self.versions),
         }
 
@@ -552,7 +570,26 @@ def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], 
         table=scored.table,
         codes=codes,
         sentences=scored.sentences,
+        classes=class_scores(scored, assume_independent=report.requirement.assume_independent),
     )
+
+
+def class_scores(
+    scored: Scored, *, assume_independent: bool
+) -> Mapping[str, Sequence[float]] | None:
+    """Return the scores of both classes by which P(hallucinated) can be told; see `Run`."""
+    if scored.sentences is not None:
+        return None
+    sample = replace(scored.sample(0), independent=assume_independent)
+    if sample.groups is not None and not assume_independent:
+        sample = replace(sample, lot=lots_of(scored))
+    calibrating = bool((sample.split == splits.CALIBRATION).any())
+    drawn = sample.drawn(splits.CALIBRATION if calibrating else splits.TEST)
+    drawn &= np.isfinite(sample.values)
+    return {
+        name: np.sort(sample.values[drawn & (sample.labels == label)]).tolist()
+        for name, label in CLASSES.items()
+    }
 
 
 def frozen_config(
