@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.chat_server import ChatServer, Line, RefusedError, key_of
 
 #: What becomes of a question in the n-th batch that asks it: "" an answer, "expired", "cancelled",
-#: a parameter that is refused, or a status.
+#: a parameter that is refused, a refusal in words, or a status.
 Outcome = Callable[[dict[str, Any], int], str]
 
 
@@ -169,7 +169,8 @@ class BatchServer(ChatServer):
             answer = {"status_code": 200, "body": self._chat(body, None)}
             return {"response": answer, "error": None}
         status = int(what) if what.isdigit() else 400
-        error = {"message": "Refused.", "param": None if what.isdigit() else what, "code": None}
+        said, named = (what, None) if " " in what else ("Refused.", what)
+        error = {"message": said, "param": None if what.isdigit() else named, "code": None}
         return {"response": {"status_code": status, "body": {"error": error}}, "error": None}
 
     def _message(self, body: dict[str, Any], what: str) -> dict[str, Any]:
@@ -180,12 +181,13 @@ class BatchServer(ChatServer):
             error = {"type": kind, "message": f"{what}: not supported on this model"}
             return {"result": {"type": "errored", "error": {"type": "error", "error": error}}}
         answer = self._chat(body, None)
-        text, usage = answer["choices"][0]["message"]["content"], answer["usage"]
+        choice, usage = answer["choices"][0], answer["usage"]
+        text, is_cut = choice["message"]["content"], choice["finish_reason"] == "length"
         message = {
             "type": "message",
             "model": answer["model"],
             "content": [{"type": "thinking", "thinking": "No?"}, {"type": "text", "text": text}],
-            "stop_reason": "end_turn",
+            "stop_reason": "max_tokens" if is_cut else "end_turn",
             "usage": {
                 "input_tokens": usage["prompt_tokens"] - 1,
                 "cache_read_input_tokens": 1,

@@ -12,10 +12,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
+
+from tests.integrations.frameworks import PINS
 
 ROOT = Path(__file__).resolve().parents[2]
-PINS = Path(__file__).parent / "environments"
 MADE = ROOT / ".venv-integrations"
+
+#: What pip installs, call by call: calibrail with a framework's extra, in the versions of its file.
+TOGETHER: Final = ("--constraint {pins} --editable {root}[full,{name}] pytest",)
+#: Where a framework asks for other versions than calibrail does: all that its file pins, and then
+#: calibrail without what it asks for.
+APART: Final = ("--requirement {pins}", "--no-deps --editable {root}")
+#: uqlm wants numpy 1.26, with which calibrail runs.
+INSTALLED: Final = {"uqlm": APART}
 
 #: Brings up the loopback of a network namespace that has nothing else (SIOCSIFFLAGS, IFF_UP), and
 #: goes on as the command that follows.
@@ -28,7 +38,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def names() -> list[str]:
-    """Return the environments, by the name of their extra."""
+    """Return the environments, by the name of their extra or, without one, of their framework."""
     return sorted(path.stem for path in PINS.glob("*.txt"))
 
 
@@ -41,14 +51,17 @@ def made(name: str) -> Path:
     """Make an environment unless what it is made of is as it was; return its Python."""
     folder, pins = MADE / name, PINS / f"{name}.txt"
     python, stamp = folder / "bin" / "python", folder / "made-of.txt"
+    calls = INSTALLED.get(name, TOGETHER)
     content = pins.read_text(encoding="utf-8") + (ROOT / "pyproject.toml").read_text("utf-8")
+    content += "\n".join(calls)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == content:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    pinned = ["--constraint", str(pins), "--editable", f"{ROOT}[full,{name}]", "pytest"]
-    subprocess.run([*install, *pinned], check=True)
+    for call in calls:
+        words = [word.format(pins=pins, root=ROOT, name=name) for word in call.split()]
+        subprocess.run([*install, *words], check=True)
     stamp.write_text(content, encoding="utf-8")
     return python
 

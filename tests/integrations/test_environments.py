@@ -10,10 +10,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.integrations.__main__ import PINS, file_of, names
-from tests.integrations.frameworks import PYPROJECT, requirements
+from tests.integrations.__main__ import APART, INSTALLED, file_of, names
+from tests.integrations.frameworks import PINS, PYPROJECT, requirements
 
-EXTRAS = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PROJECT = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 CONSTRAINTS = PYPROJECT.parent / "constraints.txt"
 
 
@@ -34,9 +35,22 @@ def together() -> list[str]:
 @pytest.mark.parametrize("name", names())
 def test_an_environment_pins_its_framework_and_has_tests(name: str) -> None:
     pinned = pins(PINS / f"{name}.txt")
-    for requirement in requirements(name):
+    asked = requirements(name)
+    assert asked
+    for requirement in asked:
         assert requirement.specifier.contains(pinned[requirement.name]), requirement
     assert file_of(name).is_file()
+
+
+@pytest.mark.parametrize("name", names())
+def test_calibrail_installs_with_what_it_asks_for_wherever_that_can_be(name: str) -> None:
+    pinned = pins(PINS / f"{name}.txt")
+    asked = map(Requirement, PROJECT["dependencies"])
+    refused = {item.name for item in asked if pinned[item.name] not in item.specifier}
+    apart = INSTALLED.get(name) == APART
+    assert refused == ({"numpy"} if apart else set())
+    # An extra that no user can install would be none.
+    assert (name in EXTRAS) is not apart
 
 
 def test_frameworks_that_install_together_are_pinned_with_all_else() -> None:

@@ -1,106 +1,176 @@
-"""Are the results of uqlm answers with columns? Their shape is all that is needed of it.
+"""Do results of uqlm's own scorers become a threshold, a guardrail and decisions?
 
-uqlm wants another numpy than calibrail on Python 3.11. The results here are made up as those of its
-own scorers are: means are numbers of numpy, what its calibrator adds are arrays, and prompts are
-gone from what ``to_dict()`` returns.
+A chat model that follows a script answers. The NLI model is a small one, for which any two texts
+that differ contradict each other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from pydantic import Field
+from typer.testing import CliRunner
 
 import calibrail
-from calibrail.errors import InputError
+from calibrail.cli import app
 from calibrail.integrations.uqlm import answers, detector
+from tests.integrations.frameworks import need
 from tests.integrations.pages import run_page
 from tests.integrations.scenario import Scenario
 
+need("uqlm")
 
-class UQResult:
-    """What `BlackBoxUQ.score` of uqlm 0.6 returns."""
+from langchain_core.language_models.chat_models import BaseChatModel  # noqa: E402
+from langchain_core.messages import AIMessage  # noqa: E402
+from langchain_core.outputs import ChatGeneration, ChatResult  # noqa: E402
+from uqlm import BlackBoxUQ, LLMPanel, UQEnsemble, WhiteBoxUQ  # noqa: E402
 
-    def __init__(self, result: dict[str, Any]) -> None:
-        data = result["data"]
-        self.data = {"prompts": data.pop("prompts"), **data} if "prompts" in data else data
-        self.metadata = result.get("metadata")
-        self.result_dict = result
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.result_dict
-
-
-def result(n: int = 4, **further: Any) -> dict[str, Any]:
-    data = {
-        "responses": [f"Answer {row}." for row in range(n)],
-        "sampled_responses": [[f"Answer {row}!", "Another."] for row in range(n)],
-        "prompts": [f"Question {row}?" for row in range(n)],
-        "noncontradiction": [row / n for row in range(n)],
-        "semantic_negentropy": [None, *[0.5] * (n - 1)],
-        "scorers_used": ["noncontradiction"],
-        **further,
-    }
-    return {"data": data, "metadata": {"num_responses": 2}}
+QUESTIONS = [f"What is fact {row}?" for row in range(160)]
+LATER = [f"What is fact {row}?" for row in range(160, 200)]
+#: Of the first: every other fact is made up.
+LABELS = [row % 2 for row in range(160)]
+#: At which the script tells a sample from an answer.
+SAMPLING = 1.0
 
 
-@pytest.mark.parametrize("through", [lambda x: x, lambda x: json.loads(json.dumps(x)), UQResult])
-def test_every_confidence_is_a_column(through: Any) -> None:
-    found = answers(through(result()), labels=[0, 1, None, 0])
-    assert [item.question for item in found][:2] == ["Question 0?", "Question 1?"]
-    assert found[1].response == "Answer 1."
-    assert found[1].samples == ("Answer 1!", "Another.")
-    assert found[1].columns == {"noncontradiction": 0.25, "semantic_negentropy": 0.5}
-    assert [item.label for item in found] == [0, 1, None, 0]
-    scores = detector("noncontradiction").score(found)
-    assert scores.values.tolist() == [-row / 4 for row in range(4)]
+class Scripted(BaseChatModel):
+    """Is less sure of a fact with an odd number, and says something else of it more often."""
+
+    temperature: float = 0.5
+    logprobs: bool = False
+    seed: str = ""
+    asked: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, messages: Any, *args: Any, **options: Any) -> ChatResult:
+        said = self.says(str(messages[-1].content))
+        content = [{"token": "A", "logprob": said[1], "top_logprobs": []}]
+        metadata = {"logprobs": {"content": content}} if self.logprobs else {}
+        answer = AIMessage(said[0], response_metadata=metadata)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+    def says(self, question: str) -> tuple[str, float]:
+        """Return an answer with the log-probability of its token."""
+        turn = self.asked[question] = self.asked.get(question, 0) + 1
+        row = int(question.partition("fact ")[2].partition("?")[0])
+        chance = random.Random(f"{self.seed}{row} {turn}")
+        if "Proposed Answer" in question:
+            right = chance.random() < (0.2 if row % 2 else 0.8)
+            return ("Correct." if right else "Incorrect."), 0.0
+        other = self.temperature == SAMPLING and chance.random() < (0.7 if row % 2 else 0.2)
+        doubt = chance.uniform(0.2, 2.0) if row % 2 else chance.uniform(0.0, 0.8)
+        return f"Fact {row} is {'another' if other else 'this'}.", -doubt
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Save a model for which the two texts contradict each other, whatever they say."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("nli")
+    words = folder / "words.txt"
+    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fact"]))
+    BertTokenizerFast(vocab_file=str(words)).save_pretrained(folder)
+    small = {"hidden_size": 8, "intermediate_size": 8}
+    small |= {"num_hidden_layers": 1, "num_attention_heads": 1}
+    model = BertForSequenceClassification(BertConfig(vocab_size=6, num_labels=3, **small))
+    torch.nn.init.zeros_(model.classifier.weight)
+    model.classifier.bias.data = torch.tensor([4.0, 0.0, 0.0])
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def scored(scorer: str, questions: list[str], nli: str) -> Any:
+    """Return the result of the class of uqlm that has a scorer."""
+    llm, quiet = Scripted(), {"show_progress_bars": False}
+    if scorer in ("exact_match", "noncontradiction", "semantic_negentropy"):
+        sampled = BlackBoxUQ(llm, [scorer], nli_model_name=nli, sampling_temperature=SAMPLING)
+        return asyncio.run(sampled.generate_and_score(questions, num_responses=4, **quiet))
+    if scorer == "median":
+        judges = [Scripted(seed=seed) for seed in "abc"]
+        return asyncio.run(LLMPanel(judges, llm=llm).generate_and_score(questions, **quiet))
+    if scorer == "ensemble_scores":
+        mixed = UQEnsemble(llm, ["exact_match", "min_probability"], sampling_temperature=SAMPLING)
+        return asyncio.run(mixed.generate_and_score(questions, num_responses=4, **quiet))
+    white = WhiteBoxUQ(llm, scorers=[scorer], sampling_temperature=SAMPLING)
+    return asyncio.run(white.generate_and_score(questions, num_responses=4, **quiet))
+
+
+def digits(values: Any) -> list[float]:
+    """Return numbers by their shortest digits: some of uqlm are of single precision."""
+    return [float(str(value)) for value in values]
 
 
 @pytest.mark.parametrize(
-    "column",
+    "scorer",
     [
-        [np.float64(row / 4) for row in range(4)],
-        [np.float32(row / 4) for row in range(4)],
-        [0, np.float32(0.25), np.float64(0.5), 0.75],
-        np.arange(4) / 4,
+        *("exact_match", "noncontradiction", "semantic_negentropy"),
+        *("sequence_probability", "monte_carlo_probability"),
+        *("median", "ensemble_scores"),
     ],
 )
-def test_numbers_of_numpy_are_scores(column: Any) -> None:
-    given = UQResult(result(exact_match=column, judge_1=[np.nan, np.int64(1), 0.5, None]))
-    found = answers(given, labels=np.array([0, 1, 1, 0]))
-    assert [item.columns["exact_match"] for item in found] == [0, 0.25, 0.5, 0.75]
-    assert [item.columns["judge_1"] for item in found] == [None, 1, 0.5, None]
-    # Nothing of numpy is left.
-    assert json.dumps([[dict(item.columns), item.label] for item in found])
+def test_a_scorer_becomes_a_guardrail(scorer: str, nli: str, tmp_path: Path) -> None:
+    result = scored(scorer, QUESTIONS, nli)
+    found = answers(result, LABELS)
+    assert [item.question for item in found] == QUESTIONS
+    assert [item.response for item in found] == result.data["responses"]
+    assert [item.columns[scorer] for item in found] == digits(result.data[scorer])
+    # What is no score of an answer is no column.
+    assert not {"prompts", "responses", "logprob", "sampled_logprob"} & found[0].columns.keys()
+    if "sampled_responses" in result.data:
+        assert [list(item.samples) for item in found] == result.data["sampled_responses"]
+    run = calibrail.calibrate(found, detector(scorer), alpha=0.3, baselines=False)
+    test = run.report.test
+    assert test.n_hallucinated + test.n_faithful == 80
+    assert test.auroc.lower > 0.5, test.auroc
+    run.freeze().save(tmp_path / "guardrail.json")
+    guardrail = calibrail.Guardrail.load(tmp_path / "guardrail.json")
+    later = answers(scored(scorer, LATER, nli))
+    outcomes = {"pass": 0, "flag": 0}
+    for item, decision in zip(later, guardrail.decide(later), strict=True):
+        risky = -float(item.columns[scorer]) >= run.report.threshold
+        assert decision.outcome == ("flag" if risky else "pass")
+        outcomes[decision.outcome] += 1
+    assert all(outcomes.values()), outcomes
 
 
-def test_a_dictionary_without_its_prompts_is_read() -> None:
-    given = UQResult(result())
-    assert [item.question for item in answers(given.to_dict())] == [""] * 4
-    assert answers(given)[1].question == "Question 1?"
+def test_a_sample_in_the_place_of_an_answer_is_the_answer(nli: str) -> None:
+    result = scored("semantic_negentropy", QUESTIONS, nli)
+    moved = [text.endswith("another.") for text in result.data["responses"]]
+    assert any(moved)
+    assert not all(moved)
+    assert [item.response.endswith("another.") for item in answers(result)] == moved
 
 
-def test_a_result_is_calibrated() -> None:
-    found = answers(result(80), labels=[int(row < 40) for row in range(80)])
-    run = calibrail.calibrate(found, detector("noncontradiction"), alpha=0.2, baselines=False)
-    assert run.report.test.auroc.estimate == 1.0
+def test_what_to_dict_returns_has_lost_the_questions(nli: str) -> None:
+    result = scored("exact_match", LATER, nli)
+    kept, lost = answers(result), answers(result.to_dict())
+    assert [item.question for item in lost] == [""] * len(LATER)
+    assert [item.columns for item in lost] == [item.columns for item in kept]
 
 
-@pytest.mark.parametrize(
-    ("given", "labels"),
-    [({"data": {}}, None), ({}, None), (result(), [1]), (result(), []), (result(0), None)],
-)
-def test_what_is_no_result_is_refused(given: dict[str, Any], labels: Any) -> None:
-    with pytest.raises(InputError, match="a uqlm result holds"):
-        answers(given, labels)
-
-
-def test_the_page_runs(scenario: Scenario, tmp_path: Any) -> None:
-    labels = [int(row < 40) for row in range(80)]
-    given = UQResult(result(80, noncontradiction=[np.float32(row / 80) for row in range(80)]))
-    names = run_page("uqlm", scenario, tmp_path, result=given, labels=labels)
-    assert names["rows"] == answers(given, labels)
-    assert names["rows"][7].question == "Question 7?"
-    assert names["run"].report.test.auroc.estimate == 1.0
+def test_the_page_runs_in_both_ways(nli: str, scenario: Scenario, tmp_path: Path) -> None:
+    result = scored("noncontradiction", QUESTIONS, nli)
+    names = run_page("uqlm", scenario, tmp_path, result=result, labels=LABELS)
+    assert names["rows"] == answers(result, LABELS)
+    table = tmp_path / "scored.csv"
+    result.to_df().assign(label=LABELS).to_csv(table, index=False)
+    words = ["--score-column", "noncontradiction", "--higher", "faithful", "--alpha", "0.2"]
+    command = ["calibrate", str(table), *words, "--json", "-o", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code in (0, 3, 4), done.output
+    assert json.loads(done.stdout)["test"]["auroc"]["estimate"] > 0.5
+    (column,) = pq.read_table(tmp_path / "run" / "scores.parquet", columns=["noncontradiction"])
+    # A table holds all digits of single precision; risk is the confidence with its sign turned.
+    risks = sorted(-float(value) for value in result.data["noncontradiction"])
+    assert sorted(column.to_pylist()) == pytest.approx(risks)

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,35 @@ def test_what_fails_within_a_batch_is_asked_again(
         assert set(server.paid.values()) == {1}
         assert [len(batch["lines"]) for batch in server.batches.values()] == [8, 3, 3][:n_batches]
         assert len(server.seen) == n_direct
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_model_that_thinks_to_the_end_is_asked_again_in_a_batch(
+    cache: Path, shape: str, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    if refused and shape == "anthropic":
+        pytest.skip("Anthropic ends such an answer, and refuses none")
+
+    def starves(body: dict[str, Any]) -> bool:
+        limit = body.get("max_tokens") or body["max_completion_tokens"]
+        return limit == 10 and int(body["messages"][-1]["content"][9:]) < 12
+
+    def reply(body: dict[str, Any]) -> Reply:
+        return Reply("", finish="length") if starves(body) else echo(body)
+
+    def outcome(body: dict[str, Any], n: int) -> str:
+        return "Could not finish the message." if refused and starves(body) else ""
+
+    thinking = [replace(item, max_tokens=10, most_tokens=4096) for item in requests(14)]
+    said = list[str]()
+    with BatchServer(reply, outcome=outcome) as server:
+        answers = asked(to(server, monkeypatch), cache, thinking, said)
+        assert answers == [f"faithful, question {i}" for i in range(14)]
+        assert [len(batch["lines"]) for batch in server.batches.values()] == [14, 12]
+        # What was cut is paid for, too; what was refused is not.
+        assert not server.seen and sum(server.paid.values()) == (14 if refused else 26)
+    (first,) = [line for line in said if "12 are asked again, with more tokens" in line]
+    assert ("2 of 14" if refused else "14 of 14") in first
 
 
 def test_a_batch_that_somebody_cancels_ends_the_run_and_its_answers_are_kept(

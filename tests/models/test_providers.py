@@ -163,8 +163,13 @@ class Provider(LocalServer):
         limit = re.search(r'"max_?(?:output_|completion_)?[tT]okens": ?(\d+)', raw)
         starved = limit is not None and int(limit[1]) <= self.thinks
         said = ("", p, "length") if starved else (text, p, "stop")
+        if self.drips:
+            line.send_slowly(SHAPES[self.shape](*said), 0.05)
+            return
         line.send(200, SHAPES[self.shape](*said))
 
+    #: Whether it sends a byte at a time, and never pauses for long.
+    drips = False
     #: Tokens that it thinks before it replies.
     thinks = 0
     #: What it replies to a request, if not what is wanted of it.
@@ -250,14 +255,26 @@ def test_a_model_that_thinks_unasked_is_given_room(
     assert "thought to the end of 10 tokens" in " ".join(score.lessons)
 
 
-def ask(provider: str, **fields: Any) -> ChatAnswer:
+def ask(provider: str, timeout: float = 5.0, **fields: Any) -> ChatAnswer:
     """Ask once, and whatever comes of it is raised."""
     request = ChatRequest((("user", "Is p=0.2 a SECRET?"),), **{"max_tokens": 10, **fields})
     body = {"model": MODELS[provider], **request.parameters()}
-    spent = transport.Account(CallLimits(attempts=1, timeout=5.0))
+    spent = transport.Account(CallLimits(attempts=1, timeout=timeout))
     model = transport.ModelRequest("chat", body, spent, threading.Event(), read_answer)
     answer: ChatAnswer = transport.Caller(provider).call(model)
     return answer
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_an_answer_that_drips_in_keeps_to_the_time_of_a_call(
+    provider: str, serve: Callable[..., Provider]
+) -> None:
+    server = serve(provider)
+    assert ask(provider).text
+    server.drips = True
+    with pytest.raises(transport.RefusedError, match=r"no complete answer within 0\.5 s"):
+        ask(provider, timeout=0.5)
+    assert len(server.seen) == 2
 
 
 def always(status: int, body: Any, **headers: str) -> Callable[[str, str], None]:

@@ -17,8 +17,8 @@ from uuid import uuid4
 from calibrail.atomic_files import folder_lock, write_atomically
 from calibrail.errors import ModelError
 from calibrail.models.llm import transport
-from calibrail.models.llm.chat import ChatRequest, LanguageModel, read_answer
-from calibrail.models.llm.transport import AgainError, CallLimits, RefusedError
+from calibrail.models.llm.chat import ChatAnswer, ChatRequest, LanguageModel, read_answer
+from calibrail.models.llm.transport import OUTPUT_LIMIT, AgainError, CallLimits, RefusedError
 
 #: Seconds between two looks at a batch: the first, and the longest.
 FIRST_LOOK: Final = 2.0
@@ -464,7 +464,7 @@ class _BatchRun:
         if not all(kinds.values()):
             say(f"{model.endpoint}: no batch takes decisions, which are asked at the full price")
         self._rounds, self._most = Counter[str](), self._provider.most
-        self._told: set[str | None] = set()
+        self._told, self._starved = set[str | None](), set[str]()
 
     def _asked(self, request: ChatRequest) -> tuple[str, ChatRequest]:
         """Return what is asked, with its key: with more tokens, where the model needs them."""
@@ -631,16 +631,25 @@ class _BatchRun:
                         self._model._caller._learn(why.about, before[key])
                     # Put otherwise, another batch may answer it.
                     if key not in before or why.too_long or self._fields(key) == before[key]:
-                        left[key] = "" if why.too_long else why.reason
+                        left[key] = "" if why.too_long or self._raised(key, why) else why.reason
         return left
 
     def _keep(self, key: str, body: Any, characters: int) -> None:
         # What cannot be read is asked by itself.
         with suppress(ValueError):
             answer, share = read_answer(body), transport.BATCH_SHARE
+            self._raised(key, answer)
             if self._session.cache.get(key) is None:
                 value = answer.to_dict()
                 self._model.keep_answer(self._session, key, value, characters, answer.tokens, share)
+
+    def _raised(self, key: str, what: ChatAnswer | RefusedError) -> bool:
+        """Return whether a question is asked again, with all its tokens, as the model starved."""
+        starved = what.is_starved if isinstance(what, ChatAnswer) else OUTPUT_LIMIT in what.about
+        if starved and (request := self._wanted.get(key)) and request.most_tokens:
+            self._wanted[self._model._key(request.raised())] = request.raised()
+            self._starved.add(key)
+        return key in self._starved
 
     def _end(self, batch: Batch, state: BatchState, left: Left) -> None:
         """Forget a batch that has ended; decide what is asked in another one."""
@@ -663,7 +672,9 @@ class _BatchRun:
         elif state.refused:
             problem = f"refused ({state.refused}), and nothing of it is asked"
         else:
-            self._say(f"batch {batch.id}: {n - n_left:,} of {n:,} questions answered")
+            n_starved = len(self._starved & batch.characters.keys())
+            again = f"; {n_starved:,} are asked again, with more tokens" if n_starved else ""
+            self._say(f"batch {batch.id}: {n - n_left:,} of {n:,} questions answered{again}")
         if state.cancelled and left:
             problem = f"cancelled, after {n - n_left:,} of {n:,} answers; run the same for the rest"
         if len(whys) == n >= _ALL_FAIL:

@@ -3,9 +3,12 @@
 import logging
 import os
 from collections.abc import Mapping
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, Final
 
 from calibrail.errors import ModelError, error_text
+from calibrail.models.hardware import waited_for
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
@@ -97,7 +100,7 @@ class ProviderTransport:
         if allowed := [name for name in _ALLOWED.get(self._provider, ()) if name in body]:
             fields["allowed_openai_params"] = allowed
         try:
-            return self._library.completion(**fields, timeout=seconds).model_dump()
+            return self._complete(fields, seconds).model_dump()
         except Exception as error:
             message = str(getattr(error, "message", error))
             if NO_CHAT in message and self._provider in _OPENAI and not self._responses:
@@ -108,10 +111,25 @@ class ProviderTransport:
                 return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
             raise self._explained(error, message, seconds) from None
 
+    def _complete(self, fields: Mapping[str, Any], seconds: float) -> Any:
+        """Return the library's answer, whose time-out is one of silence, within so many seconds."""
+        answer = Future[Any]()
+
+        def complete() -> None:
+            waited_for()
+            try:
+                answer.set_result(self._library.completion(**fields, timeout=seconds))
+            except Exception as error:
+                answer.set_exception(error)
+
+        # Nothing waits for an answer that drips in, the end of the process included.
+        Thread(target=complete, daemon=True).start()
+        return answer.result(seconds)
+
     def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
         """Return what an error of the library means."""
         name = type(error).__name__
-        if isinstance(error, self._library.Timeout):
+        if isinstance(error, (self._library.Timeout, TimeoutError)):
             return AgainError(f"no complete answer within {seconds:g} s")
         if isinstance(error, self._library.ContextWindowExceededError):
             return RefusedError(f"{name}: longer than the model reads", too_long=True)
