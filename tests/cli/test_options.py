@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,8 @@ from calibrail import calibrate
 from calibrail.cli import app
 from calibrail.cli.parameters import Pick, takes_settings
 from calibrail.errors import DataError, InputError
-from calibrail.options.fields import setting
+from calibrail.options import ReadOptions, fields
+from calibrail.options.fields import help_of, setting
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Some:
 
 
 Base = Annotated[Some, Pick()]
-FEWER = Pick(without=("kind",), help={"rate": "Another rate."})
+FEWER = Pick(without=("kind",))
 
 
 def called(run: Any, *arguments: str) -> Any:
@@ -71,7 +73,35 @@ def test_what_a_command_picks_replaces_what_its_type_offers() -> None:
     called(run)
     assert seen.pop() == Some()
     assert called(run, "--kind", "b").exit_code == 2
-    assert "Another rate." in called(run, "--help").output
+    assert "The rate." in called(run, "--help").output
+
+
+def test_an_option_means_what_its_class_says_but_for_one_command() -> None:
+    pages = [
+        " ".join(CliRunner().invoke(app, [name, "--help-all"]).output.split())
+        for name in ("calibrate", "label")
+    ]
+    of_class, of_label = (help_of(ReadOptions, "positive", of) for of in ("", "label_command"))
+    assert of_label == "With --import: the label that means hallucinated." != of_class
+    assert of_class in pages[0] and of_label not in pages[0]
+    assert of_label in pages[1] and of_class not in pages[1]
+
+
+def test_every_text_of_an_option_is_said_by_a_command() -> None:
+    """None was left behind, and none is of a class or command that is gone."""
+    commands, seen = typer.main.get_command(app), set[str]()
+
+    def walk(group: Any) -> None:
+        for item in group.commands.values():
+            if hasattr(item, "commands"):
+                walk(item)
+            else:
+                seen.update(str(getattr(parameter, "help", "")) for parameter in item.params)
+
+    walk(commands)
+    text = Path(fields.__file__).with_name("help.toml").read_text(encoding="utf-8")
+    for name, texts in tomllib.loads(text).items():
+        assert {*texts.values()} <= seen, name
 
 
 def test_an_object_that_may_be_absent_is_none_where_nothing_is_given() -> None:

@@ -197,6 +197,13 @@ def test_each_draw_stands_for_the_rows_that_it_was_drawn_from() -> None:
     assert 0.25 < status["lower"] < 0.4 < status["upper"] < 0.55
 
 
+@pytest.mark.parametrize("code", ["compared_before", "others_tried"])
+def test_rates_of_answers_that_may_have_chosen_the_detector_are_told(code: str) -> None:
+    frozen = headline().model_copy(update={"warnings": ["few_rows", code]})
+    status = prevalence_status([period(4000, 1800)], frozen)
+    assert status["flags"]["notes"] == [code]
+
+
 def test_no_draws_yet_say_nothing_and_cost_their_part() -> None:
     status = prevalence_status([period(4000, 1800)], headline(), promise.watchable(None))
     assert status["method"] == "flags" and status["labels"]["reason"] == "nothing_drawn"

@@ -16,10 +16,12 @@ import pytest
 import calibrail
 from calibrail import read
 from calibrail.data import Example
+from calibrail.data.duplicates import Sketches, copies_of
 from calibrail.guardrail import Guardrail
-from calibrail.pipelines import data_reuse
+from calibrail.pipelines import calibration_overlap, data_reuse
 from calibrail.pipelines.calibration_overlap import Fresh, KnownBy
 from calibrail.pipelines.certify_labels import Certification
+from calibrail.pipelines.select import NewAnswers
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.command_line import calibrail as command
@@ -361,3 +363,24 @@ def test_guardrails_and_looks_of_earlier_versions_know_their_answers(of_texts: G
     assert again.content != now.content and again.same(now)
     half = look(list(map(EXACT["joined"], textual()[:30])))
     assert data_reuse.overlapping_uses(half, [now])[0][1] == 1.0
+
+
+def test_select_looks_for_near_copies_many_at_a_time(
+    of_texts: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def counted(known: Sketches, fresh: Sketches) -> Any:
+        asked.append(len(fresh))
+        return copies_of(known, fresh)
+
+    monkeypatch.setattr(calibration_overlap, "copies_of", counted)
+    rows = [EXACT["other ids"](row) for row in textual()]
+    n = len(of_texts.config.data.calibration_examples)
+    made = calibrail.select(of_texts, rows, fdr=0.5)
+    assert made.n_seen_before == n > 10 and len(made.ids) == len(rows) - n
+    assert asked == [len(rows)]
+    # So does a service, which has them all at once.
+    batch = NewAnswers(of_texts)
+    assert sum(batch.admits([*read(rows)])) == len(rows) - n
+    assert asked == [len(rows)] * 2

@@ -246,6 +246,12 @@ def test_figures_need_neither_times_nor_labels() -> None:
         ("kept", {"prevalence.flags.notes": ["bounds_as_frozen"]}, "as they were froz"),
         (
             "kept",
+            {"prevalence.flags.notes": ["compared_before"]},
+            "chose the detector among others",
+        ),
+        ("kept", {"prevalence.flags.notes": ["others_tried"]}, "other detectors were tried, too"),
+        (
+            "kept",
             {"promise.largest_share": 0.8},
             "Of one batch 80% of the logged answers were drawn",
         ),

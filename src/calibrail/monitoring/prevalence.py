@@ -58,7 +58,8 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     """
     # Rates of answers that chose the detector, too, flatter it; those of a choice that the file
     # carries (``DataRecord.choice``) are of answers that did not choose.
-    notes = [code for code in ("compared_before", "others_tried") if code in headline.warnings]
+    flattering = "compared_before", "others_tried"
+    notes: list[str] = [code for code in flattering if code in headline.warnings]
     level = 1.0 - delta / 3.0
     bounds = {name: _frozen(getattr(headline, name), level, notes) for name in ("coverage", "fpr")}
     interval, reason = intervals.ANYTHING, None
