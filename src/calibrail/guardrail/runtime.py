@@ -78,8 +78,8 @@ class Guardrail(Shown):
         self._edition = edition_of(config.score)
         #: The detector.
         self.score: Final = frozen_detector(config.score, score, config.promise.unit)
-        told, self._probability = config.probability, None
-        if told is not None and told.base_rate is not None:
+        self._probability: HallucinationProbability | None = None
+        if (told := config.probability) and told.base_rate is not None:
             self._probability = HallucinationProbability(told, config.score.tolerance)
 
     def shown(self) -> tuple[Any, ...]:

@@ -448,7 +448,8 @@ class Run(Shown):
         if probability:
             if self.classes is None or not all(self.classes.values()):
                 raise InputError(say("refused.no_probability"))
-            kept = file.ClassScores(**{name: list(part) for name, part in self.classes.items()})
+            bad, good = (list(self.classes[name]) for name in CLASSES)
+            kept = file.ClassScores(hallucinated=bad, faithful=good)
             frozen = frozen.model_copy(update={"probability": kept})
         config = file.FrozenConfig.from_bytes(frozen.to_bytes())
         detector = runtime.Guardrail(config, detector).score
