@@ -13,7 +13,9 @@ from scipy.stats import binomtest
 import calibrail
 from calibrail import Guardrail, Requirement, Run
 from calibrail.conformal import ClassCounts, certify_counts
+from calibrail.data.values import number_in
 from calibrail.errors import DataError, InputError
+from calibrail.serve.schemas import Item, ServiceProblem
 from tests.command_line import calibrail as command
 
 GOALS = ("--min-caught", "0.7", "--max-false-alarms", "0.3")
@@ -168,6 +170,72 @@ def test_a_yes_no_judge_needs_no_threshold(cells: list[Any], higher: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("name", "cells", "flagged"),
+    [
+        ("judge", ("PASS", "FAIL"), "FAIL"),
+        ("judge", ("hallucinated", "faithful"), "hallucinated"),
+        ("judge", ("supported", "not supported"), "not supported"),
+        ("is_hallucinated_by_judge", ("Yes", "No"), "Yes"),
+        ("judge_grounded", ("yes", "no"), "no"),
+        ("judge_not_supported", ("TRUE", "FALSE"), "TRUE"),
+        ("judge_passed", (True, False), False),
+        ("judge_hallucinated", (1, 0), 1),
+    ],
+)
+def test_what_a_verdict_means_is_found_in_its_words_and_its_name(
+    name: str, cells: tuple[Any, Any], flagged: Any
+) -> None:
+    # A number beside it is the judge's latency, and one of its scores.
+    rows = [
+        {"id": i, "label": i % 2, name: cells[i % 5 < 2], "ms": 100 + i, "judge_score": i / 200}
+        for i in range(200)
+    ]
+    run = calibrail.test(rows)
+    counts = [sum(row[name] == flagged for row in rows if row["label"] == k) for k in (1, 0)]
+    assert [run.report.test.coverage.count, run.report.test.fpr.count] == counts
+    # The guardrail reads the same words.
+    kept = calibrail.read(rows, keep=(name,), require=())
+    decided = run.freeze().decide(list(kept))
+    assert [item.outcome == "flag" for item in decided] == [row[name] == flagged for row in rows]
+    # So does the service, and it refuses what is no verdict.
+    asked = Item(columns={name: cells[0]}).example(run.freeze())
+    assert number_in(asked.columns[name]) == number_in(cells[0])
+    with pytest.raises(ServiceProblem, match="must be a number or null"):
+        Item(columns={name: "high"}).example(run.freeze())
+
+
+def test_a_threshold_asks_for_a_number_where_there_is_a_verdict_too() -> None:
+    rows = [{**row, "judge_verdict": "yes" if row["label"] else "no"} for row in answers()]
+    assert calibrail.test(rows, threshold=1.0).report.score["params"]["column"] == (
+        "hallucination_score"
+    )
+
+
+def test_words_that_say_nothing_are_asked_about_with_the_option_that_reads_them() -> None:
+    rows = [
+        {"id": i, "label": i % 2, "ms": 100 + i, "judge": ("good", "bad")[i % 5 < 2]}
+        for i in range(200)
+    ]
+    option = "column:column=judge,higher=hallucinated,positive=bad"
+    with pytest.raises(InputError, match=f"holds 'bad' and 'good'.*score=\"{option}\""):
+        calibrail.test([{k: v for k, v in row.items() if k != "ms"} for row in rows])
+    run = calibrail.test(rows, option)
+    assert (run.report.test.coverage.count, run.report.test.fpr.count) == (40, 40)
+    assert Guardrail.check(run.freeze(), columns={"judge": "Bad"}).outcome == "flag"
+    with pytest.raises(InputError, match=r"does a yes \(1, true\) in flagged speak for"):
+        calibrail.test([{**row, "flagged": row["judge"] == "bad"} for row in rows], threshold=1)
+
+
+def test_a_dry_run_knows_the_column_that_is_found(file: Path) -> None:
+    done = command("test", file, "--threshold", 1, "--dry-run")
+    assert done.returncode == 0 and "nothing was sent" in done.stdout
+    file = file.with_name("unclear.jsonl")
+    file.write_text('{"id": "a", "label": 1, "dae": 0.5}\n' * 3, encoding="utf-8")
+    done = command("test", file, "--threshold", 0.5, "--dry-run")
+    assert done.returncode == 2 and "does a higher value of dae speak for" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("changes", "options", "says"),
     [
         ({}, {}, "a threshold is needed"),
@@ -180,7 +248,7 @@ def test_a_yes_no_judge_needs_no_threshold(cells: list[Any], higher: str) -> Non
         ({"label": 1}, {"threshold": 1}, "no example is labelled faithful"),
         ({"label": None}, {"threshold": 1}, "label"),
         ({"other_score": 0.5}, {"threshold": 1}, "several columns may be the score: hall.*other"),
-        ({"hallucination_score": "much"}, {"threshold": 1}, "no column of numbers was found"),
+        ({"hallucination_score": "much"}, {"threshold": 1}, "no column of numbers or verdicts"),
     ],
 )
 def test_what_cannot_be_tested_is_refused_with_the_remedy(
