@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +82,43 @@ def test_the_verdict_is_that_of_both_bounds_and_ends_the_command(
 
 def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> None:
     done = command("test", file.name, "--threshold", 1, cwd=file.parent)
-    said = " ".join(done.stdout.split())
+    said, lines = " ".join(done.stdout.split()), [*filter(str.strip, done.stdout.splitlines())]
     assert done.returncode == 0 and "INCONCLUSIVE" not in said
     assert said.startswith("At 1 it catches 7") and "of 100 good ones." in said
-    assert "label = 1 is hallucinated (100); score hallucination_score, higher = more" in said
-    assert "Other thresholds (all rows hold together with 95% confidence)" in said
-    assert f"calibrail test {file.name} --threshold 1 --min-caught 0.8" in said
-    assert len(done.stdout.splitlines()) < 30
+    read = f"Read 200 answers of {file.name}, 100 hallucinated (label = 1); flagged where"
+    assert f"{read} hallucination_score is 1 or more." in said
+    assert "In short Of 100 hallucinations about 1" in said and "95% confidence for both" in said
+    assert said.count(" flagged At ") == 2 and "flagged (of 100 each; all lines at once)" in said
+    assert re.search(r"Labels For 80 caught and 20 flagged .* \d+ hallucinated .* are new\.", said)
+    assert lines[-1].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")
+    assert len(lines) <= 15 and max(map(len, lines[:-1])) <= 80
+    # What it says beside stands on the page.
+    page = command("test", file, "--threshold", 1, "--markdown").stdout
+    assert "Copies cannot be told" in page and "Copies cannot be told" not in said
 
 
 def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     done = command("test", file, "--threshold", 3, *GOALS)
     said = " ".join(done.stdout.split())
     assert done.returncode == 3 and "Fails what you asked: with 95% confidence it catches" in said
-    assert "With at most 30 of 100 good ones flagged this score catches about 9" in said
+    assert "With at most 30 of 100 good ones flagged it catches about 9" in said
     assert "To catch 70 of 100 it flags about" in said
+    assert " At " not in said.partition("Possible")[2]
+
+
+def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
+    file: Path, tmp_path: Path
+) -> None:
+    done = command("test", file, "--threshold", 3, *GOALS)
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert words[:2] == ["calibrail", "calibrate"]
+    found = command(*words[1:], cwd=tmp_path)
+    assert found.returncode in (0, 3, 4) and "hallucination_score" in found.stdout, found.stderr
+    rows = (f"a{i},{i % 2},{('PASS', 'FAIL')[i % 7 < 2]}\n" for i in range(300))
+    (tmp_path / "judge.csv").write_text("id,label,judge\n" + "".join(rows), encoding="utf-8")
+    said = command("test", tmp_path / "judge.csv", "--min-caught", 0.9, "--max-false-alarms", 0.1)
+    assert "yes and no has no other threshold" in " ".join(said.stdout.split())
+    assert "flagged where judge says hallucinated (yes, 1)." in " ".join(said.stdout.split())
 
 
 def test_a_run_is_frozen_with_its_threshold_and_decides_alike(file: Path, tmp_path: Path) -> None:
@@ -124,6 +148,8 @@ def test_goals_that_are_named_after_a_look_take_half_of_the_error_each(
     run = tmp_path / "run"
     looked = command("test", file, "--threshold", 1, "-o", run, "--json")
     assert looked.returncode == 0 and "half of" not in looked.stdout
+    shown = command("test", file, "--threshold", 1, *GOALS, "-o", run).stdout
+    assert "each bound takes half of the error" in " ".join(shown.split())
     for _ in range(2):
         after = json.loads(
             command("test", file, "--threshold", 1, *GOALS, "-o", run, "--json").stdout
