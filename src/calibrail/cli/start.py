@@ -1,5 +1,6 @@
 """Commands to begin with: doctor, score, test, calibrate, compare, plan."""
 
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_command(
         if output is not None:
             result.save(output, text=not show.no_text)
     n = result.data["n_quarantined"]
-    unused = say("fixed_threshold.overlooked", n=n) if n else ""
+    unused = say("fixed_threshold.overlooked", n=n, path=shlex.quote(str(data))) if n else ""
     show.finish(
         "calibrate",
         result.report.to_dict(),

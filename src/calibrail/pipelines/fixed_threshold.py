@@ -15,14 +15,17 @@ import numpy as np
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
 from calibrail.conformal.threshold_rule import Rule
+from calibrail.data.aliases import NAMES
+from calibrail.data.columns import likely_labels
 from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.labels import label_key, meaning_of_one, side_of
-from calibrail.data.reading import read
+from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_of
+from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
-from calibrail.data.suggested_options import direction_of
+from calibrail.data.suggested_options import direction_of, words_of
+from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import column_value, number_in, value_at
-from calibrail.errors import InputError
+from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import with_cost
 from calibrail.models.hardware import installed_versions
@@ -48,6 +51,7 @@ from calibrail.report.messages import say
 from calibrail.scores import custom, registry
 from calibrail.scores.base import Score
 
+_OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
 #: Parts of a column's name that speak of a score, whatever its direction.
 _SPEAKING: Final = ("score", "prob", "confidence", "judge", "verdict", "flag", "predict", "grade")
 
@@ -274,6 +278,8 @@ def _edge(scored: scoring.Scored, threshold: float | None) -> float:
     if not ends[0] <= (given := number(threshold, "threshold")) <= ends[1]:
         kept = scale.shown(given)
         about["all"] = bool(kept <= known.min())
+        shares = (100.0 * given, given / 100.0)
+        about["nearer"] = next((x for x in shares if ends[0] <= x <= ends[1]), None)
         raise InputError(say("refused.threshold_beyond", about, threshold=given))
     return float(scale.shown(given))
 
@@ -310,26 +316,29 @@ def found_column(
     """
     source = reusable(source)
     how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
-    opened = read(source, how, require=(), labelled=False, allow_none=True)
-    if named is None:
-        columns = opened.columns
-        used = {columns.by_field[field] for field in columns.present}
-        used |= {*columns.label_columns, *columns.marked.names}
-        # First what speaks of a score, and of that what is of the kind that is asked for.
-        ranks: dict[tuple[bool, bool, bool], list[str]] = {}
-        for name in (name for name in opened.fields if name not in used):
-            known, strange = _held(opened.head, name)
-            verdict = known <= _VERDICTS
-            speaks = bool(direction_of(name)) or any(part in name.lower() for part in _SPEAKING)
-            speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
-            speaks |= verdict and meaning_of_one(name) is not None
-            if known and (None not in known or (strange and speaks)):
-                rank = bool(strange), not speaks, verdict != (threshold is None)
-                ranks.setdefault(rank, []).append(name)
-        names = ranks[min(ranks)] if ranks else []
-        if len(names) != 1:
-            raise InputError(say("refused.which_column", names=names))
-        named = names[0]
+    opened, unlabelled = _opened(source, how)
+    try:
+        return source, _chosen(opened, threshold, named, higher)
+    except InputError as error:
+        if unlabelled is None:
+            raise
+        # Both are said at once.
+        raise DataError(f"{unlabelled}. And: {error}") from error
+
+
+def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None]:
+    """Open answers; where no column of labels is found, give that error beside them."""
+    try:
+        return read(source, how, require=(), allow_none=True), None
+    except DataError as error:
+        opened = read(source, how, require=(), labelled=False, allow_none=True)
+        return opened, error
+
+
+def _chosen(
+    opened: Reading, threshold: float | None, named: str | None, higher: str | None
+) -> Score:
+    named = named or _likeliest(opened, threshold)
     known, strange = _held(opened.head, named)
     verdict = bool(known) and known <= _VERDICTS
     if higher is None and verdict and known.isdisjoint(("yes", "no")):
@@ -341,7 +350,37 @@ def found_column(
         about = {"column": named, "strange": strange, "verdict": verdict}
         raise InputError(say("refused.which_direction", about))
     direction(higher, Detectors)
-    return source, registry.build_column(named, higher)
+    return registry.build_column(named, higher)
+
+
+def _likeliest(opened: Reading, threshold: float | None) -> str:
+    """Return the one column that may be the score: by its name, else as the only one."""
+    columns = opened.columns
+    used = {columns.by_field[field] for field in columns.present}
+    used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, opened.fields)}
+    if "label" not in columns.present:
+        used |= {*likely_labels(opened.head)[:1]}
+    # First what speaks of a score, and of that what is of the kind that is asked for.
+    ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
+    for name in (name for name in opened.fields if name not in used):
+        known, strange = _held(opened.head, name)
+        # MLflow's metrics end in /score, whatever they are about.
+        own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
+        speaks = bool(direction_of(own)) or any(part in own.lower() for part in _SPEAKING)
+        speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
+        speaks |= verdict and meaning_of_one(own) is not None
+        if known and (None not in known or (strange and speaks)):
+            constant = len({str(value_at(row, name)) for row in opened.head}) == 1
+            aside = not speaks and (constant or not _OF_RUNS.isdisjoint(words_of(own)))
+            rank = bool(strange), aside, not speaks, verdict != (threshold is None)
+            ranks.setdefault(rank, []).append(name)
+    names = ranks[min(ranks)] if ranks else []
+    # Of promptfoo it is the mean of the others.
+    names = [name for name in names if name != f"{SCORE}score"] or names
+    cells = {tuple(str(value_at(row, name)) for row in opened.head): name for name in names[::-1]}
+    if len(cells) != 1:
+        raise InputError(say("refused.which_column", names=names))
+    return names[0]
 
 
 #: What `_held` says of verdicts.
