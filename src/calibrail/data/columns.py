@@ -250,6 +250,7 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
         # Of numbers 0 and 1 alone are classes; of words those that say one, or stand under a name.
         numbers = any(number_in(key) is not None for key in keys - PLAIN)
         named = any(part in own for part in NAMES["parts_of_names"]["label"].split())
+        named |= meaning_of_one(own) is not None
         words = keys.isdisjoint(PLAIN) and None not in map(side_of, keys)
         if not numbers and (named or words):
             found.append(name)
