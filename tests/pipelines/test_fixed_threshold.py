@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from scipy.stats import binomtest
 import calibrail
 from calibrail import Guardrail, Requirement, Run
 from calibrail.conformal import ClassCounts, certify_counts
+from calibrail.data.values import number_in
 from calibrail.errors import DataError, InputError
+from calibrail.serve.schemas import Item, ServiceProblem
 from tests.command_line import calibrail as command
 
 GOALS = ("--min-caught", "0.7", "--max-false-alarms", "0.3")
@@ -78,21 +82,43 @@ def test_the_verdict_is_that_of_both_bounds_and_ends_the_command(
 
 def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> None:
     done = command("test", file.name, "--threshold", 1, cwd=file.parent)
-    said = " ".join(done.stdout.split())
+    said, lines = " ".join(done.stdout.split()), [*filter(str.strip, done.stdout.splitlines())]
     assert done.returncode == 0 and "INCONCLUSIVE" not in said
     assert said.startswith("At 1 it catches 7") and "of 100 good ones." in said
-    assert "label = 1 is hallucinated (100); score hallucination_score, higher = more" in said
-    assert "Other thresholds (all rows hold together with 95% confidence)" in said
-    assert f"calibrail test {file.name} --threshold 1 --min-caught 0.8" in said
-    assert len(done.stdout.splitlines()) < 30
+    read = f"Read 200 answers of {file.name}, 100 hallucinated (label = 1); flagged where"
+    assert f"{read} hallucination_score is 1 or more." in said
+    assert "In short Of 100 hallucinations about 1" in said and "95% confidence for both" in said
+    assert said.count(" flagged At ") == 2 and "flagged (of 100 each; all lines at once)" in said
+    assert re.search(r"Labels For 80 caught and 20 flagged .* \d+ hallucinated .* are new\.", said)
+    assert lines[-1].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")
+    assert len(lines) <= 15 and max(map(len, lines[:-1])) <= 80
+    # What it says beside stands on the page.
+    page = command("test", file, "--threshold", 1, "--markdown").stdout
+    assert "Copies cannot be told" in page and "Copies cannot be told" not in said
 
 
 def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     done = command("test", file, "--threshold", 3, *GOALS)
     said = " ".join(done.stdout.split())
     assert done.returncode == 3 and "Fails what you asked: with 95% confidence it catches" in said
-    assert "With at most 30 of 100 good ones flagged this score catches about 9" in said
+    assert "With at most 30 of 100 good ones flagged it catches about 9" in said
     assert "To catch 70 of 100 it flags about" in said
+    assert " At " not in said.partition("Possible")[2]
+
+
+def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
+    file: Path, tmp_path: Path
+) -> None:
+    done = command("test", file, "--threshold", 3, *GOALS)
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert words[:2] == ["calibrail", "calibrate"]
+    found = command(*words[1:], cwd=tmp_path)
+    assert found.returncode in (0, 3, 4) and "hallucination_score" in found.stdout, found.stderr
+    rows = (f"a{i},{i % 2},{('PASS', 'FAIL')[i % 7 < 2]}\n" for i in range(300))
+    (tmp_path / "judge.csv").write_text("id,label,judge\n" + "".join(rows), encoding="utf-8")
+    said = command("test", tmp_path / "judge.csv", "--min-caught", 0.9, "--max-false-alarms", 0.1)
+    assert "yes and no has no other threshold" in " ".join(said.stdout.split())
+    assert "flagged where judge says hallucinated (yes, 1)." in " ".join(said.stdout.split())
 
 
 def test_a_run_is_frozen_with_its_threshold_and_decides_alike(file: Path, tmp_path: Path) -> None:
@@ -122,6 +148,8 @@ def test_goals_that_are_named_after_a_look_take_half_of_the_error_each(
     run = tmp_path / "run"
     looked = command("test", file, "--threshold", 1, "-o", run, "--json")
     assert looked.returncode == 0 and "half of" not in looked.stdout
+    shown = command("test", file, "--threshold", 1, *GOALS, "-o", run).stdout
+    assert "each bound takes half of the error" in " ".join(shown.split())
     for _ in range(2):
         after = json.loads(
             command("test", file, "--threshold", 1, *GOALS, "-o", run, "--json").stdout
@@ -168,6 +196,72 @@ def test_a_yes_no_judge_needs_no_threshold(cells: list[Any], higher: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("name", "cells", "flagged"),
+    [
+        ("judge", ("PASS", "FAIL"), "FAIL"),
+        ("judge", ("hallucinated", "faithful"), "hallucinated"),
+        ("judge", ("supported", "not supported"), "not supported"),
+        ("is_hallucinated_by_judge", ("Yes", "No"), "Yes"),
+        ("judge_grounded", ("yes", "no"), "no"),
+        ("judge_not_supported", ("TRUE", "FALSE"), "TRUE"),
+        ("judge_passed", (True, False), False),
+        ("judge_hallucinated", (1, 0), 1),
+    ],
+)
+def test_what_a_verdict_means_is_found_in_its_words_and_its_name(
+    name: str, cells: tuple[Any, Any], flagged: Any
+) -> None:
+    # A number beside it is the judge's latency, and one of its scores.
+    rows = [
+        {"id": i, "label": i % 2, name: cells[i % 5 < 2], "ms": 100 + i, "judge_score": i / 200}
+        for i in range(200)
+    ]
+    run = calibrail.test(rows)
+    counts = [sum(row[name] == flagged for row in rows if row["label"] == k) for k in (1, 0)]
+    assert [run.report.test.coverage.count, run.report.test.fpr.count] == counts
+    # The guardrail reads the same words.
+    kept = calibrail.read(rows, keep=(name,), require=())
+    decided = run.freeze().decide(list(kept))
+    assert [item.outcome == "flag" for item in decided] == [row[name] == flagged for row in rows]
+    # So does the service, and it refuses what is no verdict.
+    asked = Item(columns={name: cells[0]}).example(run.freeze())
+    assert number_in(asked.columns[name]) == number_in(cells[0])
+    with pytest.raises(ServiceProblem, match="must be a number or null"):
+        Item(columns={name: "high"}).example(run.freeze())
+
+
+def test_a_threshold_asks_for_a_number_where_there_is_a_verdict_too() -> None:
+    rows = [{**row, "judge_verdict": "yes" if row["label"] else "no"} for row in answers()]
+    assert calibrail.test(rows, threshold=1.0).report.score["params"]["column"] == (
+        "hallucination_score"
+    )
+
+
+def test_words_that_say_nothing_are_asked_about_with_the_option_that_reads_them() -> None:
+    rows = [
+        {"id": i, "label": i % 2, "ms": 100 + i, "judge": ("good", "bad")[i % 5 < 2]}
+        for i in range(200)
+    ]
+    option = "column:column=judge,higher=hallucinated,positive=bad"
+    with pytest.raises(InputError, match=f"holds 'bad' and 'good'.*score=\"{option}\""):
+        calibrail.test([{k: v for k, v in row.items() if k != "ms"} for row in rows])
+    run = calibrail.test(rows, option)
+    assert (run.report.test.coverage.count, run.report.test.fpr.count) == (40, 40)
+    assert Guardrail.check(run.freeze(), columns={"judge": "Bad"}).outcome == "flag"
+    with pytest.raises(InputError, match=r"does a yes \(1, true\) in flagged speak for"):
+        calibrail.test([{**row, "flagged": row["judge"] == "bad"} for row in rows], threshold=1)
+
+
+def test_a_dry_run_knows_the_column_that_is_found(file: Path) -> None:
+    done = command("test", file, "--threshold", 1, "--dry-run")
+    assert done.returncode == 0 and "nothing was sent" in done.stdout
+    file = file.with_name("unclear.jsonl")
+    file.write_text('{"id": "a", "label": 1, "dae": 0.5}\n' * 3, encoding="utf-8")
+    done = command("test", file, "--threshold", 0.5, "--dry-run")
+    assert done.returncode == 2 and "does a higher value of dae speak for" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("changes", "options", "says"),
     [
         ({}, {}, "a threshold is needed"),
@@ -180,7 +274,7 @@ def test_a_yes_no_judge_needs_no_threshold(cells: list[Any], higher: str) -> Non
         ({"label": 1}, {"threshold": 1}, "no example is labelled faithful"),
         ({"label": None}, {"threshold": 1}, "label"),
         ({"other_score": 0.5}, {"threshold": 1}, "several columns may be the score: hall.*other"),
-        ({"hallucination_score": "much"}, {"threshold": 1}, "no column of numbers was found"),
+        ({"hallucination_score": "much"}, {"threshold": 1}, "no column of numbers or verdicts"),
     ],
 )
 def test_what_cannot_be_tested_is_refused_with_the_remedy(

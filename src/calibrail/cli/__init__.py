@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import typer
 
-from calibrail.cli import ship
 from calibrail.cli.output import (
     FAILURE,
     USAGE,
@@ -104,8 +103,12 @@ _groups = {"": app} | {
     noun: typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None, cls=GroupHelp)
     for noun, about in _NOUNS.items()
 }
+#: The one command that a process runs: others are not put together, nor their modules loaded.
+_only = "".join(sys.argv[1:2]) if "calibrail" in Path(sys.argv[0]).parts[-2:] else ""
 for _panel, _of in _PANELS.items():
     for _name, _module in _of.items():
+        if _only in COMMANDS and _name != _only:
+            continue
         _commands = import_module(f"calibrail.cli.{_module}")
         _shown = f"Example: calibrail {_EXAMPLES[_name]}" if _name in _EXAMPLES else None
         _noun, _, _action = _name.rpartition(" ")
@@ -113,9 +116,11 @@ for _panel, _of in _PANELS.items():
             _action, cls=CommandHelp, rich_help_panel=None if _noun else _panel, epilog=_shown
         )
         _register(getattr(_commands, f"{_name.replace(' ', '_')}_command"))
-for _noun in _NOUNS:
-    app.add_typer(_groups[_noun], name=_noun, rich_help_panel="Guardrails in production")
-app.command("keygen", cls=CommandHelp, hidden=True)(ship.keygen_command)
+if _only not in COMMANDS:
+    for _noun in _NOUNS:
+        app.add_typer(_groups[_noun], name=_noun, rich_help_panel="Guardrails in production")
+    _keygen = import_module("calibrail.cli.ship").keygen_command
+    app.command("keygen", cls=CommandHelp, hidden=True)(_keygen)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,9 +1,10 @@
 """Commands to begin with: doctor, score, test, calibrate, compare, plan."""
 
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -22,7 +23,7 @@ from calibrail.cli.output import (
     unusable,
 )
 from calibrail.errors import InputError, file_errors
-from calibrail.options import Beyond, Costs
+from calibrail.options import Beyond, Costs, ReadOptions
 from calibrail.options.fields import one_of, setting
 from calibrail.options.guarantee import OF_ONE_DETECTOR
 from calibrail.serialization import plain
@@ -91,7 +92,7 @@ def test_command(
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:
-            show.planned(data, detectors.scores(), reading=reading)
+            show.planned(*_tested(data, goals, detectors, reading), reading=reading)
         result = calibrail.test(
             data,
             *detectors.score,
@@ -112,7 +113,7 @@ def test_command(
         if output is not None:
             result.save(output, text=not show.no_text)
     n = result.data["n_quarantined"]
-    unused = say("fixed_threshold.overlooked", n=n) if n else ""
+    unused = say("fixed_threshold.overlooked", n=n, path=shlex.quote(str(data))) if n else ""
     show.finish(
         "calibrate",
         result.report.to_dict(),
@@ -122,6 +123,18 @@ def test_command(
         code=DONE if goals.min_caught is None else OF_VERDICT[result.verdict],
         names={"DATA": data} | ({} if output is None else {"RUN": output}),
     )
+
+
+def _tested(
+    data: Any, goals: Goals, detectors: opt.DetectorArguments, reading: ReadOptions
+) -> tuple[Any, Any]:
+    """Return what test would read, and its detector."""
+    from calibrail.pipelines.fixed_threshold import found_column
+
+    if detectors.score:
+        return data, detectors.score
+    column = next(iter(detectors.score_column), None)
+    return found_column(data, goals.threshold, reading, column, detectors.higher)
 
 
 @opt.takes_settings

@@ -35,7 +35,6 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import bdtr, betainccinv, betaincinv, betaln, gammaln, xlogy
 
 from calibrail.conformal import argument_checks
@@ -586,6 +585,8 @@ def stays_below(
 def _fast_convolve(a: Floats, b: Floats) -> Floats:
     """Return the convolution as ``scipy.signal.fftconvolve`` does, whose import takes a second."""
     length = len(a) + len(b) - 1
+    from scipy.fft import irfft, next_fast_len, rfft  # takes long to import
+
     size = next_fast_len(length, real=True)
     product: Floats = irfft(rfft(a, size) * rfft(b, size), size)
     return product[:length]

@@ -23,6 +23,7 @@ from calibrail.data.labels import (
     PLAIN,
     LabelReader,
     beside_labels,
+    is_of_people,
     is_of_truth,
     is_plain_name,
     label_key,
@@ -210,6 +211,9 @@ def label_columns_of(
         }
         found = list(inside)
     if opened.table and not found:
+        likely = likely_labels(seen.rows)
+        found = list(filter(is_of_people, likely)) or list(filter(is_plain_name, likely))
+    if opened.table and not found:
         # An answer in which something is marked is hallucinated.
         marked = (reading.mapping or {}).get("spans")
         spans = [marked] if marked in seen else aliases_of("spans", seen.names)
@@ -220,6 +224,48 @@ def label_columns_of(
             f"{spell_option(ReadOptions, 'label_column', found[0])}"
         )
     return (found[0],) if len(found) == 1 else ("label",)
+
+
+#: Different values that a label may have, characters of each, and rows that are looked at for it.
+_CLASSES, _SHORT, _READ_FOR_LABELS = 6, 30, 1000
+PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
+
+
+def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the columns that may hold labels by name or words: people's first, programs' last.
+
+    >>> rows = [("yes", 0.5, 1), ("no", 0.2, 0)]
+    >>> likely_labels([dict(zip(("gpt_verdict", "score", "is_right"), row)) for row in rows])
+    ['is_right', 'gpt_verdict']
+    """
+    seen, found = Seen(rows[:_READ_FOR_LABELS]), list[str]()
+    inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
+    for name in dict.fromkeys((*seen.names, *inside)):
+        values = [value for value in seen.values(name) if value not in (None, "")]
+        if name.startswith(SCORE) or any(isinstance(v, list | Mapping) for v in values):
+            continue
+        keys, own = set(map(label_key, values)), name.rpartition(".")[2].lower()
+        if not 1 < len(keys) <= _CLASSES or max(map(len, keys)) > _SHORT:
+            continue
+        # Of numbers 0 and 1 alone are classes; of words those that say one, or stand under a name.
+        numbers = any(number_in(key) is not None for key in keys - PLAIN)
+        named = any(part in own for part in NAMES["parts_of_names"]["label"].split())
+        named |= meaning_of_one(own) is not None
+        words = keys.isdisjoint(PLAIN) and None not in map(side_of, keys)
+        if not numbers and (named or words):
+            found.append(name)
+    tokens = {name: {*re.findall("[a-z]+", name.lower())} for name in found}
+    return sorted(found, key=lambda name: (bool(tokens[name] & PROGRAMS), not is_of_people(name)))
+
+
+def which_label(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return the option that reads a column of labels that has another name; and others."""
+    first, *others = [*likely_labels(rows), ""]
+    option = spell_option(ReadOptions, "label_column", first or None)
+    if not first:
+        return f"name the column of 0 (faithful) and 1 (hallucinated) with {option}"
+    more = f" (or {listing(others[:-1], 5)})" if others[:-1] else ""
+    return f"labels may stand in {first!r}{more}; add {option}"
 
 
 #: A column mirrors the labels if at least so many rows have both, and such a share contradict.
@@ -292,8 +338,13 @@ def _rivals(
 
 def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str, ...]:
     """Return the column of what people said of an export's answers."""
-    given = [name for name in seen.names if name.startswith(ANNOTATION)]
-    own = aliases_of("label", [name for name in seen.names if "." not in name])
+    given = [
+        name
+        for name in seen.names
+        if name.startswith(ANNOTATION) or (name.startswith(SCORE) and is_of_people(name))
+    ]
+    plain = [name for name in seen.names if "." not in name]
+    own = aliases_of("label", plain) or list(filter(is_of_people, plain))
     # A name that speaks of faithfulness goes before others, such as a rating of style.
     likely = [
         name
@@ -319,8 +370,10 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
     else:
         why = (
             "holds no label that a person gave; what programs said is a score and no label: "
-            f"{listing(scores, 20)}. {option} takes one as the label all the same"
+            f"{listing(scores, 20)}. "
         )
+        likely = likely_labels(seen.rows)
+        why += which_label(seen.rows) if likely else f"{option} takes one as the label all the same"
     raise DataError(f"{source}, read as {format}, {why}")
 
 
@@ -720,9 +773,7 @@ def choose_columns(
         lost = next(((role, column) for role, column in roles if column not in seen), None)
         if lost is None and needs.labelled and opened.table and not sparse and not labelled:
             lost = ("label column", by_field["label"])
-            remedy = "name the column of 0 (faithful) and 1 (hallucinated) with " + spell_option(
-                ReadOptions, "label_column"
-            )
+            remedy = which_label(rows)
         if lost is not None:
             raise DataError(
                 f"{source} has no {lost[0]} {lost[1]!r}; columns seen: {listing(seen.names)}; "

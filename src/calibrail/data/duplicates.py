@@ -19,8 +19,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import Groups, group_numbers
@@ -1025,5 +1023,10 @@ def _number(cell: float | str | None) -> float:
 
 def _components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:
     """Return the number of each node's connected component."""
+    if not edges.shape[1]:
+        return np.arange(n)
+    from scipy.sparse import coo_array  # takes long to import
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))
     return connected_components(graph, directed=False)[1].astype(np.int64)

@@ -75,6 +75,8 @@ def _words(text: str) -> list[str]:
     spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()
     spelt = re.sub(r"n['\u2019]t\b", " not", spelt)
     spelt = re.sub(r"ground[\W_]*truth", "gold", spelt)
+    # How a heading says what may stand below it.
+    spelt = re.sub(r"\b(yes|ja|true|wahr)\s*[/|]\s*(no|nein|false|falsch)\b", "", spelt)
     # Of a label, true may also mean the real one.
     spelt = re.sub(r"\bis[\W_]+(not[\W_]+)?true(?![^\W_])", r"\1truthful", spelt)
     return [part for token in re.split(r"[\W_]+", spelt) for part in _parts(token)]
@@ -161,6 +163,18 @@ def meaning_of_one(column: str) -> int | None:
     """
     said = said_by(_own_name(column), True)
     return None if said == UNCLEAR else said
+
+
+def is_of_people(name: str) -> bool:
+    """Say whether a name says that a label is people's, as ``human_label`` does.
+
+    >>> [is_of_people(name) for name in ("meta.human_verdict", "gold_answer", "llm_vs_human_label")]
+    [True, False, False]
+    """
+    words = {*_words(name)} - {"meta", "metadata"}
+    labels = _WORDS["of_labels"] | CLASSES.keys()
+    known = labels | _WORDS["people"] | _WORDS["fillers"] - _WORDS["programs"]
+    return bool(words & _WORDS["people"]) and bool(words & labels) and words <= known
 
 
 _OF_SCORES: Final = ("ness", "ity", "cy", "nce")
@@ -597,6 +611,11 @@ def _remedy(labels: Mapping[str, Any]) -> str:
             f"{another_column()}"
         )
     positive = spell_option(ReadOptions, "positive", "VALUE")
+    if sorted(classes.values()) in (["0", "?"], ["1", "?"]):
+        # One of two is known.
+        (other,) = {"0", "1"} - {*classes.values()}
+        classes = {value: known.replace("?", other) for value, known in classes.items()}
+        return f"If that is what they mean, add {spell_option(ReadOptions, 'label_map', classes)}"
     return (
         f"Say what each value means: {spell_option(ReadOptions, 'label_map', classes)} with 1 "
         f"(hallucinated), 0 (faithful) or skip in place of each ?; or {positive} for the one that "

@@ -13,7 +13,15 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
-from calibrail.data.columns import CHARACTERS, Needs, Seen, choose_columns, listing
+from calibrail.data.columns import (
+    CHARACTERS,
+    Needs,
+    Seen,
+    choose_columns,
+    likely_labels,
+    listing,
+    which_label,
+)
 from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset
 from calibrail.data.example import (
     TEXT_FIELDS,
@@ -538,6 +546,8 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
         for name in ("mapping", "label_column", "group_column", "id_column")
     )
     columns = f"{', '.join(some)} and {last}"
+    if first is not None and first.field == "label" and likely_labels(read.head):
+        seen += f" Of them {which_label(read.head)}."
     return (
         f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
         f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "

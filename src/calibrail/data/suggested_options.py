@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrail.data.aliases import NAMES, aliases_of
-from calibrail.data.columns import ColumnMapping, Seen, is_parallel
+from calibrail.data.columns import PROGRAMS, ColumnMapping, Seen, is_parallel
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import (
     CLASSES,
@@ -27,9 +27,6 @@ from calibrail.data.values import chunks_of, column_value, nested_names, parse_c
 from calibrail.options import ReadOptions
 from calibrail.options.data import PAIR
 from calibrail.serialization import Record
-
-#: Whose labels are no people's.
-_PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
 
 # A label has so many different short values at most, and a text that says something is longer.
 _CLASSES: Final = 6
@@ -166,7 +163,8 @@ def direction_of(column: str) -> str | None:
     >>> direction_of("not_supported"), direction_of("faithfulness_error")
     (None, None)
     """
-    words = words_of(column)
+    # MLflow's metrics have a version in their names.
+    words = words_of(re.sub(r"/v\d+/", "/", column))
     said = {CLASSES[word] for word in words if word in CLASSES and word not in OF_CHECKS}
     if len(said) != 1 or not _TURNING.isdisjoint(words):
         return None
@@ -595,7 +593,7 @@ def _labels(
     # Words of a class go before numbers that may count anything.
     candidates.sort(key=lambda look: not _is_of_labels(look))
     # What a program says is no label where people's are there.
-    named.sort(key=lambda look: not _PROGRAMS.isdisjoint(words_of(look.name)))
+    named.sort(key=lambda look: not PROGRAMS.isdisjoint(words_of(look.name)))
     # The first rows of a sorted file may be of one class.
     of_one = [k for k in few if _is_named(k.name) and parse_label(k.values[0]) is not None]
     if not (named or of_one or candidates):

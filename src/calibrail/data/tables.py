@@ -589,6 +589,8 @@ def _given(value: object) -> str:
 #: this size it costs its own row and no more.
 CELL_LIMIT: Final = 1 << 26
 
+#: Fewer lines than this in another encoding are mistakes of writing.
+_FEW: Final = 5
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -630,7 +632,8 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
                 remedy = "look for a quote that is never closed"
                 yield RowProblem(number, WHOLE_ROW, "broken CSV", "", str(error), remedy)
                 continue
-            if cells:
+            # A spreadsheet writes empty rows out.
+            if any(cells):
                 yield _row(number, header, cells)
 
 
@@ -663,6 +666,8 @@ def csv_batches(
             sizes = set(map(len, records))
             if reader.line_num + 1 - number != len(records) or sizes != {len(header)}:
                 raise NotPlainError
+            if not all(map(any, records)):
+                raise NotPlainError
             held = {}
             for name, cells in zip(header, zip(*records, strict=True), strict=True):
                 if not (text := "".join(cells)).isascii() and _SURROGATE.search(text):
@@ -684,6 +689,12 @@ def _opened_csv(
     wrong = errors_as(InputError, LookupError, "encoding_unknown", encoding=encoding)
     with wrong, _opened_text(path, encoding) as stream:
         head = stream.read(_HEAD)
+    lines = head.splitlines()
+    n_bad = sum(_SURROGATE.search(line) is not None for line in lines)
+    if n_bad >= _FEW and n_bad > len(lines) // 20:
+        raise DataError(
+            f"{path}: {n_bad} of its first {len(lines)} lines are not UTF-8; {_encoding_remedy()}"
+        )
     stated = _STATED.match(head)
     chosen = str(delimiter or (stated[1] if stated else _delimiter(path, head)))
     if len(chosen) != 1:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import Calibration, exact_bound
@@ -65,6 +64,8 @@ def needed_auroc(unsupported: Ints, alpha: float, min_kept: float | None) -> dic
     if not len(unsupported):
         return None
     numbers, counts = np.unique(unsupported, return_counts=True)
+    from scipy.optimize import brentq  # takes long to import
+
     below = float(brentq(lambda f: counts @ (1.0 - f) ** numbers / counts.sum() - 1 + alpha, 0, 1))
     root = np.sqrt(2.0)
     shares: Sequence[float] = sorted({HALF, _USUAL if min_kept is None else min_kept} - {0.0, 1.0})

@@ -71,7 +71,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import betainc, ndtri, stdtr, stdtrit
 
 from calibrail.conformal import Bound, Calibration, certify_counts, holm, minimum_n
@@ -919,6 +918,8 @@ def _quantile_ranks(n: float, share: float, tail: float) -> tuple[float, float]:
     def rank(error: float) -> float:
         # The chance that at least so many of n lie below the quantile falls from 1 to 0.
         edge = 1e-9
+        from scipy.optimize import brentq  # takes long to import
+
         return float(brentq(lambda k: betainc(k, n + 1.0 - k, share) - error, edge, n + 1.0 - edge))
 
     return rank(1.0 - tail), rank(tail)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.data.aliases import PRESETS, aliases_of
+from calibrail.data.columns import PROGRAMS, likely_labels
 from calibrail.data.example import SourceRow
 from calibrail.data.files import SUFFIXES, suffix_of
-from calibrail.data.labels import is_plain_name, spells_label
+from calibrail.data.labels import is_of_people, is_plain_name, label_key, side_of, spells_label
 from calibrail.data.sources import open_path, peek
 from calibrail.data.suggested_options import direction_of, words_of
-from calibrail.data.traces._spans import TOOLS
+from calibrail.data.traces._spans import ANNOTATION, TOOLS
+from calibrail.data.values import number_in
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
 from calibrail.report.messages import say
@@ -25,6 +27,8 @@ SHOWN: Final = 9
 #: Bytes from which on a file is named by its size, and not opened.
 LARGE: Final = 50_000_000
 
+#: Where DeepEval leaves the results of a test run.
+_SHOWN: Final = frozenset((".deepeval", ".latest_test_run.json"))
 #: Folders that hold programs, and no results.
 _ASIDE: Final = frozenset(("node_modules", "site-packages", "dist", "build", "venv", "env"))
 _SCORES: Final = frozenset(("score", "scores", "prob", "probability", "confidence", "logprob"))
@@ -116,7 +120,8 @@ def _files(folder: Path) -> Iterator[Path]:
                 n_seen += 1
                 if n_seen > ENTRIES:
                     return
-                if entry.name.startswith(".") or entry.is_symlink():
+                hidden = entry.name.startswith(".") and entry.name not in _SHOWN
+                if hidden or entry.is_symlink():
                     continue
                 if entry.is_dir():
                     below += [] if entry.name.lower() in _ASIDE else [Path(entry.path)]
@@ -131,18 +136,16 @@ def _look(path: Path) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
     head, names = peek(opened.items)
     rows = [item.values for item in head if isinstance(item, SourceRow)]
     fields = list(names)
-    labels = aliases_of("label", fields)
-    labels += [
-        name
-        for name in fields
-        if name not in labels
-        and (spells_label(name) or is_plain_name(name) or "label" in words_of(name))
-    ]
+    labels = aliases_of("label", fields) + likely_labels(rows)
+    by_name = (spells_label, is_plain_name, is_of_people)
+    labels += [name for name in fields if any(says(name) for says in by_name)]
+    labels += [name for name in fields if name.startswith(ANNOTATION) or "label" in words_of(name)]
+    labels = [name for name in dict.fromkeys(labels) if PROGRAMS.isdisjoint(words_of(name))]
     scores = [
         name
         for name in fields
         if name not in labels
-        and (direction_of(name) or not _SCORES.isdisjoint(words_of(name)))
+        and (direction_of(name) or not (_SCORES | PROGRAMS).isdisjoint(words_of(name)))
         and _holds_numbers(rows, name)
     ]
     tool = opened.export.tool if opened.export else ""
@@ -156,15 +159,8 @@ def _look(path: Path) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
 
 
 def _holds_numbers(rows: list[Mapping[str, object]], name: str) -> bool:
+    """Return whether a column holds numbers or verdicts, and nothing else."""
     values = [row.get(name) for row in rows if row.get(name) not in (None, "")]
-    return bool(values) and all(_is_number(value) for value in values)
-
-
-def _is_number(value: object) -> bool:
-    if not isinstance(value, str):
-        return isinstance(value, int | float)
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+    return bool(values) and all(
+        number_in(value) is not None or side_of(label_key(value)) is not None for value in values
+    )

@@ -15,12 +15,17 @@ import numpy as np
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data.reading import read
+from calibrail.data.aliases import NAMES
+from calibrail.data.columns import likely_labels
+from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_of
+from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
-from calibrail.data.suggested_options import direction_of
+from calibrail.data.suggested_options import direction_of, words_of
+from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import column_value, number_in, value_at
-from calibrail.errors import InputError
+from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import with_cost
 from calibrail.models.hardware import installed_versions
@@ -46,8 +51,9 @@ from calibrail.report.messages import say
 from calibrail.scores import custom, registry
 from calibrail.scores.base import Score
 
-#: Words of a column's name that speak of a score, whatever its direction.
-_SPEAKING: Final = ("score", "prob", "probability", "confidence", "judge", "verdict")
+_OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
+#: Parts of a column's name that speak of a score, whatever its direction.
+_SPEAKING: Final = ("score", "prob", "confidence", "judge", "verdict", "flag", "predict", "grade")
 
 
 @options_from_keywords(reading=ReadOptions, costs=Costs)
@@ -157,8 +163,7 @@ def test(
             direction(higher, Detectors)
         source, score = calibration_source(source, given, arrays, cast(Any, higher))
     elif score is None:
-        source = reusable(source)
-        score = _column(source, reading, score_column, higher)
+        source, score = found_column(source, threshold, reading, score_column, higher)
     elif score_column is not None or higher is not None:
         raise InputError("score_column and higher name a column; leave them out beside a score")
     detectors = scoring.resolve_unlearnt(only_one(score, "test takes"))
@@ -274,43 +279,126 @@ def _edge(scored: scoring.Scored, threshold: float | None) -> float:
     if not ends[0] <= (given := number(threshold, "threshold")) <= ends[1]:
         kept = scale.shown(given)
         about["all"] = bool(kept <= known.min())
+        shares = (100.0 * given, given / 100.0)
+        about["nearer"] = next((x for x in shares if ends[0] <= x <= ends[1]), None)
         raise InputError(say("refused.threshold_beyond", about, threshold=given))
     return float(scale.shown(given))
 
 
-def _column(
-    source: Source, reading: ReadOptions | None, named: str | None, higher: str | None
-) -> Score:
+def found_column(
+    source: Source,
+    threshold: float | None = None,
+    reading: ReadOptions | None = None,
+    named: str | None = None,
+    higher: str | None = None,
+) -> tuple[Source, Score]:
     """Return the column of scores, the one that is named or the one that there is.
 
-    What a higher value means is taken from its name where nobody says it, never from the labels.
+    Verdicts go before numbers where there is no threshold. What a higher value, or a yes, means is
+    taken from words and the column's name where nobody says it, never from the labels.
+
+    Parameters
+    ----------
+    source, threshold, reading, higher
+        As in `test`.
+    named : str, optional
+        The column.
+
+    Returns
+    -------
+    source : path, str or data in memory
+        What can be read again.
+    score : Score
+
+    Raises
+    ------
+    InputError
+        If several columns may be it, or none; or if it may mean either.
     """
-    column = named
-    if column is None:
-        how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
+    source = reusable(source)
+    how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
+    opened, unlabelled = _opened(source, how)
+    try:
+        return source, _chosen(opened, threshold, named, higher)
+    except InputError as error:
+        if unlabelled is None:
+            raise
+        # Both are said at once.
+        raise DataError(f"{unlabelled}. And: {error}") from error
+
+
+def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None]:
+    """Open answers; where no column of labels is found, give that error beside them."""
+    try:
+        return read(source, how, require=(), allow_none=True), None
+    except DataError as error:
         opened = read(source, how, require=(), labelled=False, allow_none=True)
-        columns = opened.columns
-        used = {columns.by_field[field] for field in columns.present}
-        used |= {*columns.label_columns, *columns.marked.names}
-        names = [name for name in opened.fields if name not in used]
-        numbers = [name for name in names if _holds_numbers(opened.head, name)]
-        speaking = [
-            name
-            for name in numbers
-            if direction_of(name) or any(word in name.lower() for word in _SPEAKING)
-        ]
-        if len(numbers) != 1 and len(speaking) != 1:
-            raise InputError(say("refused.which_column", numbers=speaking or numbers))
-        column = (numbers if len(numbers) == 1 else speaking)[0]
-    higher = direction_of(column) if higher is None else higher
+        return opened, error
+
+
+def _chosen(
+    opened: Reading, threshold: float | None, named: str | None, higher: str | None
+) -> Score:
+    named = named or _likeliest(opened, threshold)
+    known, strange = _held(opened.head, named)
+    verdict = bool(known) and known <= _VERDICTS
+    if higher is None and verdict and known.isdisjoint(("yes", "no")):
+        higher = "hallucinated"
+    higher = direction_of(named) if higher is None else higher
+    if higher is None and verdict and (means := meaning_of_one(named)) is not None:
+        higher = ("faithful", "hallucinated")[means]
     if higher is None:
-        raise InputError(say("refused.which_direction", column=column))
+        about = {"column": named, "strange": strange, "verdict": verdict}
+        raise InputError(say("refused.which_direction", about))
     direction(higher, Detectors)
-    return registry.build_column(column, higher)
+    return registry.build_column(named, higher)
 
 
-def _holds_numbers(rows: Sequence[Mapping[str, object]], name: str) -> bool:
-    """Return whether a column holds numbers, or true and false, and nothing else."""
-    cells = [column_value(value_at(row, name)) for row in rows]
-    known = [cell for cell in cells if cell is not None]
-    return bool(known) and all(number_in(cell) is not None for cell in known)
+def _likeliest(opened: Reading, threshold: float | None) -> str:
+    """Return the one column that may be the score: by its name, else as the only one."""
+    columns = opened.columns
+    used = {columns.by_field[field] for field in columns.present}
+    used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, opened.fields)}
+    if "label" not in columns.present:
+        used |= {*likely_labels(opened.head)[:1]}
+    # First what speaks of a score, and of that what is of the kind that is asked for.
+    ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
+    for name in (name for name in opened.fields if name not in used):
+        known, strange = _held(opened.head, name)
+        # MLflow's metrics end in /score, whatever they are about.
+        own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
+        speaks = bool(direction_of(own)) or any(part in own.lower() for part in _SPEAKING)
+        speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
+        speaks |= verdict and meaning_of_one(own) is not None
+        if known and (None not in known or (strange and speaks)):
+            constant = len({str(value_at(row, name)) for row in opened.head}) == 1
+            aside = not speaks and (constant or not _OF_RUNS.isdisjoint(words_of(own)))
+            rank = bool(strange), aside, not speaks, verdict != (threshold is None)
+            ranks.setdefault(rank, []).append(name)
+    names = ranks[min(ranks)] if ranks else []
+    # Of promptfoo it is the mean of the others.
+    names = [name for name in names if name != f"{SCORE}score"] or names
+    cells = {tuple(str(value_at(row, name)) for row in opened.head): name for name in names[::-1]}
+    if len(cells) != 1:
+        raise InputError(say("refused.which_column", names=names))
+    return names[0]
+
+
+#: What `_held` says of verdicts.
+_VERDICTS: Final = frozenset((FAITHFUL, HALLUCINATED, "yes", "no"))
+
+
+def _held(
+    rows: Sequence[Mapping[str, object]], name: str
+) -> tuple[set[int | str | None], list[str]]:
+    """Return what a column holds: classes, yes and no (1 and 0 among them), numbers, or None.
+
+    Beside it its two words, where it holds no more, and one says nothing.
+    """
+    cells = [cell for row in rows if (cell := column_value(value_at(row, name))) is not None]
+    numbers = {number_in(cell) for cell in cells}
+    if cells and None not in numbers and not numbers <= {0.0, 1.0}:
+        return {"number"}, []
+    words = sorted({label_key(cell) for cell in cells})
+    known = {side_of(word) for word in words}
+    return known, words if None in known and len(words) == 2 else []

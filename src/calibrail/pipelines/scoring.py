@@ -248,7 +248,8 @@ def scored_columns(
     progress : callable, optional
         Called with the number of examples scored so far.
     """
-    scores = [score for score in detectors if type(score) is ColumnScore]
+    columns = (score for score in detectors if type(score) is ColumnScore)
+    scores = [score for score in columns if score.positive is None]
     names, keys = source_columns(scores), {key_of(score) for score in scores}
     if not names or len(keys) < len(detectors) or set(names) & set(keep):
         return None

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
+from calibrail.data.labels import label_key, side_of
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
 from calibrail.errors import InputError, error_text, errors_as
@@ -318,7 +319,9 @@ Higher = Literal["hallucinated", "faithful"]
 class ColumnScore(Detector):
     """A score that the data holds, turned so that higher means more likely hallucinated.
 
-    calibrail cannot see what computed the column, so its fingerprint is empty.
+    A verdict in words is a score of 1 and 0: a yes is 1, and so is the word for what ``higher``
+    means (``unsupported`` or ``FAIL``, where that is hallucinated). calibrail cannot see what
+    computed the column, so its fingerprint is empty.
 
     Parameters
     ----------
@@ -326,18 +329,30 @@ class ColumnScore(Detector):
         Name of the column.
     higher : {"hallucinated", "faithful"}
         What a higher value of the column means; ``faithful`` negates it.
+    positive : str, optional
+        The one value that is 1, every other being 0, where words do not say which.
+
+    Examples
+    --------
+    >>> judge = build_column("judge", "hallucinated")
+    >>> [judge.number(cell) for cell in ("0.3", "yes", "PASS", "not supported", "good")]
+    [0.3, 1.0, 0.0, 1.0, None]
     """
 
     column: str
     higher: Higher
+    positive: str | None = None
 
     name = "column"
+    later = ("positive",)
     requires = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise InputError(f"column must name a column; got {self.column!r}")
         one_of(self.higher, Higher, "higher")
+        # A command line's 1 is a number, and its yes a text.
+        self.positive = None if self.positive is None else label_key(self.positive)
         self.columns = (self.column,)
 
     @property
@@ -349,7 +364,7 @@ class ColumnScore(Detector):
         """Return the column's value; undefined where the cell is no finite number."""
         if (cell := column_value(example.columns.get(self.column))) is None:
             return self._empty
-        if (number := number_in(cell)) is None:
+        if (number := self.number(cell)) is None:
             if listed(cell) is not None:
                 return f"column {self.column} holds lists, which --unit sentence reads"
             held = f"column {self.column} holds {str(cell)[:40]!r}, which "
@@ -360,6 +375,15 @@ class ColumnScore(Detector):
         if not math.isfinite(number):
             return self._infinite(number)
         return number if self.higher == "hallucinated" else -number
+
+    def number(self, cell: object) -> float | None:
+        """Return the number that a cell holds, 1 or 0 for a verdict; None where it is neither."""
+        if self.positive is not None:
+            return float(label_key(cell) == self.positive)
+        if (number := number_in(cell)) is not None or not isinstance(cell, str):
+            return number
+        side, means = side_of(label_key(cell)), int(self.higher == "hallucinated")
+        return None if side is None else float(side in ("yes", means))
 
     def values_of(
         self, cells: NDArray[np.float64]

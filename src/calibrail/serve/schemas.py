@@ -21,7 +21,7 @@ from starlette.responses import Response
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
-from calibrail.data.values import column_value, number_in
+from calibrail.data.values import column_value
 from calibrail.errors import InputError
 from calibrail.guardrail.decision import CauseCode, Outcome
 from calibrail.guardrail.runtime import Guardrail
@@ -142,12 +142,15 @@ def _cell(value: object) -> object:
     return value
 
 
-def _is_number(value: object, unit: Unit) -> bool:
-    """Return whether a cell that a score reads is a number, nothing, or a list of them."""
+def _is_number(value: object, unit: Unit, score: ColumnScore) -> bool:
+    """Return whether a cell that a score reads is a number, nothing, or a list of them.
+
+    A verdict is a number, too.
+    """
     if unit == "sentence" and (isinstance(value, list) or listed(value) is not None):
         # How many there must be depends on the answer.
         return True
-    number = number_in(value)
+    number = score.number(value)
     return value is None or (number is not None and math.isfinite(number))
 
 
@@ -158,12 +161,13 @@ def fields_read(guardrail: Guardrail) -> list[tuple[str, ...]]:
     return paths + [("columns", name) for name in guardrail.columns if name != ALL_COLUMNS]
 
 
-def _numeric(score: Score) -> set[str]:
-    """Return the columns that a score, or a member of it, takes as they are."""
+def _numeric(score: Score) -> dict[str, ColumnScore]:
+    """Return what reads each column that a score, or a member of it, takes as it is."""
     if isinstance(score, ColumnScore):
-        return {score.column}
+        return {score.column: score}
     members = getattr(score, "members", {})
-    return set().union(*map(_numeric, members.values())) if isinstance(members, dict) else set()
+    each = map(_numeric, members.values()) if isinstance(members, dict) else ()
+    return {name: reader for item in each for name, reader in item.items()}
 
 
 _Texts = Annotated[list[str], BeforeValidator(_one_or_more, json_schema_input_type=list[str] | str)]
@@ -214,8 +218,8 @@ class Item(_Body):
             and not (begun and path == ("response",))
         ] + [
             (pointer(*place, "columns", name), "must be a number or null; the score reads it")
-            for name in sorted(_numeric(guardrail.score) & self.columns.keys())
-            if not _is_number(self.columns[name], guardrail.unit)
+            for name, score in sorted(_numeric(guardrail.score).items())
+            if name in self.columns and not _is_number(self.columns[name], guardrail.unit, score)
         ]
         if guardrail.unit == "answer":
             errors += [

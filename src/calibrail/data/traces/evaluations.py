@@ -1,4 +1,4 @@
-"""Results of promptfoo, DeepEval and TruLens; annotations of Label Studio and Argilla.
+"""Results of promptfoo, DeepEval, Inspect and TruLens; annotations of Label Studio and Argilla.
 
 Each is a list of answers with what the tool's own metrics said of them, which are scores. Of
 promptfoo's, a rating that a person gave in its viewer is a label.
@@ -87,6 +87,30 @@ def _deepeval(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         "contexts": documents_in(first_of(row, "retrievalContext", "retrieval_context", "context")),
         "response": response,
         **verdict_columns(verdicts),
+    }
+
+
+#: What Inspect writes of a grade.
+_GRADES: Final = {"C": "correct", "I": "incorrect", "P": "partially correct", "N": None}
+
+
+def _inspect(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    response = response_in(mapping(row.get("output")).get("completion"))
+    response = response or response_in(row.get("output")) or response_in(row.get("messages"))
+    if response is None:
+        return
+    about, scores = mapping(row.get("metadata")), mapping(row.get("scores"))
+    held = aliases_of("contexts", about)
+    verdicts = ((f"{SCORE}{name}", mapping(item).get("value")) for name, item in scores.items())
+    # Epochs ask the same again.
+    yield {
+        **about,
+        "id": f"{row.get('id')}/{row.get('epoch')}",
+        "group": f"sample-{row.get('id')}",
+        "question": question_in(row.get("input")),
+        "contexts": documents_in(about[held[0]]) if held else None,
+        "response": response,
+        **verdict_columns((k, _GRADES.get(v, v) if isinstance(v, str) else v) for k, v in verdicts),
     }
 
 
@@ -263,6 +287,7 @@ def _suggestions(row: Mapping[str, object]) -> Iterator[Verdict]:
 CONVERTERS: Final[Mapping[str, Convert]] = {
     "promptfoo": row_by_row(_promptfoo),
     "deepeval": row_by_row(_deepeval),
+    "inspect": row_by_row(_inspect),
     "trulens": row_by_row(_trulens),
     "label_studio": row_by_row(_task),
     "label_studio_flat": _flat,

@@ -110,6 +110,12 @@ def _langfuse_parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
         for item in objects(row.get("scores")):
             if item.get("name"):
                 yield _mark(item, trace)
+        # In a table of traces each score has a column, and its cells list what was said.
+        for name, value in row.items():
+            said = _spans.parsed(value)
+            if isinstance(said, list) and name not in ("tags", "observations", "scores"):
+                plain = (item for item in said if not isinstance(item, dict | list))
+                yield from (Mark(trace, None, (f"{SCORE}{name}", item)) for item in plain)
 
 
 def _observation(row: Mapping[str, object], trace: str) -> Span:

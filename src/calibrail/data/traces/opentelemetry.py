@@ -190,6 +190,8 @@ def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
 #: How the names of metrics end in a table of results.
 _METRIC: Final = ("/score", "/value", "/rating", "/label")
 _CONTEXTS: Final = ("retrieved_context", "retrieved_contexts", "contexts", "context", "documents")
+_ASKED: Final = ("request", "inputs", "question", "query")
+_ANSWERED: Final = ("response", "outputs", "output", "predictions")
 
 
 def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
@@ -199,9 +201,9 @@ def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     spans = parsed(row.get("spans"))
     made = _spans.answer_of(map(_mlflow_span, spans)) if isinstance(spans, list) else None
     table = {
-        "question": question_in(first_of(row, "request", "inputs", "question", "query")),
+        "question": question_in(first_of(row, *_ASKED)),
         "contexts": documents_in(first_of(row, *_CONTEXTS)),
-        "response": response_in(first_of(row, "response", "outputs", "output", "predictions")),
+        "response": response_in(first_of(row, *_ANSWERED)),
     }
     # The row speaks of the trace as a whole, its spans of the steps.
     values = (made or {}) | {name: value for name, value in table.items() if value is not None}
@@ -215,6 +217,11 @@ def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         "label": row.get("label"),
     }
     values |= {name: value for name, value in known.items() if value is not None}
+    if not {"spans", "assessments"} & row.keys():
+        # A table of results has the columns of the data that was evaluated.
+        read = {*_ASKED, *_ANSWERED, *_CONTEXTS}
+        own = {name: v for name, v in row.items() if name not in read and "/" not in name}
+        values = own | values
     yield values | verdict_columns(_verdicts(row))
 
 

@@ -48,7 +48,8 @@ def document(
             parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())
             for item in report["warnings"]
         ],
-        notes=report["notes"],
+        # What was looked at without a question stays as short as its answer, but on the page.
+        notes=[] if report["guarantee"] == "fixed" and shown.headline else report["notes"],
         reproduce=report["reproduce"],
         data=report["data"],
         footer=say("calibrate.footer"),

@@ -15,7 +15,10 @@ _FAR: Final = 0.1
 #: Share of answers that may be copies or alike by chance from which that is said.
 _MANY: Final = 0.01
 #: Values and classes of labels that need no explanation.
-_PLAIN: Final = {("1", 1), ("0", 0), ("true", 1), ("false", 0), ("1.0", 1), ("0.0", 0)}
+_PLAIN: Final = {
+    *(("1", 1), ("0", 0), ("true", 1), ("false", 0), ("1.0", 1), ("0.0", 0)),
+    *(("hallucinated", 1), ("faithful", 0)),
+}
 
 
 def export_facts(export: Json | None) -> Iterator[tuple[str, str]]:

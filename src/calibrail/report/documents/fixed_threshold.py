@@ -2,10 +2,13 @@
 
 import math
 import shlex
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from calibrail.conformal import ClassCounts, certify_counts
 from calibrail.formatting import Scale, floor_percent, number, outward
+from calibrail.options import Requirement
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -16,15 +19,17 @@ from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import CURVE_RANGE, curve_svg
 from calibrail.report.messages import say
 
-#: Shares caught of which the table of other thresholds has a row each.
-_STEPS = (0.95, 0.9, 0.8, 0.65, 0.5)
+#: Shares caught of which there is a line each about another threshold.
+_STEPS = (0.95, 0.8, 0.5)
+#: What is asked most often, where nothing was: least caught, most false alarms.
+_USUAL = {"min_coverage": 0.8, "max_fpr": 0.2}
 
 
 def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about a threshold that was given says."""
     about = _about(report)
     asked = about["asked"]
-    headline = say("fixed_threshold.headline", report, about)
+    headline = say("fixed_threshold.headline", about)
     in_short = say("fixed_threshold.in_short", about)
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
@@ -37,19 +42,26 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         # Without a headline it is the verdict.
         headline="" if asked else headline,
         rule=headline,
-        summary=" ".join(filter(None, (answer, headline if asked else in_short, *cost[:1]))),
+        summary=" ".join(filter(None, (answer, headline if asked else "", *cost[:1]))),
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),
         ),
         blocks=(
-            parts.Text(" ".join(filter(None, (in_short if asked else "", measured)))),
+            parts.Facts(
+                [
+                    ("Read", say("fixed_threshold.understood", report, about)),
+                    ("In short", in_short),
+                    ("Sure", measured),
+                    *_possible(report, about),
+                    *_others(report, about),
+                    *_labels(report, about),
+                ]
+            ),
             parts.Text(say("fixed_threshold.guessing", report) if unsure else "", "warning"),
-            parts.Text(say("fixed_threshold.understood", report, about)),
             _cost_section(report, cost),
-            _others(report, about),
-            parts.section("What is possible", *map(parts.Text, _possible(report, about))),
+            None if about["yes_no"] else _curve(report),
             parts.section(
                 "On all answers",
                 scores_figure(
@@ -65,6 +77,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             ),
             None if examples is None else error_examples(examples, about["scale"]),
             parts.listing("What this rests on", sections.assumptions(report), where="page"),
+            parts.listing("Notes", [] if asked else report["notes"], where="page"),
         ),
         next_step=_next_step(report, about),
     )
@@ -76,6 +89,7 @@ def _about(report: Json) -> dict[str, Any]:
     caught, alarms = test["coverage"], test["fpr"]
     goals = {"caught": report["min_coverage"], "alarms": report["max_fpr"]}
     labels = (report["data"].get("reading") or {}).get("labels")
+    one = [item["value"] for item in (labels or {"values": ()})["values"] if item["class"] == 1]
     once, anew = any(item["code"] == "clustered" for item in report["warnings"]), None
     if report["max_fpr"] is not None and report["verdict"] == "inconclusive":
         level = report["confidence"]
@@ -87,15 +101,16 @@ def _about(report: Json) -> dict[str, Any]:
         "rates": {"caught": _of_hundred(caught), "alarms": _of_hundred(alarms)},
         "goals": {name: f"{100 * goal:g}" for name, goal in goals.items() if goal is not None},
         "asked": report["max_fpr"] is not None,
+        "halved": say("fixed_threshold.halved") in report["notes"],
         "stopped": round(100 * (caught["estimate"] or 0.0)),
         "alarms": round(100 * (alarms["estimate"] or 0.0)),
-        "labels": labels if labels and labels.get("column") else None,
+        "labels": {"column": labels["column"], "means": one} if labels else None,
+        "verdict": report["score"]["params"].get("positive"),
         "once": once,
         "level": (report["certificate"]["region"] or report)["confidence"],
         "anew": anew,
-        "needed": anew and sections.answers_more(report["needed"]),
-        # The data picked it, by what errors cost.
         "withdrawn": "looked_before" if report["looks"] else "rows_alike",
+        # The data picked it, by what errors cost.
         "picked": report["n_calibration"] > 0,
         "yes_no": len((report["curve"] or {"thresholds": ()})["thresholds"]) <= 2,
     }
@@ -153,62 +168,60 @@ def _answer(report: Json, about: Json) -> str:
     return say(f"fixed_threshold.{report['verdict']}", report, about, failing=failing)
 
 
-def _others(report: Json, about: Json) -> parts.Section | None:
-    """Show what other thresholds would catch and cost, in bands that hold for all of them."""
+def _curve(report: Json) -> parts.Section:
+    draw = partial(curve_svg, report["curve"], report["test"], report["max_fpr"])
+    figure = parts.Figure("curve", draw, say("calibrate.curve", report), limits=CURVE_RANGE)
+    return parts.section("Other thresholds", figure)
+
+
+def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
+    """Yield what other thresholds would catch and cost, in bands that hold for all of them.
+
+    Where a goal is not met, what is possible says more.
+    """
     curve = report["curve"]
-    if curve is None or about["yes_no"]:
-        return None
+    if about["yes_no"] or (about["asked"] and report["verdict"] != "certified"):
+        return
     caught = curve["coverage"]["estimate"]
-    places = dict.fromkeys(
-        max(place for place, share in enumerate(caught) if share >= step)
-        for step in _STEPS
-        if max(caught) >= step
-    )
-    rows = [
-        (
-            about["scale"].text(curve["thresholds"][place]),
-            *(_band(curve, rate, place) for rate in _RATES),
-        )
-        for place in places
-    ]
-    title = say("fixed_threshold.others", report)
-    draw = partial(curve_svg, curve, report["test"], report["max_fpr"])
-    return parts.section(
-        "Other thresholds",
-        parts.Table(title, parts.numbers("Threshold", "Caught", "False alarms"), rows),
-        parts.Figure("curve", draw, say("calibrate.curve", report), limits=CURVE_RANGE),
-    )
+    known = [[place for place, share in enumerate(caught) if share >= step] for step in _STEPS]
+    places = list(dict.fromkeys(reached[-1] for reached in known if reached))
+    for place in places:
+        rates = [
+            _of_hundred({end: curve[rate][end][place] for end in ("lower", "upper")})
+            for rate in ("coverage", "fpr")
+        ]
+        more = {"caught": rates[0], "alarms": rates[1], "last": place == places[-1]}
+        at = about["scale"].text(curve["thresholds"][place])
+        yield f"At {at}", say("fixed_threshold.other", more)
 
 
-_RATES = ("coverage", "fpr")
+def _labels(report: Json, about: Json) -> Iterator[tuple[str, str]]:
+    """Yield how many labels what is asked most often takes, where nothing was asked."""
+    certificate, level = {**report["certificate"], **_USUAL}, report["confidence"]
+    sides = (certificate["coverage"], certificate["fpr"])
+    counts = ClassCounts(*(side[part] for side in sides for part in ("count", "n")))
+    certificate["needed"] = certify_counts(counts, Requirement(0.2, 0.8, level)).needed
+    anew = sections.label_anew(certificate, once=about["once"], confidence=level)
+    if not (about["asked"] or about["picked"]) and anew is not None:
+        yield "Labels", say("fixed_threshold.labels", anew[1])
 
 
-def _band(curve: Json, rate: str, place: int) -> str:
-    return text.share_with_bounds({end: curve[rate][end][place] for end in _ENDS})
-
-
-_ENDS = ("estimate", "lower", "upper")
-
-
-def _possible(report: Json, about: Json) -> list[str]:
-    """Say what this score can do about either goal, where it is not shown to meet both."""
+def _possible(report: Json, about: Json) -> Iterator[tuple[str, str]]:
+    """Yield what this score can do about either goal, where it is not shown to meet both."""
     curve = report["curve"]
-    if not about["asked"] or report["verdict"] == "certified" or curve is None:
-        return []
-    caught, alarms = (curve[rate]["estimate"] for rate in _RATES)
-    told = []
+    if not about["asked"] or report["verdict"] == "certified" or curve is None or about["yes_no"]:
+        return
+    caught, alarms = (curve[rate]["estimate"] for rate in ("coverage", "fpr"))
     kept = [place for place, share in enumerate(alarms) if share <= report["max_fpr"]]
+    more: dict[str, Any] = {"at": ""}
     if kept and caught[kept[0]] > 0.0:
         at, least = about["scale"].text(curve["thresholds"][kept[0]]), curve["coverage"]["lower"]
         more = {"at": at, "rate": caught[kept[0]], "least": least[kept[0]]}
-        told.append(say("fixed_threshold.possible_alarms", about, more))
-    else:
-        told.append(say("fixed_threshold.impossible_alarms", about))
+    yield "Possible", say("fixed_threshold.possible_alarms", about, more)
     if reached := [i for i, share in enumerate(caught) if share >= report["min_coverage"]]:
         at, most = about["scale"].text(curve["thresholds"][reached[-1]]), curve["fpr"]["upper"]
         more = {"at": at, "rate": alarms[reached[-1]], "most": most[reached[-1]]}
-        told.append(say("fixed_threshold.possible_caught", about, more))
-    return told
+        yield "", say("fixed_threshold.possible_caught", about, more)
 
 
 def _next_step(report: Json, about: Json) -> str:
@@ -232,7 +245,15 @@ def _next_step(report: Json, about: Json) -> str:
         goals = ("--min-caught", "0.8", "--max-false-alarms", "0.2", "-o", "RUN")
         return say("fixed_threshold.ask", command=shlex.join([*words, *goals]))
     if report["verdict"] == "rejected":
-        return say("fixed_threshold.other", command=f"calibrail calibrate {kept} -o RUN-calibrated")
+        score, params = [], report["score"]["params"]
+        if about["scale"].column and not {"--score", "--score-column"} & {*words}:
+            score += ["--score-column", params["column"]]
+        if score and "--higher" not in words:
+            score += ["--higher", params["higher"]]
+        goals = ["--alpha", f"{1 - report['min_coverage']:.6g}"]
+        goals += ["--max-false-alarms", f"{report['max_fpr']:g}"]
+        command = f"calibrail calibrate {kept} {shlex.join([*score, *goals])} -o RUN-calibrated"
+        return say("fixed_threshold.search", about, command=command)
     if report["verdict"] == "certified":
         return say("fixed_threshold.export")
     if about["anew"] is None:
