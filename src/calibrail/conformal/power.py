@@ -559,6 +559,7 @@ def plan(
     (2522, 'coverage', 0.846)
     """
     whole_answers("plan", promise, requirement)
+    promise = promise.settled(requirement)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
     if guarantee == "paper" or guarantee == "fixed":
         raise InputError(f"guarantee must be marginal, pac or anytime; got {guarantee!r}")

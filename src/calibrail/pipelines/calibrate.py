@@ -254,8 +254,8 @@ def calibrate(
     looks: str | PathLike[str] | None = None,
     threshold: float | None = None,
     alpha: float = 0.05,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     undefined: Undefined = "flag",
     allow_flag_all: bool = False,
     by: str | Sequence[str] | None = None,
@@ -386,6 +386,7 @@ def calibrate(
     requirement = optional(requirement, Requirement, "requirement")
     context = optional(context, Context, "context")
     requirement.check(promise)
+    unnamed, promise = promise.guarantee is None, promise.settled(requirement)
     if requirement.risks:
         spelled = tuple(map(str, parse_risks(requirement.risks)))
         requirement = replace(requirement, risks=spelled)
@@ -409,6 +410,8 @@ def calibrate(
     look, standing = data_reuse.begin_report(history, scored, scored.keys[:1], promise, requirement)
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
+    if unnamed and requirement.limits:
+        origin = replace(origin, notes=(*origin.notes, say("calibrate.follows", guarantee=promise.guarantee)))
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(

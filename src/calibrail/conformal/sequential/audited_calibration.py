@@ -493,6 +493,7 @@ def calibrate_audited(
     TooFewExamplesError
         If no threshold is shown to keep the promise; says what is missing.
     """
+    promise = promise.settled()
     if promise.guarantee != "anytime":
         raise InputError(f"guarantee must be anytime; got {promise.guarantee!r}")
     hallucinated = answers.label == 1.0

@@ -408,6 +408,38 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     return anew or ("too_close", {})
 
 
+def possible(report: Json) -> Json | None:
+    """Return what other thresholds would do about either limit; None where that needs no saying.
+
+    Of the lowest that raises few enough false alarms what it catches, with its lower bound, and of
+    the highest that catches enough what it flags, with its upper bound: in the bands of the
+    report's ``curve``, which hold for all thresholds. These are given as the user knows them.
+    """
+    curve, most, least = report["curve"], report["max_fpr"], report["min_coverage"]
+    scale = Scale.of(report["score"])
+    if report["verdict"] == "certified" or None in (curve, most):
+        return None
+    caught, alarms = (curve[rate]["estimate"] for rate in ("coverage", "fpr"))
+    kept = next((i for i, share in enumerate(alarms) if share <= most and caught[i] > 0.0), None)
+    reached = max((i for i, share in enumerate(caught) if share >= least), default=None)
+    points: dict[str, Any] = {"alarms": None, "caught": None}
+    for name, place, rate, end in (
+        ("alarms", kept, "coverage", "lower"),
+        ("caught", reached, "fpr", "upper"),
+    ):
+        if place is not None:
+            values = {"rate": curve[rate]["estimate"][place], "bound": curve[rate][end][place]}
+            at = scale.shown(curve["thresholds"][place])
+            points[name] = {"threshold": at, **values}
+    return {"max_fpr": most, "min_coverage": least, "confidence": curve["confidence"], **points}
+
+
+def possible_section(points: Json | None) -> parts.Section | None:
+    """Say what `possible` found."""
+    text = say("verdict.possible", points, scale=Scale()) if points else ""
+    return parts.section("What is possible", parts.Text(text))
+
+
 def answers_more(needed: Json) -> str:
     """Return how many more answers of each class are needed."""
     nouns = {"answers": "answer of either kind", "hallucinated": "hallucinated answer"}

@@ -47,7 +47,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             parts.Text(say("fixed_threshold.guessing", report) if unsure else "", "warning"),
             parts.Text(say("fixed_threshold.understood", report, about)),
             _others(report, about),
-            parts.section("What is possible", *map(parts.Text, _possible(report, about))),
+            sections.possible_section(sections.possible(report)),
             parts.section(
                 "On all answers",
                 scores_figure(
@@ -146,27 +146,6 @@ def _band(curve: Json, rate: str, place: int) -> str:
 
 
 _ENDS = ("estimate", "lower", "upper")
-
-
-def _possible(report: Json, about: Json) -> list[str]:
-    """Say what this score can do about either goal, where it is not shown to meet both."""
-    curve = report["curve"]
-    if not about["asked"] or report["verdict"] == "certified" or curve is None:
-        return []
-    caught, alarms = (curve[rate]["estimate"] for rate in _RATES)
-    told = []
-    kept = [place for place, share in enumerate(alarms) if share <= report["max_fpr"]]
-    if kept and caught[kept[0]] > 0.0:
-        at, least = about["scale"].text(curve["thresholds"][kept[0]]), curve["coverage"]["lower"]
-        more = {"at": at, "rate": caught[kept[0]], "least": least[kept[0]]}
-        told.append(say("fixed_threshold.possible_alarms", about, more))
-    else:
-        told.append(say("fixed_threshold.impossible_alarms", about))
-    if reached := [i for i, share in enumerate(caught) if share >= report["min_coverage"]]:
-        at, most = about["scale"].text(curve["thresholds"][reached[-1]]), curve["fpr"]["upper"]
-        more = {"at": at, "rate": alarms[reached[-1]], "most": most[reached[-1]]}
-        told.append(say("fixed_threshold.possible_caught", about, more))
-    return told
 
 
 def _next_step(report: Json, about: Json) -> str:
