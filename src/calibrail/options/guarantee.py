@@ -33,13 +33,13 @@ class Promise(Record):
     alpha : float
         Tolerated miss rate; 1 - alpha is the target coverage.
     guarantee : {"marginal", "pac", "anytime", "paper", "fixed"} or None
-        What `settled` makes of it when left out. ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
+        ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
         probability at least 1 - delta, this very threshold misses at most alpha. ``anytime``: with
         as much no threshold ever misses more, however often a new one is made as
         calibration examples come in. ``fixed``: the threshold was given; alpha is what was asked
-        of it, 1 where nothing was.
+        of it, 1 where nothing was. Left out, it is what `settled` makes of it.
     delta : float or None
-        Error probability of ``pac`` and ``anytime``; what `settled` makes of it when left out.
+        Error probability of ``pac`` and ``anytime``; left out, what `settled` makes of it.
     undefined : {"flag", "review", "pass"}
         What happens to answers whose score is undefined; recorded, and counted accordingly. Under
         ``pass`` the promise is one over all calibrations, those refused because too many scores
@@ -134,12 +134,14 @@ class Promise(Record):
         >>> Promise().settled().guarantee, Promise().settled(Requirement(max_fpr=0.2)).guarantee
         ('marginal', 'pac')
         """
-        asks = requirement is not None and requirement.limits
+        asked = None if requirement is None or not requirement.limits else requirement.confidence
         guarantee, delta = self.guarantee, self.delta
         if guarantee is None:
-            guarantee = "pac" if asks and not isinstance(self.by, tuple) else "marginal"
+            guarantee = "marginal" if asked is None or isinstance(self.by, tuple) else "pac"
         if delta is None:
-            delta = 0.1
+            delta = 0.1 if asked is None else round((1.0 - asked) / 2.0, 12)
+        elif asked is not None and guarantee in OF_THIS_THRESHOLD and delta >= 1.0 - asked - 1e-12:
+            raise InputError(error_text("confidence_without_room", delta=delta, confidence=asked))
         return replace(self, guarantee=guarantee, delta=delta)
 
     @property

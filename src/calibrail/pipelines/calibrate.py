@@ -411,7 +411,9 @@ def calibrate(
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
     if unnamed and requirement.limits:
-        origin = replace(origin, notes=(*origin.notes, say("calibrate.follows", guarantee=promise.guarantee)))
+        origin = replace(
+            origin, notes=(*origin.notes, say("calibrate.follows", guarantee=promise.guarantee))
+        )
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(

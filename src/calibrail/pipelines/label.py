@@ -408,7 +408,9 @@ def label(  # type: ignore[misc]  # options are those of labelling
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
-    asked = _LabelRequest(requirement, frozen, promise and promise.settled(), drawing, options, reading, file, looks)
+    asked = _LabelRequest(
+        requirement, frozen, promise and promise.settled(), drawing, options, reading, file, looks
+    )
     # Whoever comes second waits until the first one has read the traces.
     with folders.prepared_folder(folder), ledger.Lock(folder / folders.LOCK)():
         if folders.has_labels(folder):

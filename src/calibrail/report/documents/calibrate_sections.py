@@ -347,7 +347,14 @@ def how_sure(report: Json, of_this: str) -> str:
     """Return on what level a promise holds: on average, or for one threshold, which is named."""
     if report["guarantee"] not in OF_THIS_THRESHOLD:
         return say("verdict.on_average", report)
-    return say("verdict.with_confidence", report, threshold=of_this)
+    return say("verdict.with_confidence", report, threshold=of_this, sure=sure(report))
+
+
+def sure(content: Json) -> float:
+    """Return the confidence in a threshold: that of the verdict where one is asked for."""
+    own, asked = 1.0 - (content["promise"]["delta"] or 0.0), content["requirement"]
+    limits = [asked.get(name) for name in ("max_fpr", "min_coverage", "min_kept")]
+    return own if limits == [None, None, None] else min(own, float(asked["confidence"]))
 
 
 def next_step(report: Json) -> str:
