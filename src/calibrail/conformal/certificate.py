@@ -337,7 +337,7 @@ def _by_rank(
             f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
             f"got {requirement.min_coverage!r}"
         )
-    proof = proof_beside(calibration.delta, level) if proof is None else proof
+    proof = _proof_for(requirement, calibration.delta) if proof is None else proof
     if required > proven + 1e-12:
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
         shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
@@ -358,10 +358,10 @@ def certify_all(proven: Bound, counts: ClassCounts, requirement: Requirement) ->
     requirement : Requirement
         As for ``joint_certificate``.
     """
-    level = checked_limits(requirement)[2]
-    proof = proof_beside(float(1 - decimal(proven.confidence)), level)
-    region = Region(proven, counts.bounds(bounds.part_level(proof))[1], level)
-    return _decide(counts, requirement, level, proof, region, proven.lower, proven)
+    proof = _proof_for(requirement, float(1 - decimal(proven.confidence)))
+    joint = round(proven.confidence - (1.0 - proof) / 2.0, 12)
+    region = Region(proven, counts.bounds(bounds.part_level(proof))[1], joint)
+    return _decide(counts, requirement, joint, proof, region, proven.lower, proven)
 
 
 def proven_coverage(calibration: Calibration) -> Bound:
@@ -487,6 +487,13 @@ def proof_beside(delta: float, confidence: float) -> float:
     if error <= 0:
         raise InputError(error_text("confidence_without_room", delta=delta, confidence=confidence))
     return float(1 - 2 * error)
+
+
+def _proof_for(requirement: Requirement, delta: float) -> float:
+    """Return what `proof_beside` does; without a limit nothing is certified beside delta."""
+    if (requirement.max_fpr, requirement.min_kept) == (None, None):
+        return float(requirement.confidence)
+    return proof_beside(delta, requirement.confidence)
 
 
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
@@ -666,7 +673,7 @@ def certify_groups(
         raise InputError("counts must hold at least one group")
     level = checked_limits(requirement)[2]
     spent = sum(decimal(item.delta or 0.0) for item in (thresholds or {}).values())
-    left = (1.0 - proof_beside(float(spent), level)) / 2.0 / (1.0 - level)
+    left = (1.0 - _proof_for(requirement, float(spent))) / 2.0 / (1.0 - level)
 
     def decided(name: str, confidence: float) -> Certificate:
         asked = replace(requirement, confidence=confidence)
@@ -830,7 +837,7 @@ def certify_trimming(
     proof = bounds.proof_level(level)
     if calibration is not None and calibration.delta is not None:
         # Beside the construction each of the others may take all that is left.
-        proof = proof_beside(calibration.delta, level)
+        proof = _proof_for(requirement, calibration.delta)
     sure = 1.0 - (1.0 - proof) / 2.0
     shares: Floats = argument_checks.vector(kept, "kept")
     region = _region(counts, level, calibration, shares, proof=proof)

@@ -560,7 +560,9 @@ def plan(
     (2522, 'coverage', 0.846)
     """
     whole_answers("plan", promise, requirement)
-    promise = promise.settled(requirement)
+    requirement, assumption = requirement or Requirement(), assumption or Assumption()
+    rates, assumed = assumption.rates, assumption.to_dict()
+    promise = promise.settled(None if rates else requirement)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
     if guarantee == "paper" or guarantee == "fixed":
         raise InputError(f"guarantee must be marginal, pac or anytime; got {guarantee!r}")
@@ -568,8 +570,6 @@ def plan(
     if guarantee not in kinds:
         kinds.append(guarantee)
     minimum: dict[str, int] = {kind: minimum_n(alpha, kind, delta) for kind in kinds}
-    requirement, assumption = requirement or Requirement(), assumption or Assumption()
-    rates, assumed = assumption.rates, assumption.to_dict()
     aim = float(1 - decimal(alpha))
     required = aim if requirement.min_coverage is None else float(requirement.min_coverage)
     proven = guarantee == "pac" and rates is None and required <= aim + 1e-12
