@@ -254,7 +254,8 @@ def test_what_a_log_rounds_speaks_against_the_threshold_and_its_verdict(design: 
                 assert np.all(answers.probability[rows] >= floor - 1e-12)
     assert made.threshold <= calibrate_audited(exact, PROMISE, grid).threshold
     wide, sharp = (
-        audited_verdict(item, made, Requirement(max_fpr=0.7, confidence=0.75), grid) for item in (answers, exact)
+        audited_verdict(item, made, Requirement(max_fpr=0.7, confidence=0.75), grid)
+        for item in (answers, exact)
     )
     assert wide.coverage.estimate is not None and sharp.coverage.estimate is not None
     assert wide.coverage.estimate <= sharp.coverage.estimate

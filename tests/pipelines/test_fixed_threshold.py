@@ -91,8 +91,8 @@ def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     done = command("test", file, "--threshold", 3, *GOALS)
     said = " ".join(done.stdout.split())
     assert done.returncode == 3 and "Fails what you asked: with 95% confidence it catches" in said
-    assert "With at most 30 of 100 good ones flagged this score catches about 9" in said
-    assert "To catch 70 of 100 it flags about" in said
+    assert "At most 30% false alarms: about 9" in said
+    assert "70% caught: about" in said
 
 
 def test_a_run_is_frozen_with_its_threshold_and_decides_alike(file: Path, tmp_path: Path) -> None:

@@ -62,10 +62,53 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
     assert report["test"]["coverage_band"] is None and report["test"]["accuracy"]["n"] == 0
     assert report["test"]["auroc"]["estimate"] is not None
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
-    assert "On all answers" in page and "proven by its rank" in page and "with 95% confidence in this very" in page
+    assert "On all answers" in page and "proven by its rank" in page
+    assert "with 95% confidence in this very" in page
     assert "97.5" not in page and "87.5" not in page
     assert "test part" not in page and "test answers" not in page
     assert "Other thresholds" in page and "this threshold" not in page
+
+
+def test_the_guarantee_follows_from_the_verdict_unless_it_is_named() -> None:
+    rows = [{**row, "k": row["q"][-1], "m": row["q"][-1]} for row in answers()]
+    for asked, guarantee, told in (
+        ({"max_fpr": 0.6}, "pac", "The guarantee is pac because a verdict is asked"),
+        ({"min_coverage": 0.8}, "pac", "The guarantee is pac because a verdict is asked"),
+        ({}, "marginal", ""),
+        ({"max_fpr": 0.6, "guarantee": "marginal"}, "marginal", ""),
+        ({"max_fpr": 0.6, "guarantee": "pac"}, "pac", ""),
+        ({"promise": Promise(0.1), "max_fpr": 0.6}, "pac", "The guarantee is pac because"),
+        ({"max_fpr": 0.6, "by": ("k", "m")}, "marginal", "The guarantee is marginal, the only one"),
+    ):
+        named = {} if "promise" in asked else {"alpha": 0.1}
+        run = calibrail.calibrate(rows, SCORE, baselines=False, **named, **asked)
+        report = run.report.to_dict()
+        assert (report["guarantee"], report["promise"]["guarantee"]) == (guarantee, guarantee)
+        told_of = [note for note in report["notes"] if "The guarantee is" in note]
+        assert [note[: len(told)] for note in told_of] == ([told] if told else [])
+    compared = calibrail.compare(rows, SCORE, baselines=False, alpha=0.1, max_fpr=0.6).to_dict()
+    assert compared["detectors"][0]["guarantee"] == "pac"
+    assert "The guarantee is pac because" in compared["detectors"][0]["notes"][-1]
+
+
+def test_delta_is_part_of_the_one_confidence(tmp_path: Path) -> None:
+    rows = answers(400)
+    run = calibrated(rows, max_fpr=0.7, confidence=0.9)
+    assert (run.calibration.delta, run.report.certificate["confidence"]) == (0.05, 0.9)
+    # Of false alarms the bound errs with the rest, which is less where delta is more.
+    named = calibrated(rows, max_fpr=0.7, confidence=0.9, delta=0.08)
+    alarms = named.report.certificate["fpr"]
+    assert named.report.certificate["confidence"] == 0.9
+    at_most = clopper_pearson(alarms["count"], alarms["n"], 0.96)[1]
+    assert named.report.certificate["fpr_at_most"] == pytest.approx(at_most)
+    with pytest.raises(InputError, match=r"^delta = 0.1 leaves no error for false alarms"):
+        calibrated(rows, max_fpr=0.7, confidence=0.9, delta=0.1)
+    # Without a verdict it is what it always was, and may be anything.
+    assert calibrated(rows).calibration.delta == 0.1
+    assert calibrated(rows, delta=0.3).calibration.delta == 0.3
+    run.freeze().save(tmp_path / "g.json")
+    printed = " ".join(run_command("card", str(tmp_path / "g.json")).stdout.split())
+    assert "90% confidence" in printed and "95% confidence" not in printed
 
 
 @pytest.mark.parametrize(
@@ -171,7 +214,7 @@ def test_files_cards_and_verdicts_go_on_from_it(tmp_path: Path) -> None:
 
 
 def test_counts_of_a_test_keep_their_bounds() -> None:
-    made = calibrate_threshold(np.arange(100.0), Promise(0.1, "pac"))
+    made = calibrate_threshold(np.arange(100.0), Promise(0.1, "pac", 0.025))
     required = calibrail.Requirement(0.5, 0.95)
     with pytest.raises(InputError, match=r"at most the 0\.9"):
         calibrail.conformal.joint_certificate(made, ClassCounts(9, 10, 1, 10), required)

@@ -382,12 +382,13 @@ def certify(
     look, standing = _begun(history, guardrail.config, tally, counts, limits)
     asked, limits = limits, standing.strict(limits)
     level = limits.confidence
-    certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks)
+    confidence = asked.confidence
+    certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks, confidence)
     near_copies = None
     if n_near := tally.n_near:
         tallies = [tally, tally.each(), tally.each(at_worst=True)]
         ways = [
-            (item, seen_in, *_decided(item, seen_in, limits, frozen_risks))
+            (item, seen_in, *_decided(item, seen_in, limits, frozen_risks, confidence))
             for item in tallies
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
@@ -448,14 +449,14 @@ def certify(
     if trimming:
         result = replace(result, **tally.delivered(level))
     elif not frozen_risks:
-        curve = tally.curve(guardrail.config.policy.undefined, level)
+        curve = tally.curve(guardrail.config.policy.undefined, confidence)
         about = {"curve": curve, "score": guardrail.config.score.model_dump()}
         result = replace(result, possible=possible({**certificate.to_dict(), **about}))
     if history.keeps:
-        about = standing.to_dict(asked.confidence)
+        about = {**standing.to_dict(confidence), "confidence": confidence}
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
-            following = _decided(tally, counts, next_limits, ())[0]
+            following = _decided(tally, counts, next_limits, (), confidence)[0]
             about["needed"] = dict(following.needed)
         result = replace(result, look=about)
     warnings = certify_warnings(
@@ -498,9 +499,16 @@ def _begun(
 
 
 def _decided(
-    tally: DecisionCounts, counts: ClassCounts, limits: Requirement, risks: Sequence[Risk]
+    tally: DecisionCounts,
+    counts: ClassCounts,
+    limits: Requirement,
+    risks: Sequence[Risk],
+    asked: float,
 ) -> tuple[conformal.Certificate, Mapping[str, GroupVerdict] | None, list[dict[str, Any]] | None]:
-    """Return the certificate of what counts, those of groups, and the risks as measured."""
+    """Return the certificate of what counts, those of groups, and the risks as measured.
+
+    Its reason names the confidence that was ``asked``, which it has with all other looks together.
+    """
     certificate: conformal.Certificate
     verdicts: Mapping[str, GroupVerdict] | None = None
     if tally.trims:
@@ -511,6 +519,11 @@ def _decided(
         certificate = conformal.certify_counts(counts, limits)
         if tally.by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
+    code, _, rest = certificate.reason.partition(":")
+    levels, _, sides = rest.partition(":")
+    if sides:
+        levels = ",".join([str(asked)] * len(levels.split(",")))
+        certificate = replace(certificate, reason=f"{code}:{levels}:{sides}")
     certificate, verdicts = spell_reasons((certificate, verdicts))
     if not risks:
         return certificate, verdicts, None

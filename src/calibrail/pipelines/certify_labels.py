@@ -90,9 +90,10 @@ class Certification(Shown):
         this data, with the share of the answers that each was the first to look at.
     look : mapping or None
         Where looks are kept: the ``number`` of this one, with which probability it may err
-        (``level``), all of them ``together``, what it leaves of that (``left``) and of this the
-        next one takes (``next_level``), how many were ``declared``; of an inconclusive one, how
-        many more answers the next one ``needed`` at its level, if all are taken together.
+        (``level``), the ``confidence`` that was asked, how likely all of them err ``together``,
+        what it leaves of that (``left``) and of this the next one takes (``next_level``), how many
+        were ``declared``; of an inconclusive one, how many more answers the next one ``needed`` at
+        its level, if all are taken together.
     sequential : mapping or None
         Of a verdict from a folder of labels, which holds at any time: the e-processes, what was
         drawn and labelled, how two people agree, and how many more labels to expect.

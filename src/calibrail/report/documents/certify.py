@@ -26,7 +26,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     verdict, shown = certificate["verdict"], measures.together(certificate)
     lines, trims = measures.rates(shown, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
-    joint, blocked = shown["confidence"], ""
+    # Of all looks together, where they are kept.
+    joint, blocked = (certificate.get("look") or {}).get("confidence", shown["confidence"]), ""
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
