@@ -11,7 +11,7 @@ step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
 verdict() { step "$@" || { code=$?; [ "$code" -eq 3 ] || [ "$code" -eq 4 ]; }; }
 
 printf 'New words in the answer, at a threshold that must catch 80 %% of hallucinations:\n'
-verdict calibrail calibrate example:facts --score novelty --alpha 0.2 --guarantee pac --max-false-alarms 0.6 \
+verdict calibrail calibrate example:facts --score novelty --alpha 0.2 --max-false-alarms 0.6 \
   -o "$out/novelty"
 
 printf '\nFreeze it, and let it decide:\n'
@@ -20,7 +20,7 @@ step calibrail check "$out/guardrail.json" example:facts -o "$out/decisions.json
 step head -n 3 "$out/decisions.jsonl"
 
 printf '\nAn embedding detector asked for the same, which the data rejects:\n'
-verdict calibrail calibrate example:facts --score rad --alpha 0.2 --guarantee pac --max-false-alarms 0.6 \
+verdict calibrail calibrate example:facts --score rad --alpha 0.2 --max-false-alarms 0.6 \
   -o "$out/rad"
 
 printf '\nThe pages, with figures: %s/novelty/report.html and %s/rad/report.html\n' "$out" "$out"

@@ -384,7 +384,10 @@ def _target(
         return replace(shown, state="flags_all")
     counts = ClassCounts(caught.count, caught.n, fpr.count, fpr.n)
     delta = promise["delta"] if promise["guarantee"] in OF_THIS_THRESHOLD else None
-    limit, level = smallest_limit(counts, coverage, confidence, delta)
+    if delta is not None:
+        # Comparisons give delta beside the level of one interval, of which one end limits.
+        confidence = 1.0 - delta - (1.0 - confidence) / 2.0
+    limit, level = smallest_limit(counts, coverage, round(confidence, 12), delta)
     return replace(shown, limit=limit, confidence=None if limit is None else level)
 
 

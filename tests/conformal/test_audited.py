@@ -97,7 +97,7 @@ def test_no_week_certifies_false_alarms_that_are_too_many() -> None:
             with suppress(TooFewExamplesError):
                 made = calibrate_audited(known, PROMISE)
                 said = audited_verdict(
-                    known, made, Requirement(limit, confidence=0.9), grid_of(OLD)
+                    known, made, Requirement(limit, confidence=0.75), grid_of(OLD)
                 )
                 verdicts.append((norm.sf(made.threshold) > limit, said.verdict))
         wrong += (True, "certified") in verdicts
@@ -208,12 +208,12 @@ def test_the_verdict_is_about_false_alarms(design: str, limit: float, verdict: s
     answers = drawn(np.random.default_rng(8), 3000, design)
     grid = grid_of(OLD)
     made = calibrate_audited(answers, PROMISE, grid)
-    found = audited_verdict(answers, made, Requirement(max_fpr=limit), grid)
-    assert found.verdict == verdict and found.confidence == pytest.approx(1 - DELTA - 0.025)
+    found = audited_verdict(answers, made, Requirement(max_fpr=limit, confidence=0.75), grid)
+    assert found.verdict == verdict and found.confidence == 0.75
     assert found.coverage.lower < norm.sf(made.threshold, SHIFTED) < found.coverage.upper
     assert found.fpr.lower < norm.sf(made.threshold) < found.fpr.upper
     assert audited_verdict(answers, made, Requirement(), grid).reason == "no_limit"
-    strict = audited_verdict(answers, made, Requirement(0.95, 0.9), grid)
+    strict = audited_verdict(answers, made, Requirement(0.95, 0.9, 0.75), grid)
     assert (strict.verdict, strict.reason) == ("inconclusive", "coverage_not_promised") or (
         limit == 0.05
     )
@@ -224,9 +224,9 @@ def test_more_answers_are_asked_for_where_that_helps() -> None:
     made = calibrate_audited(answers, PROMISE)
     rate = float(np.mean(answers.score[answers.label == 0] >= made.threshold))
     grid = grid_of(OLD)
-    near = audited_verdict(answers, made, Requirement(max_fpr=rate + 0.02), grid)
+    near = audited_verdict(answers, made, Requirement(max_fpr=rate + 0.02, confidence=0.75), grid)
     assert near.verdict == "inconclusive" and near.needed is not None and near.needed > 100
-    below = audited_verdict(answers, made, Requirement(max_fpr=rate - 0.02), grid)
+    below = audited_verdict(answers, made, Requirement(max_fpr=rate - 0.02, confidence=0.75), grid)
     assert below.verdict == "inconclusive" and below.needed is None
 
 
@@ -254,7 +254,8 @@ def test_what_a_log_rounds_speaks_against_the_threshold_and_its_verdict(design: 
                 assert np.all(answers.probability[rows] >= floor - 1e-12)
     assert made.threshold <= calibrate_audited(exact, PROMISE, grid).threshold
     wide, sharp = (
-        audited_verdict(item, made, Requirement(max_fpr=0.7), grid) for item in (answers, exact)
+        audited_verdict(item, made, Requirement(max_fpr=0.7, confidence=0.75), grid)
+        for item in (answers, exact)
     )
     assert wide.coverage.estimate is not None and sharp.coverage.estimate is not None
     assert wide.coverage.estimate <= sharp.coverage.estimate

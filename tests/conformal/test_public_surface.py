@@ -22,8 +22,8 @@ from calibrail.options import Drawing, Promise, Requirement
 CHECK = settings(max_examples=25, deadline=None)
 
 RAMP = list(range(60))
-PROMISE = Promise(0.2, "pac", 0.1, beta=0.2)
-PAC = calibrate_threshold(RAMP, Promise(0.2, "pac", 0.1))
+PROMISE = Promise(0.2, "pac", 0.05, beta=0.2)
+PAC = calibrate_threshold(RAMP, Promise(0.2, "pac", 0.05))
 COUNTED, REQUIRED = ClassCounts(9, 10, 1, 10), Requirement(0.5, 0.5, 0.9)
 LABELLED = public.UnsureTest.of(public.SequentialTest(REQUIRED)).update(
     [True, False, True, False] * 6, [1, 1, 0, 0] * 6
@@ -111,7 +111,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "seed": 1,
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
-    "smallest_limit": {"counts": COUNTED, "min_coverage": 0.5, "confidence": 0.9, "delta": 0.1},
+    "smallest_limit": {"counts": COUNTED, "min_coverage": 0.5, "confidence": 0.9, "delta": 0.05},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
     "weighted_log_wealth": {

@@ -92,6 +92,7 @@ def write(tmp_path: Path) -> Callable[[list[dict[str, Any]]], Path]:
 
 Write = Callable[[list[dict[str, Any]]], Path]
 BY_SENTENCE = ("--unit", "sentence", "--alpha", 0.1, "--score", "novel_count")
+BY_SENTENCE += ("--guarantee", "marginal")
 
 
 def calibrated(

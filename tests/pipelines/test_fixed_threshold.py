@@ -101,8 +101,7 @@ def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     done = command("test", file, "--threshold", 3, *GOALS)
     said = " ".join(done.stdout.split())
     assert done.returncode == 3 and "Fails what you asked: with 95% confidence it catches" in said
-    assert "With at most 30 of 100 good ones flagged it catches about 9" in said
-    assert "To catch 70 of 100 it flags about" in said
+    assert "At most 30% false alarms: about 9" in said and "70% caught: about" in said
     assert " At " not in said.partition("Possible")[2]
 
 
@@ -119,6 +118,62 @@ def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
     said = command("test", tmp_path / "judge.csv", "--min-caught", 0.9, "--max-false-alarms", 0.1)
     assert "yes and no has no other threshold" in " ".join(said.stdout.split())
     assert "flagged where judge says hallucinated (yes, 1)." in " ".join(said.stdout.split())
+
+
+@pytest.mark.parametrize(("column", "turn"), [("high", 1), ("low", -1)])
+def test_what_is_possible_ends_every_verdict_that_is_not_certified(
+    tmp_path: Path, column: str, turn: int
+) -> None:
+    """By bounds that hold for all thresholds, in the numbers of the column, on what decides."""
+    higher = "hallucinated" if turn == 1 else "faithful"
+    files = []
+    for seed in (1, 2):
+        noise = np.random.default_rng(9).normal(size=600)
+        rows = [
+            {"id": f"{seed}{row['id']}", "label": row["label"]}
+            | {column: turn * row["hallucination_score"], "noise": float(noise[i])}
+            for i, row in enumerate(answers(600, seed=seed))
+        ]
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        files.append(path)
+    asked = ("--higher", higher, "--no-baselines", "--max-false-alarms", 0.05)
+    about = ("--score-column", column, "--alpha", 0.1, *asked)
+    done = command("calibrate", files[0], *about, "-o", tmp_path / "run")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 3 and "REJECTED" in said
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    scores = np.array([turn * row["hallucination_score"] for row in answers(600, seed=1)])
+    labels = np.arange(600) % 2
+    place = report["curve"]["fpr"]["estimate"].index(
+        next(share for share in report["curve"]["fpr"]["estimate"] if share <= 0.05)
+    )
+    at = turn * report["curve"]["thresholds"][place]
+    caught = np.mean(turn * scores[labels == 1] >= turn * at)
+    assert f"At most 5% false alarms: about {100 * caught:.3g}% caught (at least" in said
+    assert f"at {at:.4g}. 90% caught: about" in said
+    assert said.index("At most 5% false alarms") < said.index("Next:")
+    command("export", tmp_path / "run", "-o", tmp_path / "g.json")
+    limit = ("--max-false-alarms", 0.05)
+    fresh = command("certify", tmp_path / "g.json", files[1], *limit, "--json")
+    content = json.loads(fresh.stdout)
+    points, found = content["possible"], answers(600, seed=2)
+    assert content["verdict"] == "rejected" and points["confidence"] == 0.95
+    for name, label in (("alarms", 1), ("caught", 0)):
+        of = [turn * r["hallucination_score"] for r in found if r["label"] == label]
+        hits = np.mean([turn * score >= turn * points[name]["threshold"] for score in of])
+        assert points[name]["rate"] == pytest.approx(hits)
+    assert points["alarms"]["bound"] < points["alarms"]["rate"] < 0.9
+    easy = ("--max-false-alarms", 0.9, "--min-caught", 0.6, "--json")
+    fine = json.loads(command("certify", tmp_path / "g.json", files[1], *easy).stdout)
+    assert fine["verdict"] == "certified" and "possible" not in fine
+    missing = command("certify", tmp_path / "g.json", files[1])
+    assert missing.returncode == 2 and "e.g. --max-false-alarms 0.05, as when" in missing.stderr
+    columns = ("--score-column", column, "--score-column", "noise", "--alpha", 0.1, *asked)
+    compared = command("compare", files[0], *columns, "-o", tmp_path / "compare")
+    assert f"{column} wins" in compared.stdout
+    said = " ".join(compared.stdout.split())
+    assert "At most 5% false alarms: about" in said[said.index(f"{column} wins") :]
 
 
 def test_a_run_is_frozen_with_its_threshold_and_decides_alike(file: Path, tmp_path: Path) -> None:

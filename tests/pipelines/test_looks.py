@@ -77,12 +77,12 @@ def test_a_rerolled_seed_is_a_second_chance_whatever_else_moves_a_little(
     renamed = tmp_path / "renamed.csv"
     renamed.write_text(first.read_text().replace("s,label", "t,label"))
     pac = ("--guarantee", "pac", "--delta")
-    assert calibrated(first, run, *pac, "0.1")["verdict"] == "certified"
+    assert calibrated(first, run, *pac, "0.02")["verdict"] == "certified"
     rerolled = (
-        (first, *pac, "0.101", "--seed", "1"),
-        (first, *pac, "0.1", "--alpha", "0.11", "--seed", "2"),
+        (first, *pac, "0.021", "--seed", "1"),
+        (first, *pac, "0.02", "--alpha", "0.11", "--seed", "2"),
         (first, "--seed", "3"),
-        (renamed, "--score-column", "t", *pac, "0.1", "--seed", "4"),
+        (renamed, "--score-column", "t", *pac, "0.02", "--seed", "4"),
     )
     for data, *changed in rerolled:
         report = calibrated(data, run, *changed)
@@ -92,7 +92,7 @@ def test_a_rerolled_seed_is_a_second_chance_whatever_else_moves_a_little(
     rows = [row.split(",") for row in write(other, 0, 1400).read_text().split()[1:]]
     lines = [f"{i},{e + 2.8 * int(y):.6f},{y}" for (i, _, y), e in zip(rows, noise, strict=True)]
     other.write_text("\n".join(["id,s,label", *lines]) + "\n")
-    assert calibrated(other, run, *pac, "0.1", "--seed", "1")["looks"] == []
+    assert calibrated(other, run, *pac, "0.02", "--seed", "1")["looks"] == []
 
 
 def read(kind: str, rows: list[tuple[str, float, int]]) -> list[dict[str, Any]]:
@@ -173,7 +173,7 @@ def test_declared_looks_share_one_error(tmp_path: Path) -> None:
     runs = [run(seed) for seed in range(3)]
     assert [item.verdict for item in runs] == ["certified", "certified", "inconclusive"]
     assert runs[0].report.requirement.confidence == pytest.approx(0.975)
-    assert runs[0].report.promise.delta == pytest.approx(0.05)
+    assert runs[0].report.promise.delta == pytest.approx(0.0125)
     with pytest.raises(calibrail.CalibrailError, match="2 looks were declared"):
         calibrail.calibrate(data, DETECTOR, alpha=0.2, **{**looks, "n_looks": 3})
 
@@ -338,7 +338,7 @@ def test_what_is_left_to_label_is_said_for_new_answers_with_the_verdict(tmp_path
         "calibrate",
         str(write(tmp_path / "a.csv", 0, 300, 2.0)),
         *["--score-column", "s", "--higher", "hallucinated", "--alpha", "0.1", "--max-fpr", "0.25"],
-        *("--min-coverage", "0.6", "-o", str(run)),
+        *("--min-coverage", "0.6", "--guarantee", "marginal", "-o", str(run)),
     ).stdout
     report = json.loads((run / "report.json").read_text())
     assert report["verdict"] == "inconclusive"
@@ -446,7 +446,7 @@ def test_few_answers_in_common_are_told_and_void_nothing(tmp_path: Path) -> None
 def test_what_a_report_tested_is_no_fresh_data_for_its_guardrail(tmp_path: Path) -> None:
     run, file = tmp_path / "run", tmp_path / "guardrail.json"
     data = write(tmp_path / "a.csv", 0, 1200)
-    calibrated(data, run)
+    calibrated(data, run, "--guarantee", "marginal")
     guardrail = calibrail.Run.load(run).freeze()
     guardrail.save(file)
     content = json.loads((run / "calibration.json").read_text())

@@ -37,7 +37,7 @@ def guardrail() -> Guardrail:
         {"id": f"c{i}", "response": f"Calibration answer {i}.", "suspicion": s, "label": i % 2}
         for i, s in enumerate(rng.normal(2.0 * (np.arange(400) % 2), 1.0).tolist())
     ]
-    promise, required = Promise(ALPHA), Requirement(max_fpr=0.6, confidence=0.9)
+    promise, required = Promise(ALPHA, "marginal"), Requirement(max_fpr=0.6, confidence=0.7)
     return calibrail.calibrate(rows, SCORE, promise, required).freeze()
 
 
@@ -148,6 +148,34 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
     assert "signature of an earlier file" in refused.stderr
     least = float(json.loads(refused.stdout)["fpr"]["estimate"]) + 0.02
     assert command(*begin, "--max-fpr", least).returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("held", "confidence", "delta"),
+    [(Promise(ALPHA, "marginal", 0.1), 0.7, 0.15), (Promise(ALPHA, "pac", 0.1), 0.7, 0.1)]
+    # A file of before 1 - confidence held for the threshold and the verdict together.
+    + [(Promise(ALPHA, "pac", 0.1), 0.9, 0.05)],
+)
+def test_one_confidence_holds_for_the_threshold_and_its_verdict(
+    product: Product, tmp_path: Path, held: Promise, confidence: float, delta: float
+) -> None:
+    limits = Requirement(max_fpr=0.95, confidence=confidence)
+    frozen = {"promise": held, "requirement": limits}
+    config = product.guardrail.config.model_copy(update=frozen)
+    made = calibrail.recalibrate(config, product.folder)
+    assert made.config.promise == Promise(ALPHA, "anytime", delta)
+    assert (made.verdict, made.content["confidence"]) == ("certified", confidence)
+    page = made.save(tmp_path / "new.json").read_text(encoding="utf-8")
+    assert f"With {confidence:.0%} confidence neither" in " ".join(page.split())
+
+
+def test_a_threshold_that_was_given_is_recalibrated_for_what_is_asked(product: Product) -> None:
+    given = {"promise": Promise(1.0, "fixed", 0.1), "requirement": Requirement()}
+    config = product.guardrail.config.model_copy(update=given)
+    with pytest.raises(InputError, match=r"nothing was asked .* say how much must be caught"):
+        calibrail.recalibrate(config, product.folder)
+    made = calibrail.recalibrate(config, product.folder, min_coverage=1.0 - ALPHA)
+    assert made.config.promise.alpha == pytest.approx(ALPHA)
 
 
 def test_the_answers_that_set_it_are_known_to_certify(product: Product, tmp_path: Path) -> None:

@@ -50,21 +50,65 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
     rows = answers()
     run = calibrated(rows, max_fpr=0.6, splitting=splitting)
     report = run.report.to_dict()
-    assert run.calibration.rank == rank(120, 0.1, "pac") and run.calibration.n == 120
+    assert run.calibration.rank == rank(120, 0.1, "pac", 0.025) and run.calibration.n == 120
     alarms = sum(row["s"] >= run.calibration.threshold for row in rows if not row["label"])
     assert report["certificate"]["fpr_at_most"] == clopper_pearson(alarms, 120, 0.95)[1]
     assert (report["test"]["fpr"]["count"], report["test"]["fpr"]["n"]) == (alarms, 120)
-    assert report["certificate"]["confidence"] == 0.875 and run.verdict == "certified"
+    assert report["certificate"]["confidence"] == 0.95 and run.verdict == "certified"
     # What is shown of coverage is proven, and no count of what was caught.
     for shown in (report["test"]["coverage"], report["certificate"]["coverage"]):
         assert (shown["estimate"], shown["n"], shown["method"]) == (None, 0, "rank")
-        assert (shown["lower"], shown["confidence"]) == (0.9, 0.9)
+        assert (shown["lower"], shown["confidence"]) == (0.9, 0.975)
     assert report["test"]["coverage_band"] is None and report["test"]["accuracy"]["n"] == 0
     assert report["test"]["auroc"]["estimate"] is not None
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
-    assert "On all answers" in page and "proven with 90% confidence" in page
+    assert "On all answers" in page and "proven by its rank" in page
+    assert "with 95% confidence in this very" in page
+    assert "97.5" not in page and "87.5" not in page
     assert "test part" not in page and "test answers" not in page
     assert "Other thresholds" in page and "this threshold" not in page
+
+
+def test_the_guarantee_follows_from_the_verdict_unless_it_is_named() -> None:
+    rows = [{**row, "k": row["q"][-1], "m": row["q"][-1]} for row in answers()]
+    for asked, guarantee, told in (
+        ({"max_fpr": 0.6}, "pac", "The guarantee is pac because a verdict is asked"),
+        ({"min_coverage": 0.8}, "pac", "The guarantee is pac because a verdict is asked"),
+        ({}, "marginal", ""),
+        ({"max_fpr": 0.6, "guarantee": "marginal"}, "marginal", ""),
+        ({"max_fpr": 0.6, "guarantee": "pac"}, "pac", ""),
+        ({"promise": Promise(0.1), "max_fpr": 0.6}, "pac", "The guarantee is pac because"),
+        ({"max_fpr": 0.6, "by": ("k", "m")}, "marginal", "The guarantee is marginal, the only one"),
+    ):
+        named = {} if "promise" in asked else {"alpha": 0.1}
+        run = calibrail.calibrate(rows, SCORE, baselines=False, **named, **asked)
+        report = run.report.to_dict()
+        assert (report["guarantee"], report["promise"]["guarantee"]) == (guarantee, guarantee)
+        told_of = [note for note in report["notes"] if "The guarantee is" in note]
+        assert [note[: len(told)] for note in told_of] == ([told] if told else [])
+    compared = calibrail.compare(rows, SCORE, baselines=False, alpha=0.1, max_fpr=0.6).to_dict()
+    assert compared["detectors"][0]["guarantee"] == "pac"
+    assert "The guarantee is pac because" in compared["detectors"][0]["notes"][-1]
+
+
+def test_delta_is_part_of_the_one_confidence(tmp_path: Path) -> None:
+    rows = answers(400)
+    run = calibrated(rows, max_fpr=0.7, confidence=0.9)
+    assert (run.calibration.delta, run.report.certificate["confidence"]) == (0.05, 0.9)
+    # Of false alarms the bound errs with the rest, which is less where delta is more.
+    named = calibrated(rows, max_fpr=0.7, confidence=0.9, delta=0.08)
+    alarms = named.report.certificate["fpr"]
+    assert named.report.certificate["confidence"] == 0.9
+    at_most = clopper_pearson(alarms["count"], alarms["n"], 0.96)[1]
+    assert named.report.certificate["fpr_at_most"] == pytest.approx(at_most)
+    with pytest.raises(InputError, match=r"^delta = 0.1 leaves no error for false alarms"):
+        calibrated(rows, max_fpr=0.7, confidence=0.9, delta=0.1)
+    # Without a verdict it is what it always was, and may be anything.
+    assert calibrated(rows).calibration.delta == 0.1
+    assert calibrated(rows, delta=0.3).calibration.delta == 0.3
+    run.freeze().save(tmp_path / "g.json")
+    printed = " ".join(run_command("card", str(tmp_path / "g.json")).stdout.split())
+    assert "90% confidence" in printed and "95% confidence" not in printed
 
 
 @pytest.mark.parametrize(
@@ -170,7 +214,7 @@ def test_files_cards_and_verdicts_go_on_from_it(tmp_path: Path) -> None:
 
 
 def test_counts_of_a_test_keep_their_bounds() -> None:
-    made = calibrate_threshold(np.arange(100.0), Promise(0.1, "pac"))
+    made = calibrate_threshold(np.arange(100.0), Promise(0.1, "pac", 0.025))
     required = calibrail.Requirement(0.5, 0.95)
     with pytest.raises(InputError, match=r"at most the 0\.9"):
         calibrail.conformal.joint_certificate(made, ClassCounts(9, 10, 1, 10), required)
@@ -193,10 +237,10 @@ def test_groups_keep_the_promise_together_and_their_false_alarms_are_all_counted
     report = run.report.to_dict()
     table, grouped = report["by_group"], run.rule.groups
     assert isinstance(grouped, GroupedCalibration)
-    assert (table["delta"], table["confidence"], report["verdict"]) == (0.1, 0.875, "certified")
+    assert (table["delta"], table["confidence"], report["verdict"]) == (0.025, 0.95, "certified")
     for row in table["rows"]:
         made = grouped.groups[row["group"]]
-        assert (made.n, made.rank) == (100, rank(100, 0.1, "pac", 0.1 / 3))
+        assert (made.n, made.rank) == (100, rank(100, 0.1, "pac", 0.025 / 3))
         assert row["n_calibration"] == 100 and row["verdict"] == "certified"
         assert (row["coverage"]["method"], row["coverage_at_least"]) == ("rank", 0.9)
         mine = [item for item in rows if item["topic"] == row["group"] and not item["label"]]
@@ -207,7 +251,7 @@ def test_groups_keep_the_promise_together_and_their_false_alarms_are_all_counted
     assert report["test"]["coverage"]["method"] == "rank" and report["test"]["fpr"]["n"] == 300
     halved = calibrated(rows, by="topic", max_fpr=0.7, splitting=HALVES)
     assert isinstance(halved.rule.groups, GroupedCalibration)
-    assert {item.delta for item in halved.rule.groups.groups.values()} == {0.1}
+    assert {item.delta for item in halved.rule.groups.groups.values()} == {0.025}
     assert halved.report.by_group is not None and halved.report.by_group["delta"] is None
 
 
@@ -257,13 +301,13 @@ def test_questions_with_both_classes_have_the_verdict_of_all_their_groups(
 def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -> None:
     run = calibrated(by_topic(tiny=20), by="topic", max_fpr=0.7)
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
-    assert "90% confidence all together" in page and "with 87.5% confidence no group" in page
+    assert "95% confidence all together" in page and "with 95% confidence no group" in page
     assert "counted on answers that set it" in page and "test part" not in page.split("Look at")[0]
     # A group that is certified does not show less than was asked for.
     assert "at least 90%" in page and "at least 8" not in page
     run.freeze().save(tmp_path / "guardrail.json")
     card = " ".join(run_command("guardrail", "card", f"{tmp_path}/guardrail.json").stdout.split())
-    assert "all groups together with 90% confidence" in card
+    assert "all groups together with 95% confidence" in card
     new = [row | {"id": f"new {row['id']}"} for row in by_topic(900)]
     for row in new:
         row["s"] += 0.001

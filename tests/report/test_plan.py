@@ -81,9 +81,13 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
             {**DETECTOR, "alpha": 0.1},
             [
                 "AUROC of 0.950",
-                "--guarantee pac --delta 0.1 --max-false-alarms 0.35",
-                "(with 97.5%)",
+                "--guarantee pac --max-false-alarms 0.35",
+                "at most 35% false alarms, with 95% confidence.",
             ],
+        ),
+        (
+            {**DETECTOR, "alpha": 0.1, "delta": 0.01},
+            ["--guarantee pac --delta 0.01 --max-false-alarms 0.35", "with 95% confidence."],
         ),
         (
             {**DETECTOR, "alpha": 0.1, "calibration_share": 0.3},
@@ -94,7 +98,7 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
             ["--guarantee marginal --max-false-alarms 0.35 --confidence 0.95 --min-caught 0.85 -o"],
         ),
         ({**DETECTOR, "max_fpr": 0.1}, ["No number of labels", "Accept more"]),
-        ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 45 hallucinated answers"]),
+        ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 72 hallucinated answers"]),
     ],
 )
 def test_it_says_what_was_assumed_what_decides_and_what_to_do(

@@ -31,8 +31,8 @@ _SCORE: Final = "column:column=s0,higher=hallucinated"
 #: Share of hallucinations that no useful threshold catches, and of the misses that are tolerated.
 _HARD: Final = 0.2
 _ALPHA: Final = 0.1
-#: What ``pac`` states, with delta = 0.1 and a confidence of 0.95.
-_STATED: Final = 0.125
+#: What a verdict with a confidence of 0.95 states.
+_STATED: Final = 0.05
 #: Answers of a file, half of them hallucinated.
 _N: Final = 600
 
@@ -289,7 +289,7 @@ def flipped(rng: Rng, folder: Path) -> bool | None:
 
 
 _FALLBACK: Final = (math.log(0.5),)
-_PAC: Final = f"{_N} answers, pac, alpha 0.1, delta 0.1, confidence 0.95"
+_PAC: Final = f"{_N} answers, pac, alpha 0.1, confidence 0.95"
 _FRESH: Final = f"{_N} fresh answers, 90 % required, confidence 0.95"
 
 

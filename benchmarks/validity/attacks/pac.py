@@ -19,8 +19,8 @@ from calibrail.errors import CalibrailError, TooFewExamplesError
 from .attack import Attack, Try
 
 ALPHA, DELTA, CONFIDENCE = 0.1, 0.1, 0.95
-#: What a verdict by construction may err: delta, and one end of the interval of false alarms.
-STATED = DELTA + (1.0 - CONFIDENCE) / 2.0
+#: What a verdict by construction may err: half of it is the threshold's.
+STATED = 1.0 - CONFIDENCE
 #: Distance of the two classes, in standard deviations.
 SEPARATION = 1.5
 #: Steps in which a coarse score is told, per standard deviation.
@@ -102,7 +102,7 @@ def ran(
         "column:column=score,higher=hallucinated",
         alpha=ALPHA,
         guarantee="pac",
-        delta=DELTA,
+        delta=None if "max_fpr" in asked else DELTA,
         confidence=CONFIDENCE,
         reading=calibrail.ReadOptions(id_column="id", group_column="question_id"),
         baselines=False,

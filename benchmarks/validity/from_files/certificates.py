@@ -20,7 +20,7 @@ from calibrail import Guardrail
 from calibrail.errors import DataError
 from calibrail.options import Promise, Requirement, SplitOptions
 
-from ..check import DELTA, Check, Setting
+from ..check import Check, Setting
 from .files import ALONE, QUESTIONS, SCORE, TENS, Answers, Population, folder
 
 #: Questions whose labelled answers are the more alike the more there are, and harder.
@@ -29,7 +29,7 @@ POPULATIONS: Final = (ALONE, QUESTIONS, _HARD)
 _TOPICS: Final = dict.fromkeys(("first", "second", "third"), 0.0)
 BY_TOPIC: Final = tuple(replace(item, topics=_TOPICS) for item in (ALONE, QUESTIONS))
 #: What the thresholds promise.
-PROMISE: Final = Promise(alpha=0.2)
+PROMISE: Final = Promise(alpha=0.2, guarantee="marginal")
 #: Answers or groups that a threshold comes from.
 _CALIBRATING: Final = 60
 #: By so little is a requirement broken.
@@ -85,12 +85,12 @@ def calibrate_verdicts(at: Setting) -> Iterator[Check]:
 def by_lot(at: Setting) -> Iterator[Check]:
     """Certify a threshold that breaks a requirement, split by lot: at most what is stated.
 
-    Of ``pac`` the report states the joint confidence. The limits are the true rates at a miss rate
-    of exactly alpha, which about half of all thresholds break.
+    The limits are the true rates at a miss rate of exactly alpha, which about half of all
+    ``marginal`` thresholds break.
     """
-    pac = replace(PROMISE, guarantee="pac", delta=DELTA)
+    pac = replace(PROMISE, guarantee="pac")
     for population in (ALONE, QUESTIONS):
-        for promise, stated in ((PROMISE, at.alpha), (pac, DELTA + at.alpha / 2.0)):
+        for promise in (PROMISE, pac):
             rng = at.rng(f"by lot, {population.name}, {promise.guarantee}")
             fpr = population.fpr(population.quantile(PROMISE.alpha))
             limit = Requirement(fpr, 1.0 - PROMISE.alpha, 1.0 - at.alpha)
@@ -104,7 +104,7 @@ def by_lot(at: Setting) -> Iterator[Check]:
                         and not population.meets(run.calibration.threshold, limit)
                     )
             design = f"{promise.guarantee}, {population.name}"
-            yield at.check("calibrate, broken threshold certified", failed, stated, design=design)
+            yield at.check("calibrate, broken threshold certified", failed, at.alpha, design=design)
 
 
 def certify_verdicts(at: Setting) -> Iterator[Check]:
@@ -199,7 +199,7 @@ def calibrate_growing(at: Setting) -> Iterator[Check]:
     """Certify a broken ``pac`` threshold in any of eight looks at data that grows."""
     for population in _POPULATIONS:
         rng, failed = at.rng(f"calibrate again, {population.name}"), []
-        promise = replace(PROMISE, guarantee="pac", delta=DELTA)
+        promise = replace(PROMISE, guarantee="pac")
         limit = _limit(at)
         with folder() as place:
             for _ in range(at.runs):
@@ -216,7 +216,7 @@ def calibrate_growing(at: Setting) -> Iterator[Check]:
                     seen.append(run.verdict == "certified" and not good)
                 failed.append(any(seen))
         what = f"calibrate, broken threshold certified in any of {GROWING} looks"
-        yield at.check(what, failed, DELTA + at.alpha / 2.0, design=population.name)
+        yield at.check(what, failed, at.alpha, design=population.name)
 
 
 def seeds_tried(at: Setting) -> Iterator[Check]:
@@ -226,7 +226,7 @@ def seeds_tried(at: Setting) -> Iterator[Check]:
     """
     for population in _POPULATIONS:
         rng, failed = at.rng(f"seeds, {population.name}"), []
-        promise = replace(PROMISE, guarantee="pac", delta=DELTA)
+        promise = replace(PROMISE, guarantee="pac")
         limit = _limit(at)
         with folder() as place:
             for _ in range(at.runs):
@@ -238,7 +238,7 @@ def seeds_tried(at: Setting) -> Iterator[Check]:
                     run = calibrail.calibrate(
                         path,
                         SCORE,
-                        replace(promise, delta=DELTA - seed / 10_000),
+                        replace(promise, delta=at.alpha / 2.0 - seed / 10_000),
                         limit,
                         splitting=SplitOptions(seed=seed),
                         looks=looks,
@@ -247,7 +247,7 @@ def seeds_tried(at: Setting) -> Iterator[Check]:
                     seen.append(run.verdict == "certified" and not good)
                 failed.append(any(seen))
         what = f"calibrate, broken threshold certified by any of {SEEDS} seeds"
-        yield at.check(what, failed, DELTA + at.alpha / 2.0, design=population.name)
+        yield at.check(what, failed, at.alpha, design=population.name)
 
 
 def _limit(at: Setting) -> Requirement:
@@ -356,7 +356,7 @@ def broken_certified(at: Setting) -> Iterator[Check]:
     Copies have ids of their own. They are known by their scores alone, or by texts of which the
     context bears another stamp in each copy.
     """
-    promise = replace(PROMISE, guarantee="pac", delta=DELTA)
+    promise = replace(PROMISE, guarantee="pac")
     limit = Requirement(_MAX_FPR, 1.0 - PROMISE.alpha, 1.0 - at.alpha)
     for design in ("copies of scores with ids", "copies with stamped contexts"):
         rng, failed = at.rng(design), []
@@ -369,8 +369,7 @@ def broken_certified(at: Setting) -> Iterator[Check]:
                 run = calibrail.calibrate(path, SCORE, promise, limit, baselines=False)
                 broken = ALONE.coverage(run.calibration.threshold) < 1.0 - PROMISE.alpha
                 failed.append(run.verdict == "certified" and broken)
-        stated = DELTA + at.alpha / 2.0
-        yield at.check("calibrate, broken threshold certified", failed, stated, design=design)
+        yield at.check("calibrate, broken threshold certified", failed, at.alpha, design=design)
 
 
 def _stamped(answers: Answers, rng: np.random.Generator) -> dict[str, Iterable[Any]]:

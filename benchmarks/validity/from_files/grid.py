@@ -39,11 +39,15 @@ from .thresholds import BY_TOPIC
 _LIMIT: Final = Requirement(max_fpr=0.4)
 #: What is asked of which population.
 CASES: Final[dict[str, tuple[Population | Texts, Promise, Requirement]]] = {
-    "marginal": (ALONE, Promise(0.2), _LIMIT),
+    "marginal": (ALONE, Promise(0.2, "marginal"), _LIMIT),
     "pac": (LARGE_ARE_HARD, Promise(0.2, "pac"), _LIMIT),
-    "by topic": (BY_TOPIC[-1], Promise(0.2, by="topic"), _LIMIT),
-    "three-way": (QUESTIONS, Promise(0.2, beta=0.1), _LIMIT),
-    "by sentence": (Texts(ALIKE), Promise(0.2, unit="sentence"), Requirement(min_kept=0.3)),
+    "by topic": (BY_TOPIC[-1], Promise(0.2, "marginal", by="topic"), _LIMIT),
+    "three-way": (QUESTIONS, Promise(0.2, "marginal", beta=0.1), _LIMIT),
+    "by sentence": (
+        Texts(ALIKE),
+        Promise(0.2, "marginal", unit="sentence"),
+        Requirement(min_kept=0.3),
+    ),
     "several risks": (ALONE, Promise(0.2), Requirement(risks=("recall>=0.5", "fpr<=0.4"))),
 }
 

@@ -240,7 +240,7 @@ JUDGED: Final = (
     Texts(replace(ALIKE, name="scores of an answer nearly the same (0.95)", shared=0.95)),
     _SOURCES,
 )
-PROMISE: Final = Promise(alpha=0.2, unit="sentence")
+PROMISE: Final = Promise(alpha=0.2, guarantee="marginal", unit="sentence")
 #: Sources whose answers a threshold comes from.
 _CALIBRATING: Final = 60
 #: Fresh answers, by sources, of a run.

@@ -53,7 +53,7 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _EXAMPLES: Final = {
     "doctor": "doctor answers.csv",
     "test": "test answers.csv --threshold 0.7 --min-caught 0.8 --max-false-alarms 0.2",
-    "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 --guarantee pac "
+    "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 "
     "--max-false-alarms 0.3 -o runs/first",
     "compare": "compare answers.csv --score rouge_l --score novelty --alpha 0.1 -o runs/compare",
     "export": "export runs/first -o guardrail.json",
@@ -93,7 +93,7 @@ app = typer.Typer(
     help="Certified thresholds for hallucination detectors: how much a threshold catches, what it "
     "costs in false alarms, and whether held-out data agrees.",
     epilog="Start with: calibrail calibrate example:facts --score novelty --alpha 0.2 "
-    "--guarantee pac --max-false-alarms 0.6 -o runs/first",
+    "--max-false-alarms 0.6 -o runs/first",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

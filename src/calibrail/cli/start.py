@@ -381,7 +381,8 @@ def plan_command(
     format = "" if figure is None else figure.suffix.lower().removeprefix(".")
     if figure is not None and format not in FIGURE_FORMATS:
         raise InputError(f"--figure must end in .{', .'.join(FIGURE_FORMATS)}; got {str(figure)!r}")
-    one_of(promise.guarantee, ("marginal", "pac", "anytime"), "--guarantee")
+    if promise.guarantee is not None:
+        one_of(promise.guarantee, ("marginal", "pac", "anytime"), "--guarantee")
     if labels.budget is not None and not labels.sequential:
         raise InputError("--budget says where simulated labelling ends; give --sequential too")
     if labels.sequential:

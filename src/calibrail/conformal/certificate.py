@@ -129,7 +129,8 @@ def joint_flip_tolerance(
         return True
 
     labelled = ClassCounts(caught, n, counts.false_alarms, counts.n_faithful)
-    return _weaker(coverage_holds, labelled, requirement, level)
+    proof = proof_beside(promise.delta, level)
+    return _weaker(coverage_holds, labelled, requirement, proof)
 
 
 def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> tuple[Ints, Ints]:
@@ -280,10 +281,10 @@ def joint_certificate(
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
     Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
-    confidence of the verdict is 1 - delta - (1 - confidence) / 2: the error of the construction and
-    that of the FPR bound; the ``region`` has the ``confidence`` that was asked for, since the rank
-    proves another coverage with another probability. The coverage observed can still reject.
-    Without hallucinated test examples it is the one proven (``proven_coverage``).
+    verdict and its ``region`` have the ``confidence`` that was asked for: the construction errs
+    with delta, the FPR bound with what 1 - ``confidence`` leaves beside it. The coverage observed
+    can still reject. Without hallucinated test examples it is the one proven
+    (``proven_coverage``).
 
     Parameters
     ----------
@@ -293,7 +294,7 @@ def joint_certificate(
         On hallucinated test examples, or none, and on faithful examples that had no part in the
         threshold.
     requirement : Requirement
-        ``confidence`` is the two-sided level of both intervals. ``min_coverage`` is at most the
+        Its 1 - ``confidence`` is more than delta. ``min_coverage`` is at most the
         1 - alpha that is proven; that when left out. Without test examples it may be more, and is
         shown where so few calibration scores lie below the threshold that its rank allows it.
 
@@ -301,7 +302,7 @@ def joint_certificate(
     ------
     InputError
         If the guarantee is neither, the threshold flags everything for lack of examples, or
-        delta and 1 - confidence leave no joint confidence.
+        delta is not below 1 - ``confidence``.
     """
     if calibration.delta is None or calibration.flag_all:
         raise InputError(
@@ -318,9 +319,15 @@ def joint_certificate(
 
 
 def _by_rank(
-    calibration: Calibration, counts: ClassCounts, requirement: Requirement
+    calibration: Calibration,
+    counts: ClassCounts,
+    requirement: Requirement,
+    proof: float | None = None,
 ) -> Certificate:
-    """Return a joint certificate without its tolerance."""
+    """Return a joint certificate without its tolerance.
+
+    ``proof`` is the two-sided level of the interval of the FPR whose end certifies.
+    """
     assert calibration.delta is not None
     proven = float(1 - decimal(calibration.alpha))
     required, _, level = checked_limits(requirement)
@@ -330,14 +337,13 @@ def _by_rank(
             f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
             f"got {requirement.min_coverage!r}"
         )
-    joint = joint_confidence(calibration.delta, level)
+    proof = _proof_for(requirement, calibration.delta) if proof is None else proof
     if required > proven + 1e-12:
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
         shown = 1.0 - calibration.least_alpha(calibration.missed) >= required
         proven = required if shown else 1.0 - calibration.least_alpha(calibration.rank - 1)
-    region = _region(counts, level, calibration)
-    sure = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
-    return _decide(counts, requirement, joint, level, region, proven, coverage, sure)
+    region = _region(counts, level, calibration, proof=proof)
+    return _decide(counts, requirement, region.confidence, proof, region, proven, coverage)
 
 
 def certify_all(proven: Bound, counts: ClassCounts, requirement: Requirement) -> Certificate:
@@ -352,11 +358,10 @@ def certify_all(proven: Bound, counts: ClassCounts, requirement: Requirement) ->
     requirement : Requirement
         As for ``joint_certificate``.
     """
-    level, delta = checked_limits(requirement)[2], float(1 - decimal(proven.confidence))
-    part = bounds.part_level(level)
-    joint, sure = joint_confidence(delta, level), (proven.confidence, part)
-    region = Region(proven, counts.bounds(part)[1], joint)
-    return _decide(counts, requirement, joint, level, region, proven.lower, proven, sure)
+    proof = _proof_for(requirement, float(1 - decimal(proven.confidence)))
+    joint = round(proven.confidence - (1.0 - proof) / 2.0, 12)
+    region = Region(proven, counts.bounds(bounds.part_level(proof))[1], joint)
+    return _decide(counts, requirement, joint, proof, region, proven.lower, proven)
 
 
 def proven_coverage(calibration: Calibration) -> Bound:
@@ -383,28 +388,33 @@ def _region(
     confidence: float,
     calibration: Calibration | None = None,
     kept: Floats | None = None,
+    *,
+    proof: float | None = None,
 ) -> Region:
     """Return intervals of the shares that hold together with ``confidence``, by equal parts.
 
-    With the coverage that a construction proves. Where the rank of its threshold hangs on the
-    scores, nothing but its own promise is proven, and with its own error.
+    With the coverage that a construction proves, from below and with its own error; the others
+    share what ``proof`` leaves to one end of theirs. Where the rank does not hang on the scores, it
+    proves what it was chosen for, and a little more.
     """
-    parts = 2 if kept is None else 3
-    part = bounds.part_level(confidence, parts)
-    coverage, fpr = counts.bounds(part)
-    mean = None if kept is None else bounds.mean_bound(kept, part)
-    if calibration is None or calibration.delta is None:
-        return Region(coverage, fpr, confidence, mean)
-    if not counts.n_hallucinated:
-        coverage = replace(_between(calibration, part), confidence=part)
-    if getattr(calibration, "by_lot", calibration.counted == "examples"):
-        again = replace(calibration, delta=(1.0 - part) / 2.0)
-        lower = 1.0 - again.least_alpha(calibration.rank - 1)
-        coverage = replace(coverage, lower=lower, upper=max(lower, coverage.upper))
-        return Region(coverage, fpr, confidence, mean)
-    coverage = replace(coverage, lower=proven_coverage(calibration).lower, upper=1.0)
-    others = decimal(confidence) + (1 - decimal(confidence)) / parts
-    return Region(coverage, fpr, float(others - decimal(calibration.delta)), mean)
+    mean = None
+    if calibration is None or calibration.delta is None or proof is None:
+        part = bounds.part_level(confidence, 2 if kept is None else 3)
+        coverage, fpr = counts.bounds(part)
+    else:
+        error = (1.0 - proof) / 2.0
+        part = bounds.part_level(1.0 - error, 1 if kept is None else 2)
+        coverage, fpr = counts.bounds(part)
+        proven = proven_coverage(calibration)
+        if getattr(calibration, "by_lot", calibration.counted == "examples"):
+            lower = max(proven.lower, 1.0 - calibration.least_alpha(calibration.rank - 1))
+            proven = replace(proven, lower=lower)
+        coverage = replace(coverage, lower=proven.lower, upper=1.0, confidence=proven.confidence)
+        coverage = coverage if counts.n_hallucinated else proven
+        confidence = round(float(1 - decimal(calibration.delta)) - error, 12)
+    if kept is not None:
+        mean = bounds.mean_bound(kept, part)
+    return Region(coverage, fpr, confidence, mean)
 
 
 def smallest_limit(
@@ -440,10 +450,10 @@ def smallest_limit(
     (0.0718, 0.95)
     >>> smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95)
     (None, 0.95)
-    >>> limit, level = smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95, delta=0.05)
-    >>> round(limit, 4), round(level, 3)
-    (0.0762, 0.925)
-    >>> smallest_limit(ClassCounts(240, 300, 20, 400), 0.9, 0.95, delta=0.05)[0] is None
+    >>> limit, level = smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95, delta=0.025)
+    >>> round(limit, 4), level
+    (0.0762, 0.95)
+    >>> smallest_limit(ClassCounts(240, 300, 20, 400), 0.9, 0.95, delta=0.025)[0] is None
     True
     """
     required = argument_checks.rate(min_coverage, "min_coverage")
@@ -451,25 +461,39 @@ def smallest_limit(
     refuted = float(bounds.interval(counts.caught, counts.n_hallucinated, level)[1]) < required
     proof = bounds.proof_level(level)
     if delta is not None:
-        proof, level = level, joint_confidence(argument_checks.share(delta, "delta"), level)
+        proof = proof_beside(argument_checks.share(delta, "delta"), level)
     elif float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
     limit = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
     return (limit if limit < 1.0 and not refuted else None), level
 
 
-def joint_confidence(delta: float, confidence: float) -> float:
-    """Return the confidence in a ``pac`` construction and one side of an interval together.
+def proof_beside(delta: float, confidence: float) -> float:
+    """Return the two-sided level of an interval whose end certifies beside a ``pac`` threshold.
+
+    Both err together with 1 - ``confidence``, of which the threshold takes delta.
 
     Raises
     ------
     InputError
-        If their two errors leave none.
+        If it takes all of it.
+
+    Examples
+    --------
+    >>> proof_beside(0.025, 0.95), proof_beside(0.01, 0.95)
+    (0.95, 0.92)
     """
-    joint = float(1 - decimal(delta) - (1 - decimal(confidence)) / 2)
-    if joint <= 0.0:
+    error = 1 - decimal(confidence) - decimal(delta)
+    if error <= 0:
         raise InputError(error_text("confidence_without_room", delta=delta, confidence=confidence))
-    return joint
+    return float(1 - 2 * error)
+
+
+def _proof_for(requirement: Requirement, delta: float) -> float:
+    """Return what `proof_beside` does; without a limit nothing is certified beside delta."""
+    if (requirement.max_fpr, requirement.min_kept) == (None, None):
+        return float(requirement.confidence)
+    return proof_beside(delta, requirement.confidence)
 
 
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
@@ -489,7 +513,6 @@ def _decide(
     region: Region,
     promised: float | None = None,
     proven: Bound | None = None,
-    sure: tuple[float | None, float | None] = (None, None),
 ) -> Certificate:
     """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
 
@@ -505,8 +528,8 @@ def _decide(
         # What a construction proves counts; the observed bound would cost an error of its own.
         at_least = promised
     sides = [
-        _Side("coverage", region.coverage, coverage.upper, at_least, required, sure=sure[0]),
-        _Side("fpr", region.fpr, fpr.lower, at_most, limit, least=False, sure=sure[1]),
+        _Side("coverage", region.coverage, coverage.upper, at_least, required),
+        _Side("fpr", region.fpr, fpr.lower, at_most, limit, least=False),
     ]
     verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
@@ -532,8 +555,7 @@ REASON_CODES: Final[Mapping[Verdict, str]] = {
 class _Side(NamedTuple):
     """A share with its limit, the end that may refute it and the end that may prove it.
 
-    ``bound`` holds together with those of the other sides. ``sure`` is the confidence of a claim by
-    itself, where the errors of a certificate's claims add up.
+    ``bound`` holds together with those of the other sides.
     """
 
     name: str
@@ -542,7 +564,6 @@ class _Side(NamedTuple):
     proving: float
     limit: float | None
     least: bool = True
-    sure: float | None = None
 
     @property
     def broken(self) -> bool:
@@ -576,7 +597,7 @@ def _concluded(
         verdict, code, shown = "certified", "limits_kept", [(proving, together)]
         for side in sides:
             end = side.bound.lower if side.least else side.bound.upper
-            shown.append((side.name, side.limit, end, *filter(None, [side.sure])))
+            shown.append((side.name, side.limit, end))
     elif without := [side for side in sides if side.limit is None]:
         code, shown = "no_limit", [(side.name,) for side in without]
     else:
@@ -629,7 +650,8 @@ def certify_groups(
         Where no test part was kept: what decides in the groups whose rank proves what they catch.
         In the others, and against a limit, what set a threshold counts as for one that it did not
         set, since how many lie below only grows with it; such limits are fixed beforehand. All
-        "certified" together err with the sum of delta and half of 1 - ``confidence``.
+        "certified" together err with the sum of the thresholds' deltas and what 1 - ``confidence``
+        leaves beside them, which is divided among the groups.
 
     Returns
     -------
@@ -650,15 +672,19 @@ def certify_groups(
     if not counts:
         raise InputError("counts must hold at least one group")
     level = checked_limits(requirement)[2]
+    spent = sum(decimal(item.delta or 0.0) for item in (thresholds or {}).values())
+    left = (1.0 - _proof_for(requirement, float(spent))) / 2.0 / (1.0 - level)
 
     def decided(name: str, confidence: float) -> Certificate:
         asked = replace(requirement, confidence=confidence)
         if thresholds is None:
             return _certified(counts[name], asked)
+        # A step errs with its part of what the thresholds leave.
+        error = left * (1.0 - confidence)
         if name in thresholds:
             alarms = replace(counts[name], caught=0, n_hallucinated=0)
-            return _by_rank(thresholds[name], alarms, asked)
-        return _certified(counts[name], replace(asked, confidence=bounds.part_level(confidence)))
+            return _by_rank(thresholds[name], alarms, asked, 1.0 - 2.0 * error)
+        return _certified(counts[name], replace(asked, confidence=1.0 - error))
 
     made = _stepwise(list(counts), level, decided)
     first = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
@@ -790,8 +816,8 @@ def certify_trimming(
         ``max_fpr`` is decided about only where it is given.
     calibration : Calibration, optional
         A ``pac`` or ``anytime`` threshold, whose coverage of 1 - alpha is proven by construction:
-        at least what is required. The joint confidence is then 1 - delta - (1 - confidence) / 2, as
-        of a joint certificate.
+        at least what is required. All that is certified has the confidence together, as of a joint
+        certificate.
 
     Examples
     --------
@@ -808,14 +834,13 @@ def certify_trimming(
     required, limit, level = checked_limits(requirement)
     if (least := requirement.min_kept) is not None:
         least = argument_checks.rate(least, "kept")
-    alone: tuple[float | None, float | None] = None, None
-    confidence, sure = level, level
+    proof = bounds.proof_level(level)
     if calibration is not None and calibration.delta is not None:
-        confidence, sure = joint_confidence(calibration.delta, level), bounds.part_level(level)
-        alone = (float(1 - decimal(calibration.delta)), bounds.part_level(level))
-    proof = bounds.proof_level(sure)
+        # Beside the construction each of the others may take all that is left.
+        proof = _proof_for(requirement, calibration.delta)
+    sure = 1.0 - (1.0 - proof) / 2.0
     shares: Floats = argument_checks.vector(kept, "kept")
-    region = _region(counts, level, calibration, shares)
+    region = _region(counts, level, calibration, shares, proof=proof)
     assert region.kept is not None
     coverage, fpr = counts.bounds(level)
     measured = bounds.mean_bound(shares, level)
@@ -829,11 +854,11 @@ def certify_trimming(
     freed = float(bounds.interval(counts.caught, counts.n_hallucinated, refuting)[1])
     touched = float(bounds.interval(counts.false_alarms, counts.n_faithful, refuting)[0])
     most_kept = bounds.mean_bound(shares, refuting).upper
-    frees = _Side("freed", region.coverage, freed, at_least, required, sure=alone[0])
-    keeps = _Side("kept", region.kept, most_kept, kept_at_least, least, sure=alone[1])
-    spares = _Side("touched", region.fpr, touched, at_most, limit, least=False, sure=alone[1])
+    frees = _Side("freed", region.coverage, freed, at_least, required)
+    keeps = _Side("kept", region.kept, most_kept, kept_at_least, least)
+    spares = _Side("touched", region.fpr, touched, at_most, limit, least=False)
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
+    verdict, code, reason = _concluded(sides, (level, level, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:
@@ -845,7 +870,7 @@ def certify_trimming(
         elif not keeps.kept:
             below = (1.0 - refuting) / 2.0
             needed["answers"] = bounds.further_values(shares, least, 1.0 - sure, below)
-    shown = coverage, fpr, at_least, at_most, required, limit, confidence, needed
+    shown = coverage, fpr, at_least, at_most, required, limit, level, needed
     kept_shown = measured, kept_at_least, least
     return TrimCertificate(verdict, reason, *shown, None, code, region, *kept_shown)
 

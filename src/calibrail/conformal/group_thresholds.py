@@ -293,6 +293,7 @@ def calibrate_groups(
     >>> grouped.scope, dict(grouped.small), grouped.fallback.threshold
     ('all groups', {'c': 1}, 5.0)
     """
+    promise = promise.settled()
     values, members = _paired(scores, groups), _members(groups)
     least, n_large = 0, 1
     for part in range(1, len(members) + 1) if together else (1,):
@@ -483,7 +484,7 @@ def calibrate_clusters(
     >>> calibrate_threshold(scores, Promise(alpha=0.2)).threshold
     0.0
     """
-    return _calibrate_clusters(scores, clusters, promise)
+    return _calibrate_clusters(scores, clusters, promise.settled())
 
 
 def _calibrate_clusters(

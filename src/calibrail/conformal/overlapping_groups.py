@@ -398,7 +398,7 @@ def calibrate_overlapping(
     argument_checks.paired(groups, len(values), "groups")
     if not isinstance(promise.by, tuple):
         raise InputError(f"by must name several columns; got {promise.by!r}")
-    columns = promise.by
+    columns, promise = promise.by, promise.settled()
     fallback = calibrate_threshold(values, replace(promise, by=None, min_n=None))
     least = max(threshold.minimum_n(promise.alpha, promise.guarantee), promise.min_n or 0)
     named = [parted(key, len(columns)) for key in groups]

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.bounds import interval, proof_level
-from calibrail.conformal.certificate import joint_confidence
+from calibrail.conformal.certificate import proof_beside
 from calibrail.conformal.threshold import decimal, minimum_n, rank
 from calibrail.errors import InputError, error_text
 from calibrail.formatting import Shown
@@ -88,7 +88,9 @@ class Design:
     @property
     def proof(self) -> float:
         """Two-sided level of the intervals whose ends certify."""
-        return self.confidence if self.constructed else proof_level(self.confidence)
+        if self.constructed:
+            return proof_beside(self.promise.delta, self.confidence)
+        return proof_level(self.confidence)
 
     def probabilities(self, sizes: Sequence[int]) -> tuple[VerdictProbabilities, ...]:
         """Return how likely each verdict is at each number of labelled answers."""
@@ -364,8 +366,8 @@ class Plan(Shown):
         Share of either class that calibrates.
     min_coverage, max_fpr : float or None
         What the certificate requires.
-    confidence, joint_confidence : float or None
-        Level of each interval, and that of the certificate.
+    confidence : float or None
+        That of the certificate.
     power : float or None
         Wanted probability of ``certified``.
     at : VerdictProbabilities or None
@@ -390,7 +392,6 @@ class Plan(Shown):
     min_coverage: float | None = None
     max_fpr: float | None = None
     confidence: float | None = None
-    joint_confidence: float | None = None
     power: float | None = None
     at: VerdictProbabilities | None = None
     reason: str | None = None
@@ -559,6 +560,9 @@ def plan(
     (2522, 'coverage', 0.846)
     """
     whole_answers("plan", promise, requirement)
+    requirement, assumption = requirement or Requirement(), assumption or Assumption()
+    rates, assumed = assumption.rates, assumption.to_dict()
+    promise = promise.settled(None if rates else requirement)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
     if guarantee == "paper" or guarantee == "fixed":
         raise InputError(f"guarantee must be marginal, pac or anytime; got {guarantee!r}")
@@ -566,8 +570,6 @@ def plan(
     if guarantee not in kinds:
         kinds.append(guarantee)
     minimum: dict[str, int] = {kind: minimum_n(alpha, kind, delta) for kind in kinds}
-    requirement, assumption = requirement or Requirement(), assumption or Assumption()
-    rates, assumed = assumption.rates, assumption.to_dict()
     aim = float(1 - decimal(alpha))
     required = aim if requirement.min_coverage is None else float(requirement.min_coverage)
     proven = guarantee == "pac" and rates is None and required <= aim + 1e-12
@@ -591,12 +593,15 @@ def plan(
         missing = "max_fpr" if limit is None else "base_rate"
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
     level = requirement.at_first_look(spends=rates is not None).confidence
+    if rates is None:
+        # A look has its part of either error.
+        first = (1.0 - level) / (1.0 - float(requirement.confidence))
+        promise = replace(promise, delta=round(delta * first, 12))
     share = 0.0 if rates and calibration_share is None else part
     separation = assumed.get("separation", 0.0)
     design = Design(
         promise, required, float(limit), level, base, share, rates, separation, withhold
     )
-    joint = joint_confidence(delta, level) if design.constructed else level
     target = argument_checks.share(power, "power")
     if target < 0.5:
         raise InputError(f"power must lie in [0.5, 1); got {power!r}")
@@ -618,7 +623,6 @@ def plan(
         min_coverage=required,
         max_fpr=design.limit,
         confidence=float(requirement.confidence),
-        joint_confidence=joint,
         power=target,
         at=None if smallest is None else design.probabilities([smallest])[0],
         reason=reason,

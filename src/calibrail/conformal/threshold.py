@@ -440,6 +440,7 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
+    promise = promise.settled()
     ordered = np.sort(argument_checks.scores(scores))
     # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]

@@ -169,6 +169,7 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
     InputError
         If an argument is outside its domain.
     """
+    promise = promise.settled()
     beta = argument_checks.share(promise.beta, "beta")
     values = argument_checks.scores(faithful, "faithful")
     least = minimum_n(beta, promise.guarantee, promise.delta)

@@ -472,7 +472,7 @@ def evaluate(
         reason="",
         reason_code=decision.reason,
         score=origin.score,
-        promise=promise,
+        promise=promise.settled(),
         requirement=requirement,
         threshold=threshold,
         flag_all=rule.flag_all,

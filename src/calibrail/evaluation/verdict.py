@@ -70,9 +70,7 @@ def decide(
         Decisions about all examples.
     requirement : Requirement
         With a ``min_coverage``; without a ``max_fpr`` nothing can be certified. ``confidence`` is
-        the two-sided level of both bounds. The certificate states the joint confidence that
-        follows: the same for counts on the test part, ``1 - delta - (1 - confidence) / 2`` for
-        those two.
+        that of the certificate, however the coverage is shown.
     """
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
@@ -226,7 +224,7 @@ def by_group(
     """Return what the thresholds of the groups, and one shared threshold, do in each group.
 
     Bounds and verdicts are corrected for the number of groups, so that all of them hold together
-    with ``confidence``; without a test part with ``1 - delta - (1 - confidence) / 2``.
+    with ``confidence``.
 
     Parameters
     ----------
@@ -251,10 +249,7 @@ def by_group(
     present = sorted(set(members[sample.rows(CALIBRATION if sample.whole else TEST)].tolist()))
     groups = {name: (members == name, members) for name in present}
     shared, decided = _decided(grouped, names, groups, sample, requirement, trimmed)
-    delta, level, rows = None, requirement.confidence, []
-    if sample.whole:
-        delta = cast(float, grouped.fallback.delta)
-        level = certificates.joint_confidence(delta, level)
+    delta, rows = grouped.fallback.delta if sample.whole else None, []
     for name, verdict in decided.items():
         calibration = grouped.of(name)
         rows.append(
@@ -269,7 +264,7 @@ def by_group(
     return {
         "min_n": grouped.min_n,
         "scope": grouped.scope,
-        "confidence": level,
+        "confidence": requirement.confidence,
         "delta": delta,
         "shared_threshold": None if shared.flag_all else shared.threshold,
         "rows": rows,

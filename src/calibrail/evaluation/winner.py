@@ -990,7 +990,7 @@ def alpha_sweep(
         calibration examples), ``minimum_n``, ``counted`` (what these three count, ``answers`` or
         ``groups``) and ``rows``; a row without a threshold has a reason.
     """
-    first = next(iter(samples.values()))
+    promise, first = promise.settled(), next(iter(samples.values()))
     calibrating = first.rows(CALIBRATION, 1)
     n, counted = int(calibrating.sum()), "answers"
     if promise.clustered and first.groups is not None:

@@ -52,6 +52,7 @@ def hallucinated_needed(promise: Promise) -> int:
     """
     if promise.by is not None:
         raise InputError(error_text("labels_by_groups"))
+    promise = promise.settled()
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     share = _calibrating(promise)
     return groups_to_add(0, least, (0.0, share, 1.0 - share))

@@ -32,14 +32,14 @@ class Promise(Record):
     ----------
     alpha : float
         Tolerated miss rate; 1 - alpha is the target coverage.
-    guarantee : {"marginal", "pac", "anytime", "paper", "fixed"}
+    guarantee : {"marginal", "pac", "anytime", "paper", "fixed"} or None
         ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
         probability at least 1 - delta, this very threshold misses at most alpha. ``anytime``: with
         as much no threshold ever misses more, however often a new one is made as
         calibration examples come in. ``fixed``: the threshold was given; alpha is what was asked
-        of it, 1 where nothing was.
-    delta : float
-        Error probability of ``pac`` and ``anytime``.
+        of it, 1 where nothing was. Left out, it is what `settled` makes of it.
+    delta : float or None
+        Error probability of ``pac`` and ``anytime``; left out, what `settled` makes of it.
     undefined : {"flag", "review", "pass"}
         What happens to answers whose score is undefined; recorded, and counted accordingly. Under
         ``pass`` the promise is one over all calibrations, those refused because too many scores
@@ -80,8 +80,9 @@ class Promise(Record):
     panel: ClassVar = "Promise"
 
     alpha: float = setting(default=0.05, main=True)
-    guarantee: Guarantee = setting(default="marginal", main=True, metavar="|".join(RANKED))
-    delta: float = setting(default=0.1)
+    # Whoever reads them has a promise that is settled.
+    guarantee: Guarantee = setting(default=None, main=True, metavar="|".join(RANKED))
+    delta: float = setting(default=None)
     undefined: Undefined = setting(default="flag")
     allow_flag_all: bool = setting(default=False)
     # The first kind is what the command line takes: one or several.
@@ -94,14 +95,15 @@ class Promise(Record):
     later = ("unit",)
 
     def __post_init__(self) -> None:
-        fields.one_of(self.guarantee, Guarantee, "guarantee")
+        if self.guarantee is not None:
+            fields.one_of(self.guarantee, Guarantee, "guarantee")
         (fields.rate if self.guarantee == "fixed" else fields.share)(self.alpha, "alpha")
-        if self.of_this_threshold:
+        if self.delta is not None and self.guarantee in (None, *OF_THIS_THRESHOLD):
             fields.share(self.delta, "delta")
         fields.one_of(self.undefined, Undefined, "undefined")
         fields.one_of(self.unit, Unit, "unit")
         object.__setattr__(self, "by", _columns(self.by))
-        if isinstance(self.by, tuple) and self.guarantee != "marginal":
+        if isinstance(self.by, tuple) and self.guarantee not in (None, "marginal"):
             raise InputError(error_text("by_columns_marginal", guarantee=self.guarantee))
         for name in ("allow_flag_all", "clustered"):
             fields.yes_or_no(getattr(self, name), name)
@@ -121,6 +123,26 @@ class Promise(Record):
         if self.clustered and self.guarantee == "anytime":
             # A group that was counted at one look may have other answers at the next one.
             raise InputError(error_text("anytime_counts_answers"))
+
+    def settled(self, requirement: "Requirement | None" = None) -> Self:
+        """Return the promise with a guarantee and a delta where nobody named them.
+
+        The guarantee is ``pac`` where a limit asks for a verdict, unless several columns name the
+        groups, and ``marginal`` otherwise. Without a limit delta is 0.1; with one the threshold has
+        half of the error that the confidence leaves, so that the certificate has that confidence.
+
+        >>> Promise().settled().guarantee, Promise().settled(Requirement(max_fpr=0.2)).guarantee
+        ('marginal', 'pac')
+        """
+        asked = None if requirement is None or not requirement.limits else requirement.confidence
+        guarantee, delta = self.guarantee, self.delta
+        if guarantee is None:
+            guarantee = "marginal" if asked is None or isinstance(self.by, tuple) else "pac"
+        if delta is None:
+            delta = 0.1 if asked is None else round((1.0 - asked) / 2.0, 12)
+        elif asked is not None and guarantee in OF_THIS_THRESHOLD and delta >= 1.0 - asked - 1e-12:
+            raise InputError(error_text("confidence_without_room", delta=delta, confidence=asked))
+        return replace(self, guarantee=guarantee, delta=delta)
 
     @property
     def of_this_threshold(self) -> bool:
@@ -222,6 +244,11 @@ class Requirement(Record):
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
             raise InputError(error_text("limits_as_risks"))
+
+    @property
+    def limits(self) -> bool:
+        """Whether a limit is set for the threshold that a promise makes."""
+        return (self.max_fpr, self.min_coverage, self.min_kept) != (None, None, None)
 
     @property
     def asks(self) -> bool:

@@ -260,8 +260,8 @@ def calibrate(
     cost_alarm: float | None = None,
     base_rate: float | None = None,
     alpha: float = 0.05,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     undefined: Undefined = "flag",
     allow_flag_all: bool = False,
     by: str | Sequence[str] | None = None,
@@ -393,11 +393,14 @@ def calibrate(
     requirement = optional(requirement, Requirement, "requirement")
     context = optional(context, Context, "context")
     requirement.check(promise)
-    if costs is not None and costs.cost_miss is not None:
+    unnamed = promise.guarantee is None
+    if costs is None or costs.cost_miss is None:
+        promise = promise.settled(requirement)
+    else:
         if void := _beside_fixed(promise, requirement, target):
             raise InputError(say("refused.costs_alone", void=void))
         score, baselines = fixed_threshold.only_one(score, "costs pick the threshold of"), False
-        promise = fixed_threshold.asked_of(requirement, undefined=promise.undefined)
+        unnamed, promise = False, fixed_threshold.asked_of(requirement, undefined=promise.undefined)
     if requirement.risks:
         spelled = tuple(map(str, parse_risks(requirement.risks)))
         requirement = replace(requirement, risks=spelled)
@@ -426,6 +429,10 @@ def calibrate(
     )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
+    if unnamed and requirement.limits:
+        origin = replace(
+            origin, notes=(*origin.notes, say("calibrate.follows", guarantee=promise.guarantee))
+        )
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(

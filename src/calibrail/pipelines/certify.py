@@ -21,10 +21,11 @@ from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.data.splits import group_numbers
+from calibrail.data.splits import TEST, group_numbers
 from calibrail.errors import DataError, InputError
+from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import Outcomes, shuffled
-from calibrail.evaluation.sections import risk_bounds, risk_verdict
+from calibrail.evaluation.sections import operating_curve, risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -35,7 +36,7 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
-from calibrail.report.documents.calibrate_sections import assumed, risks_reason
+from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.messages import say, spell_reasons
 from calibrail.serialization import plain
@@ -136,9 +137,10 @@ class DecisionCounts:
         """
         told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
         self.copies = self._finder.finish(*self.looked_at.known_by.identities)
+        self._scores = np.array(scores, np.float64)
         self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)
         self._lots = independence.tie_break_keys(
-            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [np.array(scores)]
+            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [self._scores]
         )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
@@ -213,6 +215,13 @@ class DecisionCounts:
             "failed": conformal.exact_bound(n_failed, len(every), confidence),
             "n_undefined_sentences": self.n_undefined_sentences,
         }
+
+    def curve(self, undefined: str, confidence: float) -> dict[str, Any] | None:
+        """Return what other thresholds would do on the answers that count."""
+        rows = self._counting(self._labels)
+        part = np.full(len(rows), TEST, np.int8)
+        sample = Sample(self._scores[rows], self._labels[rows], part)
+        return operating_curve(sample, undefined=undefined, confidence=confidence)
 
     def what_counts(self) -> list[Any]:
         """Return all that verdicts rest on but the counts of all answers."""
@@ -373,12 +382,13 @@ def certify(
     look, standing = _begun(history, guardrail.config, tally, counts, limits)
     asked, limits = limits, standing.strict(limits)
     level = limits.confidence
-    certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks)
+    confidence = asked.confidence
+    certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks, confidence)
     near_copies = None
     if n_near := tally.n_near:
         tallies = [tally, tally.each(), tally.each(at_worst=True)]
         ways = [
-            (item, seen_in, *_decided(item, seen_in, limits, frozen_risks))
+            (item, seen_in, *_decided(item, seen_in, limits, frozen_risks, confidence))
             for item in tallies
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
@@ -438,11 +448,15 @@ def certify(
     )
     if trimming:
         result = replace(result, **tally.delivered(level))
+    elif not frozen_risks:
+        curve = tally.curve(guardrail.config.policy.undefined, confidence)
+        about = {"curve": curve, "score": guardrail.config.score.model_dump()}
+        result = replace(result, possible=possible({**certificate.to_dict(), **about}))
     if history.keeps:
-        about = standing.to_dict(asked.confidence)
+        about = {**standing.to_dict(confidence), "confidence": confidence}
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
-            following = _decided(tally, counts, next_limits, ())[0]
+            following = _decided(tally, counts, next_limits, (), confidence)[0]
             about["needed"] = dict(following.needed)
         result = replace(result, look=about)
     warnings = certify_warnings(
@@ -485,9 +499,16 @@ def _begun(
 
 
 def _decided(
-    tally: DecisionCounts, counts: ClassCounts, limits: Requirement, risks: Sequence[Risk]
+    tally: DecisionCounts,
+    counts: ClassCounts,
+    limits: Requirement,
+    risks: Sequence[Risk],
+    asked: float,
 ) -> tuple[conformal.Certificate, Mapping[str, GroupVerdict] | None, list[dict[str, Any]] | None]:
-    """Return the certificate of what counts, those of groups, and the risks as measured."""
+    """Return the certificate of what counts, those of groups, and the risks as measured.
+
+    Its reason names the confidence that was ``asked``, which it has with all other looks together.
+    """
     certificate: conformal.Certificate
     verdicts: Mapping[str, GroupVerdict] | None = None
     if tally.trims:
@@ -498,6 +519,11 @@ def _decided(
         certificate = conformal.certify_counts(counts, limits)
         if tally.by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
+    code, _, rest = certificate.reason.partition(":")
+    levels, _, sides = rest.partition(":")
+    if sides:
+        levels = ",".join([str(asked)] * len(levels.split(",")))
+        certificate = replace(certificate, reason=f"{code}:{levels}:{sides}")
     certificate, verdicts = spell_reasons((certificate, verdicts))
     if not risks:
         return certificate, verdicts, None
@@ -564,7 +590,8 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
         raise InputError(say("refused.min_kept_missing"))
     if not risks:
         if requirement.max_fpr is None and guardrail.unit == "answer":
-            raise InputError(say("refused.max_fpr_missing"))
+            limit = guardrail.config.requirement.max_fpr
+            raise InputError(say("refused.max_fpr_missing", limit=limit))
         return replace(
             requirement, min_coverage=requirement.stated_coverage(guardrail.config.promise)
         )

@@ -83,14 +83,17 @@ class Certification(Shown):
         Where answers may be near copies: how many, as ``n``, and the figures where those count
         ``once``, where ``each`` of them does, and at ``worst``: once where decided rightly, each
         where wrongly. What is certified is so in all of them.
+    possible : mapping or None
+        Of a verdict that is not ``certified``: what other thresholds would do about either limit.
     looks : tuple of mapping
         Earlier looks at this guardrail, its own report's among them where that is at answers of
         this data, with the share of the answers that each was the first to look at.
     look : mapping or None
         Where looks are kept: the ``number`` of this one, with which probability it may err
-        (``level``), all of them ``together``, what it leaves of that (``left``) and of this the
-        next one takes (``next_level``), how many were ``declared``; of an inconclusive one, how
-        many more answers the next one ``needed`` at its level, if all are taken together.
+        (``level``), the ``confidence`` that was asked, how likely all of them err ``together``,
+        what it leaves of that (``left``) and of this the next one takes (``next_level``), how many
+        were ``declared``; of an inconclusive one, how many more answers the next one ``needed`` at
+        its level, if all are taken together.
     sequential : mapping or None
         Of a verdict from a folder of labels, which holds at any time: the e-processes, what was
         drawn and labelled, how two people agree, and how many more labels to expect.
@@ -134,6 +137,7 @@ class Certification(Shown):
     n_near_copies: int = 0
     known_as_spelt: bool = False
     near_copies: Mapping[str, Any] | None = None
+    possible: Mapping[str, Any] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -162,6 +166,7 @@ class Certification(Shown):
             "by_group": by_group,
             **({"known_as_spelt": True} if self.known_as_spelt else {}),
             **({} if self.near_copies is None else self._plain("near_copies")),
+            **({} if self.possible is None else self._plain("possible")),
             **({} if self.sequential is None else self._plain("sequential")),
         }
 

@@ -41,7 +41,7 @@ from calibrail.pipelines.independence import (
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
-from calibrail.report.documents.calibrate_sections import add_messages
+from calibrail.report.documents.calibrate_sections import add_messages, possible
 from calibrail.report.documents.compare import finding
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say, spell_reasons
@@ -111,6 +111,8 @@ class ComparisonRun(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
         content = self.comparison.to_dict()
+        if self.candidate is not None and content["winner"]["name"] is not None:
+            content["winner"]["possible"] = possible(self.candidate.report.to_dict())
         head = {name: content[name] for name in ("schema", "leader")}
         return {**head, "finding": finding(content), **content}
 
@@ -149,8 +151,8 @@ def compare(
     context: Context | None = None,
     looks: str | PathLike[str] | None = None,
     alpha: float = 0.05,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     undefined: Undefined = "flag",
     allow_flag_all: bool = False,
     by: str | Sequence[str] | None = None,
@@ -188,6 +190,7 @@ def compare(
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
+    unnamed, promise = promise.guarantee is None, promise.settled(requirement)
     context = fields.optional(context, Context, "context")
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     history = data_reuse.DataUseHistory(looks)
@@ -207,6 +210,8 @@ def compare(
     look, standing = data_reuse.begin_report(history, scored, keys, promise, requirement)
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     notes = data_notes(scored.data, scored.lessons)
+    if unnamed and requirement.limits:
+        notes = (*notes, say("calibrate.follows", guarantee=promise.guarantee))
     reproduce = context.reproduce()
     ways = readings(scored, requirement)
     # Where near copies count at worst tells of one detector, and only what is certified may fall.

@@ -212,7 +212,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
         raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
     max_fpr = levels.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
-        raise InputError(say("refused.max_fpr_missing"))
+        raise InputError(say("refused.max_fpr_missing", limit=guardrail.config.requirement.max_fpr))
     coverage = requirement.min_coverage
     if coverage is None:
         promised = guardrail.config.promise
@@ -408,7 +408,9 @@ def label(  # type: ignore[misc]  # options are those of labelling
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
-    asked = _LabelRequest(requirement, frozen, promise, drawing, options, reading, file, looks)
+    asked = _LabelRequest(
+        requirement, frozen, promise and promise.settled(), drawing, options, reading, file, looks
+    )
     # Whoever comes second waits until the first one has read the traces.
     with folders.prepared_folder(folder), ledger.Lock(folder / folders.LOCK)():
         if folders.has_labels(folder):

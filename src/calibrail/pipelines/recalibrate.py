@@ -210,8 +210,15 @@ def recalibrate(
         tolerance=config.score.tolerance,
         spread=2.0 * within,
     )
-    delta = config.promise.delta if choices.delta is None else choices.delta
-    promise = Promise(config.promise.alpha, "anytime", delta, config.promise.undefined)
+    alpha = config.promise.alpha
+    if config.promise.guarantee == "fixed":
+        # Of such a threshold no more is promised than what is required.
+        alpha = 1.0 - required.stated_coverage(config.promise)
+    delta, frozen = choices.delta, config.promise
+    kept = frozen.of_this_threshold and frozen.delta < 1.0 - required.confidence
+    if delta is None and (kept or not required.limits):
+        delta = frozen.delta
+    promise = Promise(alpha, "anytime", delta, frozen.undefined).settled(required)
     grid = audited_calibration.grid_of(rule.calibration)
     calibration = audited_calibration.calibrate_audited(answers, promise, grid)
     verdict = audited_calibration.audited_verdict(answers, calibration, required, grid)

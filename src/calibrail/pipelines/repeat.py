@@ -261,8 +261,8 @@ def repeat(
     reading: ReadOptions | None = None,
     context: Context | None = None,
     alpha: float = 0.05,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     undefined: Undefined = "flag",
     **how: Unpack[ReadKeywords],
 ) -> RepeatRun:
@@ -320,6 +320,7 @@ def repeat(
     asked = Judging.of(source, score, guardrail=guardrail, reading=reading, anchors=anchors)
     if asked.guardrail is not None:
         promise = _of_one(asked.guardrail.config.promise)
+    promise = promise.settled()
     replies, table = asked.judged(times, context, level)
     detector, opened = asked.detector, asked.opened
     pinned = detector.pinned() if isinstance(detector, Pinning) else detector

@@ -83,8 +83,8 @@ def shift(
     periods: int = 4,
     test_reading: ReadOptions | None = None,
     alpha: float = 0.05,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     undefined: Undefined = "flag",
     allow_flag_all: bool = False,
     min_n: int | None = None,
@@ -144,6 +144,7 @@ def shift(
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
+    promise = promise.settled()
     context = fields.optional(context, Context, "context")
     scored = tuple(
         _scored(source, score, split, fields.optional(reading, ReadOptions, "reading"), context)

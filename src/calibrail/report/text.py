@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Final, TypeGuard
 
 from calibrail.formatting import (
-    floor_percent,
     lower_percent,
     number,
     outward,
@@ -101,10 +100,10 @@ def count_of(value: Json) -> str:
     >>> count_of({"count": 1200, "n": 1500})
     '1,200 of 1,500'
     >>> count_of({"method": "rank", "confidence": 0.9})
-    'proven with 90% confidence'
+    'proven by its rank'
     """
     if is_proven(value):
-        return f"proven with {floor_percent(value['confidence'])} confidence"
+        return "proven by its rank"
     return f"{value['count']:,} of {value['n']:,}"
 
 

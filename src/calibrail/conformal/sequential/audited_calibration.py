@@ -57,7 +57,7 @@ from scipy.special import expit, ndtri
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.bounds import Bound
-from calibrail.conformal.certificate import Verdict, joint_confidence
+from calibrail.conformal.certificate import Verdict, proof_beside
 from calibrail.conformal.sequential import betting
 from calibrail.conformal.threshold import (
     Calibration,
@@ -493,6 +493,7 @@ def calibrate_audited(
     TooFewExamplesError
         If no threshold is shown to keep the promise; says what is missing.
     """
+    promise = promise.settled()
     if promise.guarantee != "anytime":
         raise InputError(f"guarantee must be anytime; got {promise.guarantee!r}")
     hallucinated = answers.label == 1.0
@@ -646,7 +647,7 @@ class AuditedVerdict(Record):
     max_fpr : float or None
         Highest acceptable FPR.
     confidence : float
-        Of ``certified``: 1 - delta - (1 - level) / 2.
+        Of ``certified``.
     needed : int or None
         How many more faithful answers would show the FPR at the rate seen; 0 where it is settled,
         None where none would or that cannot be told.
@@ -675,8 +676,8 @@ def audited_verdict(
     calibration : Calibration
         With the guarantee ``anytime``.
     requirement : Requirement
-        ``confidence`` is the two-sided level of intervals; each side of the FPR errs with half the
-        rest. Without a ``max_fpr`` nothing is certified.
+        ``confidence`` is that of the verdict, and the two-sided level of intervals: ``certified``
+        errs with delta and with what that leaves for the FPR. Without a ``max_fpr`` nothing is.
     grid : ndarray of float64
         The thresholds that were tried, where answers are weighted.
     """
@@ -687,22 +688,26 @@ def audited_verdict(
     promised = float(1 - decimal(calibration.alpha))
     required = promised if requirement.min_coverage is None else float(requirement.min_coverage)
     goal = math.log(2.0 / (1.0 - level))
+    # Without a limit delta may be more than what a verdict errs with.
+    shown = goal
+    if limit is not None:
+        shown = -math.log((1.0 - proof_beside(calibration.delta or 0.0, level)) / 2.0)
     at_most, needed = None, None
     if not answers.weighted:
         alarms, passed = _faithful(answers, most, worst=True)
-        at_most = 1.0 - float(betting.lowest_limit(passed, alarms, goal))
+        at_most = 1.0 - float(betting.lowest_limit(passed, alarms, shown))
     if limit is None or not 0.0 < limit < 1.0:
         kept, broken = limit is not None and limit >= 1.0, limit == 0.0 and fpr.lower > 0.0
     elif answers.weighted:
         # Tried in a fixed order: from the highest threshold down, and from the lowest up.
         above = grid[grid >= calibration.threshold][::-1]
         below = grid[grid <= calibration.threshold]
-        kept = all(fpr_shown(answers, above, limit, goal, above=False))
+        kept = all(fpr_shown(answers, above, limit, shown, above=False))
         broken = all(fpr_shown(answers, below, limit, goal, above=True))
     else:
-        kept = _won(*_faithful(answers, most, worst=True), limit, goal, above=False)
+        kept = _won(*_faithful(answers, most, worst=True), limit, shown, above=False)
         broken = _won(*_faithful(answers, least, worst=False), limit, goal, above=True)
-        needed = 0 if kept or broken else _further(fpr, limit, goal)
+        needed = 0 if kept or broken else _further(fpr, limit, shown)
     reason: VerdictReason = "fpr_shown" if kept else "fpr_refuted" if broken else "fpr_open"
     verdict: Verdict = "certified" if kept else "rejected" if broken else "inconclusive"
     if limit is None:
@@ -717,7 +722,7 @@ def audited_verdict(
         fpr_at_most=at_most,
         min_coverage=required,
         max_fpr=limit,
-        confidence=joint_confidence(calibration.delta or 0.0, level),
+        confidence=level,
         needed=needed,
     )
 

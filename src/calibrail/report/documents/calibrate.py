@@ -83,6 +83,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             _other_scores(report),
             None if examples is None else error_examples(examples, Scale.of(report["score"])),
             parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
+            messages.possible_section(messages.possible(report)),
         ),
         next_step=messages.next_step(report),
     )

@@ -347,7 +347,14 @@ def how_sure(report: Json, of_this: str) -> str:
     """Return on what level a promise holds: on average, or for one threshold, which is named."""
     if report["guarantee"] not in OF_THIS_THRESHOLD:
         return say("verdict.on_average", report)
-    return say("verdict.with_confidence", report, threshold=of_this)
+    return say("verdict.with_confidence", report, threshold=of_this, sure=sure(report))
+
+
+def sure(content: Json) -> float:
+    """Return the confidence in a threshold: that of the verdict where one is asked for."""
+    own, asked = 1.0 - (content["promise"]["delta"] or 0.0), content["requirement"]
+    limits = [asked.get(name) for name in ("max_fpr", "min_coverage", "min_kept")]
+    return own if limits == [None, None, None] else min(own, float(asked["confidence"]))
 
 
 def next_step(report: Json) -> str:
@@ -406,6 +413,38 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     once = "clustered" in codes and not sentences
     anew = label_anew(certificate, once=once, confidence=report["confidence"])
     return anew or ("too_close", {})
+
+
+def possible(report: Json) -> Json | None:
+    """Return what other thresholds would do about either limit; None where that needs no saying.
+
+    Of the lowest that raises few enough false alarms what it catches, with its lower bound, and of
+    the highest that catches enough what it flags, with its upper bound: in the bands of the
+    report's ``curve``, which hold for all thresholds. These are given as the user knows them.
+    """
+    curve, most, least = report["curve"], report["max_fpr"], report["min_coverage"]
+    scale = Scale.of(report["score"])
+    if report["verdict"] == "certified" or None in (curve, most):
+        return None
+    caught, alarms = (curve[rate]["estimate"] for rate in ("coverage", "fpr"))
+    kept = next((i for i, share in enumerate(alarms) if share <= most and caught[i] > 0.0), None)
+    reached = max((i for i, share in enumerate(caught) if share >= least), default=None)
+    points: dict[str, Any] = {"alarms": None, "caught": None}
+    for name, place, rate, end in (
+        ("alarms", kept, "coverage", "lower"),
+        ("caught", reached, "fpr", "upper"),
+    ):
+        if place is not None:
+            values = {"rate": curve[rate]["estimate"][place], "bound": curve[rate][end][place]}
+            at = scale.shown(curve["thresholds"][place])
+            points[name] = {"threshold": at, **values}
+    return {"max_fpr": most, "min_coverage": least, "confidence": curve["confidence"], **points}
+
+
+def possible_section(points: Json | None) -> parts.Section | None:
+    """Say what `possible` found."""
+    text = say("verdict.possible", points, scale=Scale()) if points else ""
+    return parts.section("What is possible", parts.Text(text))
 
 
 def answers_more(needed: Json) -> str:

@@ -9,7 +9,7 @@ from calibrail.formatting import Scale, floor_percent, number
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import by_sentence, verdict_summary
+from calibrail.report.documents.calibrate_sections import by_sentence, sure, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
 from calibrail.report.text import capital, group_label, group_of, is_proven, plain, short
 
@@ -79,7 +79,7 @@ def _promises(config: Json, about: Json) -> list[str]:
         about,
         catches=say("card.catches", trims=about["trims"]),
         caught=floor_percent(1.0 - promise["alpha"]),
-        sure=floor_percent(1.0 - (promise["delta"] or 0.0)),
+        sure=floor_percent(sure(config)),
         where=where,
         together=is_proven(config["headline"]["coverage"]),
     )

@@ -26,7 +26,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     verdict, shown = certificate["verdict"], measures.together(certificate)
     lines, trims = measures.rates(shown, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
-    joint, blocked = shown["confidence"], ""
+    # Of all looks together, where they are kept.
+    joint, blocked = (certificate.get("look") or {}).get("confidence", shown["confidence"]), ""
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
@@ -56,6 +57,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
             ),
             parts.section("The risks", risks),
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
+            messages.possible_section(certificate.get("possible")),
         ),
         warnings=[parts.Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
@@ -98,8 +100,6 @@ def _next_step(certificate: Json) -> str:
         "verdict.name_copies": certificate.get("reason_code") == "near_copies",
         "certify.use_unseen": freshness == "calibration data",
         "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
-        "verdict.state_kept": trims and certificate["min_kept"] is None,
-        "verdict.state_limit": not trims and certificate["max_fpr"] is None,
     }
     if code := next((code for code, is_so in cases.items() if is_so), None):
         return say(code, limits=limits)

@@ -9,6 +9,7 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
+from calibrail.report.documents.calibrate_sections import possible_section
 from calibrail.report.figures.comparison import (
     MOST_SERIES,
     coverage_svg,
@@ -454,6 +455,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
             None if cost is None else _cost(comparison, cost),
             *_warnings(comparison),
             parts.listing("What the claims rest on", assumptions(comparison), where="page"),
+            possible_section(winner.get("possible")),
         ),
         notes=detectors[0]["notes"] if detectors else (),
         next_step=next_step(comparison),

@@ -208,20 +208,9 @@ def _labels(report: Json, about: Json) -> Iterator[tuple[str, str]]:
 
 def _possible(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     """Yield what this score can do about either goal, where it is not shown to meet both."""
-    curve = report["curve"]
-    if not about["asked"] or report["verdict"] == "certified" or curve is None or about["yes_no"]:
-        return
-    caught, alarms = (curve[rate]["estimate"] for rate in ("coverage", "fpr"))
-    kept = [place for place, share in enumerate(alarms) if share <= report["max_fpr"]]
-    more: dict[str, Any] = {"at": ""}
-    if kept and caught[kept[0]] > 0.0:
-        at, least = about["scale"].text(curve["thresholds"][kept[0]]), curve["coverage"]["lower"]
-        more = {"at": at, "rate": caught[kept[0]], "least": least[kept[0]]}
-    yield "Possible", say("fixed_threshold.possible_alarms", about, more)
-    if reached := [i for i, share in enumerate(caught) if share >= report["min_coverage"]]:
-        at, most = about["scale"].text(curve["thresholds"][reached[-1]]), curve["fpr"]["upper"]
-        more = {"at": at, "rate": alarms[reached[-1]], "most": most[reached[-1]]}
-        yield "", say("fixed_threshold.possible_caught", about, more)
+    points = sections.possible(report) if about["asked"] and not about["yes_no"] else None
+    if points is not None:
+        yield "Possible", say("verdict.possible", points, scale=Scale())
 
 
 def _next_step(report: Json, about: Json) -> str:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from calibrail.formatting import Scale, ceiling_percent, floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json
+from calibrail.report.documents.calibrate_sections import sure
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.messages import facts, remarks, say, say_first
 from calibrail.report.text import count_of, interval, plain, share, share_cell
@@ -43,7 +44,7 @@ def document(content: Json) -> Document:
             for name, rate in (("Caught", "coverage"), ("False alarms (FPR)", "fpr"))
         ),
         blocks=(
-            parts.Text(say("recalibrate.threshold", content, scale=scale)),
+            parts.Text(say("recalibrate.threshold", content, scale=scale, sure=_sure(content))),
             _same_answers(content, scale),
             _changed(content["comparison"], scale),
             parts.section(
@@ -68,6 +69,12 @@ def document(content: Json) -> Document:
     )
 
 
+def _sure(content: Json) -> str:
+    """Return the confidence in the new threshold: that of the verdict where there is a limit."""
+    asked = {"max_fpr": content["max_fpr"], "confidence": content["level"]}
+    return floor_percent(sure({"promise": content["promise"], "requirement": asked}))
+
+
 def _logged(log: Json) -> str:
     """Say how much of the log either threshold flags."""
     return say(
@@ -82,7 +89,7 @@ def reason(content: Json) -> str:
         f"recalibrate.{content['reason']}",
         content,
         promised=floor_percent(1.0 - promise["alpha"]),
-        sure=floor_percent(1.0 - promise["delta"]),
+        sure=_sure(content),
         seen=say("recalibrate.seen", content),
     )
 
