@@ -126,6 +126,14 @@ def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path
     assert "picked by what errors cost" in card and "by whoever uses it" not in card
 
 
+def test_large_and_small_costs_are_told_in_plain_digits(file: Path) -> None:
+    large = told(calibrail.calibrate(file, SCORE, cost_miss=250000, cost_alarm=2000, base_rate=0.1))
+    assert "(250,000 a miss, 2,000 a false alarm)" in large and "e+0" not in large
+    assert "flagging everything costs 1,800,000." in large
+    small = told(calibrail.calibrate(file, SCORE, cost_miss=0.002, cost_alarm=1e-4, base_rate=0.1))
+    assert "flagging everything costs 0.09." in small and "costs at most 0.0" in small
+
+
 @pytest.mark.parametrize(("alarms", "code"), [(0.5, 0), (0.01, 3), (0.32, 4)])
 def test_goals_decide_the_exit_code(file: Path, tmp_path: Path, alarms: float, code: int) -> None:
     goals = ("--min-caught", 0.7, "--max-false-alarms", alarms)

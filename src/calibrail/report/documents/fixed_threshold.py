@@ -126,28 +126,40 @@ def _cost(report: Json, about: Json) -> list[str]:
         alike = say("verdict.rows_alike", n_alike=n_alike)
         why = sections.looked_before(looks) if looks else alike
     best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
-    shown = {**about, "best": best, "why": why, "most": _most(cost)}
+    least = _amount(cost[best])
+    shown = {**about, "best": best, "why": why, "most": _most(cost), "least": least}
     return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
 
 
 def _most(cost: Json) -> str:
     """Return the bound of a cost, rounded upward; empty where there is none."""
-    return "" if cost["upper"] is None else outward(cost["upper"], 1, upper=True)
+    if (upper := cost["upper"]) is None:
+        return ""
+    return _amount(float(outward(upper, 1 if upper > 1.0 else 4, upper=True)))
+
+
+def _amount(cost: float) -> str:
+    """Return a cost to a tenth, a small one to four digits.
+
+    >>> _amount(500000.0), _amount(345.44), _amount(0.0123)
+    ('500,000', '345.4', '0.0123')
+    """
+    return f"{cost:,.1f}".removesuffix(".0") if cost >= 1.0 else number(cost)
 
 
 def _cost_section(report: Json, sentences: list[str]) -> parts.Section | None:
     """Set the threshold beside flagging and passing everything."""
     if not sentences:
         return None
-    cost, known = report["cost"], partial(number, digits=4)
+    cost = report["cost"]
+    ways = {"this threshold": "estimate", "flag everything": "flag_all"}
+    ways["pass everything"] = "pass_all"
     rows = [
-        ("this threshold", known(cost["estimate"]), _most(cost)),
-        *(
-            (name, known(cost[way]), "")
-            for name, way in (("flag everything", "flag_all"), ("pass everything", "pass_all"))
-        ),
+        (name, _amount(cost[way]), _most(cost) if way == "estimate" else "")
+        for name, way in ways.items()
     ]
-    title = say("fixed_threshold.cost_title", cost)
+    errors = [_amount(cost["costs"][name]) for name in ("cost_miss", "cost_alarm")]
+    title = say("fixed_threshold.cost_title", cost, errors=errors)
     most = f"At most ({floor_percent(cost['confidence'])})"
     table = parts.Table(title, parts.numbers("Way", "Cost", most), rows)
     return parts.section("Expected cost", table, *map(parts.Text, sentences[1:]))
