@@ -29,15 +29,9 @@ def audit_command(
     output: opt.RunFolder,
     detectors: opt.DetectorsAlone,
     promise: Annotated[opt.Promise, opt.Pick(only=("undefined",))],
-    requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(only=("confidence",)),
-    ],
+    requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence",))],
     reading: opt.Reading,
-    splitting: Annotated[
-        opt.Splitting,
-        opt.Pick(without=("calibration_share",)),
-    ],
+    splitting: Annotated[opt.Splitting, opt.Pick(without=("calibration_share",))],
     work: opt.Work,
     looks: Annotated[AuditArguments, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
@@ -124,10 +118,7 @@ class LabelColumns:
 def agree_command(
     data: opt.Data,
     labels: LabelColumns,
-    requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(only=("confidence",)),
-    ],
+    requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence",))],
     reading: Annotated[opt.Reading, opt.Pick(without=("label_column", "pair"))],
     scores: ScoreThreshold | None,
     trust: opt.TrustArguments,
@@ -245,10 +236,7 @@ def certify_command(
         typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
     ] = None,
     *,
-    requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(without=("risks",)),
-    ],
+    requirement: Annotated[opt.Requirement, opt.Pick(without=("risks",))],
     reading: opt.Reading,
     calls: opt.FreeCalls,
     trust: opt.TrustArguments,

@@ -87,8 +87,7 @@ def label_command(
     drawing: options.Drawing | None,
     labelling: options.LabelOptions,
     reading: Annotated[
-        options.ReadOptions | None,
-        opt.Pick(without=("annotators", "pair", "strict")),
+        options.ReadOptions | None, opt.Pick(without=("annotators", "pair", "strict"))
     ],
     sitting: Annotated[Sitting, opt.Pick(without=("dry_run",))],
 ) -> None:
@@ -257,8 +256,7 @@ def recalibrate_command(
     ],
     output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
     requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(only=("max_fpr", "min_coverage", "confidence")),
+        opt.Requirement, opt.Pick(only=("max_fpr", "min_coverage", "confidence"))
     ],
     options: settings.RecalibrateOptions,
     trust: opt.TrustArguments,

@@ -301,10 +301,7 @@ def monitor_command(
     output: Annotated[Path, opt.to_folder("WATCH", "Folder of the watch.")],
     *,
     watch: options.WatchOptions,
-    limits: Annotated[
-        opt.Requirement,
-        opt.Pick(only=("max_fpr", "min_coverage")),
-    ],
+    limits: Annotated[opt.Requirement, opt.Pick(only=("max_fpr", "min_coverage"))],
     evidence: MonitorArguments,
     trust: opt.TrustArguments,
     show: opt.ShowAlone,

@@ -347,14 +347,8 @@ class Assumed:
 
 @opt.takes_settings
 def plan_command(
-    promise: Annotated[
-        opt.Promise,
-        opt.Pick(only=("alpha", "guarantee", "delta")),
-    ],
-    requirement: Annotated[
-        opt.Requirement,
-        opt.Pick(without=("risks", "min_kept", "n_looks")),
-    ],
+    promise: Annotated[opt.Promise, opt.Pick(only=("alpha", "guarantee", "delta"))],
+    requirement: Annotated[opt.Requirement, opt.Pick(without=("risks", "min_kept", "n_looks"))],
     labels: Labels,
     assumed: Assumed,
     *,

@@ -310,8 +310,9 @@ def calibrate(
     looks : path, optional
         File that keeps what was looked at. Where a tenth of this data was looked at before, by
         any detector, split or limits, there is no verdict, unless ``n_looks`` were declared with
-        the first look: each errs with an equal part. The command keeps one in its folder; without
-        ``looks`` nothing is kept.
+        the first look: each errs with an equal part. What other detectors showed of this data in
+        files of that name in folders beside its own is told, with no certificate where it chose
+        this one. The command keeps one in its folder; without ``looks`` nothing is kept.
     threshold : float, optional
         One that was fixed before these answers were seen: nothing is calibrated, and all of them
         test it, as `test` does.
