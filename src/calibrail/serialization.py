@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from calibrail.errors import InputError
 
 
@@ -117,7 +119,7 @@ _hints = cache(get_type_hints)
 
 
 def _typed(hint: Any, value: Any) -> Any:
-    """Return ``value`` as the annotated type has it: records rebuilt, lists as tuples."""
+    """Return ``value`` as the annotated type has it: records, arrays and tuples rebuilt."""
     if value is None:
         return None
     origin, arguments = get_origin(hint), get_args(hint)
@@ -130,6 +132,10 @@ def _typed(hint: Any, value: Any) -> Any:
         return tuple(_typed(arguments[0], item) for item in value)
     if origin is tuple:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
+    if origin is list:
+        return [_typed(arguments[0], item) for item in value]
+    if origin is np.ndarray:
+        return np.array(value, get_args(arguments[1])[0])
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {key: _typed(arguments[1], item) for key, item in value.items()}
     return value

@@ -52,5 +52,5 @@ def test_the_latest_rows_are_kept_and_no_others() -> None:
     assert len(recent.refs) == N_RECENT and recent.row + N_RECENT == 800
     assert recent.bins[0].tolist() == list(range(recent.row, 800))
     assert recent.refs[0] == ("c", recent.row, "")
-    again = Recent.from_dict(recent.to_dict(), 1)
+    again = Recent.from_dict(recent.to_dict())
     assert again.refs == recent.refs and again.bins.tolist() == recent.bins.tolist()

@@ -48,12 +48,12 @@ def begin(
     monkeypatch.setattr(watch_status, "_GRACE", 0.3)
     begun: list[Watchers] = []
 
-    def start(what: str, linger: float = 0.0) -> Watchers:
+    def start(what: str) -> Watchers:
         def command(folder: Path) -> list[str]:
             audited = [what for name in ("audit",) if (folder / name).exists()]
             return [sys.executable, "-c", SCRIPT, str(folder), what, *audited]
 
-        watching = Watchers(tmp_path, ["faq"], command, linger, said.append)
+        watching = Watchers(tmp_path, ["faq"], command, said.append)
         begun.append(watching)
         watching.start()
         return watching
@@ -85,30 +85,25 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_a_watch_that_ends_is_started_again_after_longer_and_longer(
+def test_a_watch_that_ends_is_started_again_and_no_sooner_than_after_a_pause(
     begin: Callable[..., Watchers],
     tmp_path: Path,
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch_status, "_FIRST_WAIT", 0.05)
-    monkeypatch.setattr(watch_status, "_LONGEST_WAIT", 0.2)
     folder = let_decide(tmp_path, FIRST)
+    watching = begin("ends")
+    until(lambda: len(said) == 1, "ended")
+    assert "the watch of faq ended with 3; decisions go on" in said[0]
+    time.sleep(0.2)
+    assert len(pids(folder)) == 1
+    watching.stop()
+    monkeypatch.setattr(watch_status, "_PAUSE", 0.05)
     begin("ends")
     until(lambda: len(pids(folder)) >= 4, "four", lambda: str(said))
-    assert all("the watch of faq ended with 3; decisions go on" in line for line in said)
 
 
-def test_a_command_that_cannot_be_started_is_said(tmp_path: Path, said: list[str]) -> None:
-    let_decide(tmp_path, FIRST)
-    watching = Watchers(tmp_path, ["faq"], lambda _: [str(tmp_path / "gone")], 0.0, said.append)
-    watching.start()
-    until(lambda: bool(said), "said")
-    watching.stop()
-    assert "the watch of faq cannot be started (" in said[0]
-
-
-def test_an_unexpected_error_is_said_once_and_the_other_watches_go_on(
+def test_what_cannot_be_started_is_said_once_and_the_other_watches_go_on(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch_status, "_STEP", 0.02)
@@ -118,22 +113,19 @@ def test_an_unexpected_error_is_said_once_and_the_other_watches_go_on(
         looks.append(folder.parent.name)
         if folder.parent.name == "bad":
             raise RuntimeError("unexpected")
+        if folder.parent.name == "gone":
+            return [str(tmp_path / "nothing")]
         return [sys.executable, "-c", SCRIPT, str(folder), "runs"]
 
     let_decide(tmp_path, FIRST, "bad")
+    let_decide(tmp_path, FIRST, "gone")
     good = let_decide(tmp_path, FIRST, "good")
-    watching = Watchers(tmp_path, ["bad", "good"], command, 0.0, said.append)
+    watching = Watchers(tmp_path, ["bad", "gone", "good"], command, said.append)
     watching.start()
     until(lambda: looks.count("bad") >= 3 and len(pids(good)) == 1, "gone on")
-    # What decides cannot be found out for once, either.
-    with monkeypatch.context() as broken:
-        broken.setattr(watch_status, "deciding_folder", None)
-        until(lambda: len(said) == 2, "said")
-    n = len(looks)
-    until(lambda: len(looks) >= n + 2, "gone on again")
     watching.stop()
-    assert said[0] == "the watch of bad could not be looked at: RuntimeError('unexpected')"
-    assert said[1].startswith("the watches could not be looked at: TypeError(")
+    assert said[0] == "the watch of bad cannot be started: RuntimeError('unexpected')"
+    assert said[1].startswith("the watch of gone cannot be started: FileNotFoundError(")
     assert len(said) == 2
 
 
@@ -148,20 +140,16 @@ def test_all_watches_end_with_the_service(
     assert not alive(pids(folder)[0])
 
 
-def test_what_takes_over_is_watched_and_what_it_replaced_only_for_a_while(
+def test_what_takes_over_is_watched_in_place_of_what_it_replaced(
     begin: Callable[..., Watchers], tmp_path: Path, said: list[str]
 ) -> None:
     first = let_decide(tmp_path, FIRST)
-    patient = begin("runs", linger=1000.0)
+    begin("runs")
     until(lambda: len(pids(first)) == 1, "begun")
     second = let_decide(tmp_path, SECOND)
-    until(lambda: len(pids(second)) == 1, "swapped")
-    assert alive(pids(first)[0])
-    patient.stop()
-    begin("runs", linger=0.0)
-    until(lambda: len(pids(second)) == 2, "begun again")
+    until(lambda: len(pids(second)) == 1 and not alive(pids(first)[0]), "swapped")
     let_decide(tmp_path, FIRST)
-    until(lambda: len(pids(first)) == 2 and not alive(pids(second)[1]), "back")
+    until(lambda: len(pids(first)) == 2 and not alive(pids(second)[0]), "back")
     assert not said
 
 
@@ -175,7 +163,6 @@ def test_labels_that_come_are_read_from_then_on(
     (folder / "audit").mkdir()
     until(lambda: len(pids(folder)) == 2, "again", lambda: str(said))
     assert not alive(pids(folder)[0])
-    assert len(said) == 1 and "labels from now on" in said[0]
 
 
 def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:

@@ -23,11 +23,10 @@ from calibrail.ui.terminal import Keys, Terminal
 from tests.ui.sessions import HOSTILE, labels, plain, session, written
 
 
-def typed(opened: Session, *lines: str, watched: bool = False) -> str:
+def typed(opened: Session, *lines: str) -> str:
     """Give lines to a session, and return what stood on the screen."""
     shown = io.StringIO()
     keys = Keys(io.StringIO("".join(f"{line}\n" for line in lines)))
-    keys.watched = watched
     console = Console(file=shown, width=80, height=24, highlight=False)
     Terminal(opened, "ada", keys, console).run()
     return shown.getvalue()
@@ -105,14 +104,6 @@ def test_evidence_asked_for_before_a_stop_stands_in_the_label(tmp_path: Path) ->
     assert "No. 1" in shown and "river-" not in shown
 
 
-def test_a_long_text_is_shown_page_by_page_where_somebody_watches(tmp_path: Path) -> None:
-    with session(tmp_path, plain(1, chunks=30)) as opened:
-        first = typed(opened, "q", watched=True)
-        assert "more lines; Enter goes on" in first and len(first.splitlines()) < 30
-        everything = typed(opened, "q")
-    assert "Chunk 30" in everything and "Enter goes on" not in everything
-
-
 def test_hostile_texts_do_not_steer_the_terminal(tmp_path: Path) -> None:
     with session(tmp_path, HOSTILE) as opened:
         shown = typed(opened, "e", "m alert", "h", "f", "e", "h", "f")
@@ -138,7 +129,7 @@ def test_what_cannot_be_written_is_said_and_tried_again(
 
 
 def test_lines_of_a_real_terminal(tmp_path: Path) -> None:
-    """Enter alone is a command before a terminal, and Ctrl-C ends the sitting."""
+    """Lines are read as they are typed, and Ctrl-C ends the sitting."""
     traces = written(tmp_path, plain(4))
     ours, theirs = pty.openpty()
     code = "from calibrail.cli import main; main()"
@@ -168,9 +159,8 @@ def test_lines_of_a_real_terminal(tmp_path: Path) -> None:
         # An arrow does nothing.
         os.write(ours, b"\x1b[A\n")
         until("No key does")
-        os.write(ours, b"\n")
-        until("That was all")
-        os.write(ours, b"m kilometres\nh\n")
+        # So does Enter alone.
+        os.write(ours, b"\nm kilometres\nh\n")
         until("Saved as hallucinated")
         process.send_signal(signal.SIGINT)
         until("2 answers labelled")

@@ -36,6 +36,7 @@ from calibrail.monitoring.history import (
     rows_for_bins,
 )
 from calibrail.options.runtime import WatchOptions
+from calibrail.serialization import Record
 
 #: Latest rows whose bins are known one by one.
 N_RECENT: Final = 256
@@ -44,7 +45,7 @@ MOST_EXAMPLES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class Recent(Record):
     """The latest rows one by one.
 
     Attributes
@@ -72,19 +73,6 @@ class Recent:
         every = np.concatenate([before, bins], axis=1)[:, -N_RECENT:]
         last = row + bins.shape[1]
         return type(self)(last - every.shape[1], every, (*self.refs, *refs)[-N_RECENT:])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``from_dict`` reads."""
-        refs = [None if ref is None else [*ref] for ref in self.refs]
-        bins = self.bins.tolist() if refs else []
-        return {"row": self.row, "bins": bins, "refs": refs}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any], features: int) -> Self:
-        """Rebuild it."""
-        refs = history.read_refs(content["refs"])
-        bins = np.array(content["bins"], np.int64).reshape(features, len(refs))
-        return cls(content["row"], bins, refs)
 
 
 def alarm(
@@ -397,7 +385,7 @@ class Traffic:
             traffic.won = np.array(content["won"], np.float64).reshape(len(sizes), N_BETS)
             traffic.now = np.array(content["now"], np.float64)
             traffic.history = history.History.from_dict(content["history"], MOST_BINS, sizes)
-            traffic.recent = Recent.from_dict(content["recent"], len(sizes))
+            traffic.recent = Recent.from_dict(content["recent"])
         return traffic
 
 

@@ -494,7 +494,7 @@ _LONGEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class RowRun:
+class RowRun(Record):
     """Rows that follow each other.
 
     Attributes
@@ -550,28 +550,6 @@ class RowRun:
             self.refs + later.refs,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``from_dict`` reads."""
-        return {
-            "row": self.row,
-            "values": [without_nan(row) for row in self.values],
-            "time": without_nan(self.time),
-            "flagged": self.flagged.tolist(),
-            "refs": [None if ref is None else [*ref] for ref in self.refs],
-        }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Rebuild them."""
-        n = len(content["time"])
-        return cls(
-            content["row"],
-            np.array(content["values"], np.float64).reshape(len(FEATURES), n),
-            np.array(content["time"], np.float64).reshape(n),
-            np.array(content["flagged"], bool).reshape(n),
-            read_refs(content["refs"]),
-        )
-
 
 def _short(ref: Ref) -> Ref:
     chain, seq, name = ref
@@ -581,11 +559,6 @@ def _short(ref: Ref) -> Ref:
 def without_nan(values: Floats) -> list[float | None]:
     """Return numbers as strict JSON can hold them, None for NaN."""
     return [None if math.isnan(value) else value for value in values.tolist()]
-
-
-def read_refs(content: Sequence[Sequence[Any] | None]) -> tuple[Ref | None, ...]:
-    """Return the places in logs that a state holds."""
-    return tuple(None if ref is None else (ref[0], ref[1], ref[2]) for ref in content)
 
 
 #: Periods that are kept apart at most.
@@ -601,7 +574,7 @@ _NUMBERS: Final = [FEATURES.index(name) for name in NUMBERS]
 
 
 @dataclass(slots=True)
-class Period:
+class Period(Record):
     """What happened between two moments.
 
     Attributes
@@ -675,7 +648,7 @@ class Period:
 
 
 @dataclass(slots=True)
-class Timeline:
+class Timeline(Record):
     """Periods in their order.
 
     Attributes
@@ -723,12 +696,6 @@ class Timeline:
                 first.close()
             self.periods = self.periods[::2]
         self.periods.append(period)
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Rebuild it from its fields."""
-        periods = [Period(**period) for period in content["periods"]]
-        return cls(**{**content, "periods": periods})
 
 
 def _period(

@@ -4,7 +4,6 @@ import copy
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from os import PathLike
 from typing import Any, Final, Self
 
@@ -193,7 +192,7 @@ class Monitor:
                 "options": self.options.to_dict(),
                 "languages": [*self._codes],
                 "traffic": self._traffic.to_dict(),
-                "timeline": asdict(self._timeline),
+                "timeline": self._timeline.to_dict(),
                 "open": self._open.to_dict(),
             }
         )

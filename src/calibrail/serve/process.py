@@ -387,7 +387,7 @@ def serve(
         if options.monitor is not None and options.log is not None:
             require_writable(options.monitor)
             command = monitor(options.log)
-            watchers = Watchers(options.monitor, files, command, options.deadline, note)
+            watchers = Watchers(options.monitor, files, command, note)
             stack.callback(watchers.stop)
 
         def begun(lines: Sequence[str]) -> None:

@@ -21,8 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -203,32 +202,13 @@ def _samples(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]
 
 #: Seconds between two looks at the processes.
 _STEP: Final = 0.5
-#: Seconds before a watch that ended is started again, at first and at most, and those after which
-#: one is taken to have run well.
-_FIRST_WAIT: Final = 1.0
-_LONGEST_WAIT: Final = 300.0
-_WELL: Final = 60.0
+#: Seconds between two starts of a watch that ends by itself.
+_PAUSE: Final = 30.0
 #: Seconds to save its state in, after which a watch is killed: it goes on from the state before.
 _GRACE: Final = 5.0
 
 #: Makes the command that watches in a folder.
 Command = Callable[[Path], list[str]]
-
-
-@dataclass
-class _Watch:
-    """The process that watches a guardrail; times are those of the monotonic clock."""
-
-    name: str
-    #: When nothing is to be watched any more, and when a process may be started again.
-    ends: float = math.inf
-    again: float = 0.0
-    pause: float = field(default_factory=lambda: _FIRST_WAIT)
-    process: subprocess.Popen[bytes] | None = None
-    command: list[str] = field(default_factory=list)
-    began: float = 0.0
-    #: When the process was asked to end.
-    asked: float | None = None
 
 
 class Watchers:
@@ -242,25 +222,19 @@ class Watchers:
         The guardrails.
     command : callable
         Makes the command for a folder.
-    linger : float
-        Seconds for which a guardrail that was swapped is still watched: for answers under way.
     note : callable
         Takes what a person should know.
     """
 
     def __init__(
-        self,
-        root: Path,
-        names: Iterable[str],
-        command: Command,
-        linger: float,
-        note: Callable[[str], None],
+        self, root: Path, names: Iterable[str], command: Command, note: Callable[[str], None]
     ) -> None:
         self._root, self._names, self._command = root, list(names), command
-        self._linger, self._note = linger, note
+        self._note = note
         self._stopped = threading.Event()
-        #: By the folder of each.
-        self._watches: dict[Path, _Watch] = {}
+        #: By guardrail: its process, and when another one may be started.
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._again: dict[str, float] = {}
         self._said: set[str] = set()
         # Not waited for by the process: a disk that hangs would keep it from ending.
         self._thread = threading.Thread(target=self._run, name="watchers", daemon=True)
@@ -274,91 +248,64 @@ class Watchers:
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join(2 * _STEP)
-        processes = [watch.process for watch in tuple(self._watches.values()) if watch.process]
-        for process in processes:
-            process.terminate()
-        end = time.monotonic() + _GRACE
-        for process in processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, end - time.monotonic()))
-            process.kill()
-            process.wait()
+        _end(*self._processes.values())
 
     def _run(self) -> None:
-        """Watch each guardrail that decides, and let those go that do not any more."""
         while not self._stopped.is_set():
-            with self._going_on("the watches"):
-                self._look()
+            for name in self._names:
+                try:
+                    self._look_at(name)
+                except Exception as error:
+                    # Nobody would see that the thread has ended.
+                    said = f"the watch of {name} cannot be started: {error!r}"
+                    if said not in self._said:
+                        self._said.add(said)
+                        self._note(said)
             self._stopped.wait(_STEP)
 
-    def _look(self) -> None:
-        now = time.monotonic()
-        deciding = {deciding_folder(self._root, name): name for name in self._names}
-        for folder, name in deciding.items():
-            if folder is not None:
-                self._watches.setdefault(folder, _Watch(name)).ends = math.inf
-        for folder, watch in self._watches.items():
-            if folder not in deciding:
-                watch.ends = min(watch.ends, now + self._linger)
-            with self._going_on(f"the watch of {watch.name}"):
-                self._look_at(folder, watch, now)
-
-    @contextlib.contextmanager
-    def _going_on(self, what: str) -> Iterator[None]:
-        """Note any error, once, and go on: nobody would see that the thread has ended."""
-        try:
-            yield
-        except Exception as error:
-            said = f"{what} could not be looked at: {error!r}"
-            if said not in self._said:
-                self._said.add(said)
-                self._note(said)
-
-    def _look_at(self, folder: Path, watch: _Watch, now: float) -> None:
-        """Start, end or replace the process of a watch, where that is due."""
-        wanted, command = now < watch.ends, self._command(folder)
-        if watch.process is None:
-            if wanted and now >= watch.again:
-                self._begin(watch, command)
-        elif (code := watch.process.poll()) is not None:
-            watch.process = None
-            if watch.asked is None:
-                self._wait(watch, f"ended with {code}", now)
-            elif wanted:
-                self._note(f"the watch of {watch.name} starts again, with labels from now on")
-        elif watch.asked is not None:
-            if now > watch.asked + _GRACE:
-                watch.process.kill()
-        elif not wanted or command != watch.command:
-            watch.asked = now
-            watch.process.terminate()
-
-    def _begin(self, watch: _Watch, command: list[str]) -> None:
-        variables = dict(os.environ, OMP_NUM_THREADS="1")
-        for name in (TOKEN_VARIABLE, TOGETHER):
-            variables.pop(name, None)
-        watch.command, watch.began, watch.asked = command, time.monotonic(), None
-        try:
-            # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
-            watch.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env=variables,
-                process_group=0,
+    def _look_at(self, name: str) -> None:
+        """Start the process that watches what decides now, or replace it, where that is due."""
+        if (folder := deciding_folder(self._root, name)) is None:
+            return
+        process, command = self._processes.get(name), self._command(folder)
+        if process is not None and (code := process.poll()) is not None:
+            del self._processes[name]
+            self._note(
+                f"the watch of {name} ended with {code}; decisions go on, and it is started again "
+                f"{_PAUSE:.0f} s after the last start"
             )
-        except (OSError, ValueError) as error:
-            self._wait(watch, f"cannot be started ({error})", watch.began)
+        elif process is not None and process.args != command:
+            # Another guardrail decides, or there are labels now.
+            _end(process)
+            del self._processes[name], self._again[name]
+        if name not in self._processes and time.monotonic() >= self._again.get(name, 0.0):
+            self._processes[name] = _begun(command)
+            self._again[name] = time.monotonic() + _PAUSE
 
-    def _wait(self, watch: _Watch, why: str, now: float) -> None:
-        """Start a watch that ended again later, and later each time."""
-        well = now - watch.began > _WELL
-        watch.pause = _FIRST_WAIT if well else min(2 * watch.pause, _LONGEST_WAIT)
-        watch.again = now + watch.pause
-        self._note(
-            f"the watch of {watch.name} {why}; decisions go on, and it is started again in "
-            f"{watch.pause:.0f} s"
-        )
+
+def _begun(command: Sequence[str]) -> "subprocess.Popen[bytes]":
+    variables = dict(os.environ, OMP_NUM_THREADS="1")
+    for name in (TOKEN_VARIABLE, TOGETHER):
+        variables.pop(name, None)
+    # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env=variables,
+        process_group=0,
+    )
+
+
+def _end(*processes: "subprocess.Popen[bytes]") -> None:
+    for process in processes:
+        process.terminate()
+    end = time.monotonic() + _GRACE
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end - time.monotonic()))
+        process.kill()
+        process.wait()
 
 
 def monitor(log: Path) -> Command:

@@ -28,8 +28,7 @@ class Keys:
     Parameters
     ----------
     stream : text stream
-        What is read. Before a terminal long texts are shown page by page, and an empty line is a
-        command, too.
+        What is read. Before a terminal the commands are shown, too.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -40,7 +39,7 @@ class Keys:
         """Return the first word of the next line, and what stands behind it; None at the end."""
         for line in self._stream:
             word, _, rest = line.strip().partition(" ")
-            if word or self.watched:
+            if word:
                 return word, rest.strip()
         return None
 
@@ -100,7 +99,6 @@ class Terminal:
         self._keys, self._console = keys, console
         self._marks: list[tuple[int, int]] = []
         self._sentence = -1
-        self._rest: list[Text] = []
 
     def run(self) -> None:
         """Label until there is nothing to do, the data has decided, or somebody stops."""
@@ -147,17 +145,15 @@ class Terminal:
                 return self._undo()
             case "q":
                 return "stop"
-            case "":
-                self._page()
             case "a":
-                self._print([self._response(task)])
+                self._console.print(self._response(task))
             case "e":
                 self._evidence(task)
             case "m":
                 self._mark(task, rest)
             case "c":
                 self._marks.clear()
-                self._print([self._response(task)])
+                self._console.print(self._response(task))
             case "?":
                 keys = files("calibrail.ui").joinpath("keys.txt").read_text(encoding="utf-8")
                 unsure = word("label.unsure", self._session.plan.purpose)
@@ -183,7 +179,7 @@ class Terminal:
         return "stay" if task is None else "next"
 
     def _show(self, task: Task) -> None:
-        """Show question, answer and chunks, from the first page on."""
+        """Show question, answer and chunks."""
         self._marks, self._sentence = [], -1
         counts = self._session.counts(self._annotator)
         progress = [clean(self._annotator), f"{counts.by_you:,} labelled"]
@@ -205,26 +201,7 @@ class Terminal:
             parts += [_heading(f"Chunk {index + 1}"), Text(clean(context) or "(empty)"), Text()]
         if not task.contexts:
             parts += [Text("There are no chunks: judge by the question alone.")]
-        self._rest = self._lines(parts)
-        self._page()
-
-    def _lines(self, parts: Sequence[Text]) -> list[Text]:
-        return [line for part in parts for line in part.wrap(self._console, self._console.width)]
-
-    def _page(self) -> None:
-        """Print as many further lines as the terminal is high; all where nobody watches."""
-        most = max(5, self._console.height - 5) if self._keys.watched else len(self._rest)
-        page, self._rest = self._rest[:most], self._rest[most:]
-        for line in page:
-            self._console.print(line)
-        if self._rest:
-            self._say(f"... {count(len(self._rest), 'more line')}; Enter goes on.")
-        elif not page:
-            self._say("That was all; a shows the answer again.")
-
-    def _print(self, parts: Sequence[Text]) -> None:
-        self._rest = self._lines(parts)
-        self._page()
+        self._console.print(*parts, sep="\n")
 
     def _ask(self) -> None:
         if self._keys.watched:
@@ -248,7 +225,7 @@ class Terminal:
             self._say(f"There is no chunk {number}; there are {len(task.contexts)}.")
             return
         context = clean(task.contexts[number - 1]) or "(empty)"
-        self._print([_heading(f"Chunk {number}"), Text(context)])
+        self._console.print(_heading(f"Chunk {number}"), Text(context), sep="\n")
 
     def _evidence(self, task: Task) -> None:
         """Show the next sentence of the answer beside what is nearest to it."""
@@ -267,7 +244,7 @@ class Terminal:
         else:
             words = clean(task.contexts[quote.chunk][quote.start : quote.end])
             parts += [_heading(f"Nearest, in chunk {quote.chunk + 1}"), Text(words)]
-        self._print(parts)
+        self._console.print(*parts, sep="\n")
 
     def _mark(self, task: Task, words: str) -> None:
         """Mark words where they stand in the answer and are not marked yet."""
@@ -278,7 +255,7 @@ class Terminal:
             self._say("The answer does not hold these words, or not once more; nothing is marked.")
             return
         self._marks.append((start, start + len(words)))
-        self._print([self._response(task)])
+        self._console.print(self._response(task))
 
 
 def _heading(name: str, beside: str = "") -> Text:
