@@ -17,7 +17,7 @@ from typing import Final, Self
 from calibrail.errors import InputError
 from calibrail.models.llm.chat import ChatAnswer, Position
 from calibrail.scores.base import DetectorFailure
-from calibrail.text.words import by_edition, edition, patterns
+from calibrail.text.words import by_edition, edition, lazily_compiled, patterns
 
 FAITHFUL: Final = "faithful"
 HALLUCINATION: Final = "hallucination"
@@ -72,7 +72,7 @@ def quoted(text: str) -> str:
 
 
 _WORDING: Final = patterns("replies")
-_SAYS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _WORDING.items()}
+_SAYS: Final = {name: lazily_compiled(text, re.IGNORECASE) for name, text in _WORDING.items()}
 _MARKUP: Final = re.compile(r"</\w{1,20}>|<\|\w{1,20}\|>")
 _SENTENCE_END: Final = re.compile(r"[!?\uff01\uff1f]+|[\n\u3002]|\.(?!\d)")
 _CLAUSE_END: Final = re.compile(r"[.,;:!?\n]")

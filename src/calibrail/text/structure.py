@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.text.sentences import Sentence, lines
-from calibrail.text.words import by_edition, patterns
+from calibrail.text.words import by_edition, lazily_compiled, patterns
 
 Kind = Literal["blank", "plain", "item", "heading", "row", "code", "other"]
 
@@ -151,7 +151,7 @@ def _lines(text: str, places: list[tuple[int, int]]) -> Iterator[tuple[int, int]
         yield begin, offset
 
 
-_MARK = re.compile(
+_MARK = lazily_compiled(
     r"`[^`]*`|\*\*|__|[()\[\]\u201c\u201d\u201e\u00ab\u00bb\u3008-\u3011\uff08\uff09\"]"
 )
 # Those of Chinese and Japanese are neighbours, but for the round ones.
@@ -215,18 +215,18 @@ def spanning(text: str, start: int, end: int, borders: Sequence[int]) -> Iterato
 
 
 _WORDING: Final = patterns("structure")
-_CONNECTIVE = re.compile(_WORDING["connective"], re.IGNORECASE)
-_NUMBERED = re.compile(_WORDING["numbered"], re.IGNORECASE)
+_CONNECTIVE = lazily_compiled(_WORDING["connective"], re.IGNORECASE)
+_NUMBERED = lazily_compiled(_WORDING["numbered"], re.IGNORECASE)
 #: "The second reason": it cannot be taken out of its sentence. In small letters: no "Second World".
-_NUMBERED_NOUN = re.compile(_WORDING["numbered_noun"])
+_NUMBERED_NOUN = lazily_compiled(_WORDING["numbered_noun"])
 _ORDINALS: Final = _WORDING["places"].split("|")
 #: Words of an introduction that take back, or doubt, what it introduces.
-_DENIES = re.compile(_WORDING["denies"], re.IGNORECASE)
-_ASIDE = re.compile(_WORDING["aside"], re.IGNORECASE)
+_DENIES = lazily_compiled(_WORDING["denies"], re.IGNORECASE)
+_ASIDE = lazily_compiled(_WORDING["aside"], re.IGNORECASE)
 #: Behind one of these an aside ties clauses of one sentence.
-_CLAUSE = re.compile(_WORDING["clause"], re.IGNORECASE)
-_LEANS = re.compile(_WORDING["leans"], re.IGNORECASE | re.DOTALL)
-_ANSWERS = re.compile(_WORDING["answers"], re.IGNORECASE)
+_CLAUSE = lazily_compiled(_WORDING["clause"], re.IGNORECASE)
+_LEANS = lazily_compiled(_WORDING["leans"], re.IGNORECASE | re.DOTALL)
+_ANSWERS = lazily_compiled(_WORDING["answers"], re.IGNORECASE)
 _QUOTE = re.compile("[\"'\u201c\u2018\u00ab\u201e]")
 
 
@@ -329,10 +329,10 @@ def is_negation(sentence: str) -> bool:
 
 
 _TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
-_FIRST_ENDED = re.compile(
+_FIRST_ENDED = lazily_compiled(
     r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\[\]]{0,200}\])*$"
 )
-_ENDED = re.compile(
+_ENDED = lazily_compiled(
     rf"[.!?\u2026{patterns('sentences')['stops']}][\"'{patterns('sentences')['closing']}*_`]*"
     r"(?:\s*\[[^\[\]]{0,200}\])*$"
 )

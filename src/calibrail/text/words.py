@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, lru_cache, partial, wraps
+from functools import cache, cached_property, lru_cache, partial, wraps
 from importlib.resources import files
 from operator import itemgetter
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,6 +81,29 @@ def patterns(section: str) -> dict[str, str]:
     return found
 
 
+class _Lazy:
+    """A regular expression that its first use compiles."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._how = pattern, flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(*self._how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+def lazily_compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return what does as a compiled pattern does: most processes use few of those that are long.
+
+    >>> lazily_compiled("a+").findall("caat")
+    ['aa']
+    """
+    return cast("re.Pattern[str]", _Lazy(pattern, flags))
+
+
 #: Function words of English: they say little about whether an answer is supported.
 STOP_WORDS: Final = frozenset(patterns("words")["stop"].split())
 
@@ -102,12 +125,12 @@ _UNCASED = (
 )
 _LETTER = rf"(?:(?:\d|(?![{_UNSPACED}{_UNCASED}_])\w){_MARK}*)"
 _OTHER_LETTER = rf"(?:(?!\d)(?=\w)[{_UNCASED}]{_MARK}*)"
-_WORD = re.compile(
+_WORD = lazily_compiled(
     rf"\d+(?:[.,\u066b\u066c\uff0e]\d+)+|(?!\d)(?=\w)[{_UNSPACED}]{_MARK}*"
     rf"|{_OTHER_LETTER}+(?:['\u2019]{_OTHER_LETTER}+)*|{_LETTER}+(?:['\u2019]{_LETTER}+)*"
 )
 _FIRST_LETTER = rf"(?:(?![{_UNSPACED}_])\w{_MARK}*)"
-_FIRST_WORD = re.compile(
+_FIRST_WORD = lazily_compiled(
     rf"\d+(?:[.,]\d+)+|(?=\w)[{_UNSPACED}]{_MARK}*|{_FIRST_LETTER}+(?:['\u2019]{_FIRST_LETTER}+)*"
 )
 # Behind these a word is capitalised whether or not it is a name.
@@ -223,16 +246,16 @@ def _starts_sentence(text: str, start: int) -> bool:
 
 
 _FORMS: Final = patterns("numbers")
-_NUMBER = re.compile(
+_NUMBER = lazily_compiled(
     rf"(?:(?<![\w.,])(?P<sign>[-\u2212](?=\d))?|(?<=[{_UNSPACED}{_UNCASED}])(?<!\d)|(?<=[{_UNSPACED}{_UNCASED}]\.)(?<!\d\.))"
     rf"(?:(?P<comma>{_FORMS['decimal_comma']})|(?P<digits>{_FORMS['decimal_point']}))"
     rf"(?P<rest>\s*(?P<percent>{_FORMS['percent']})|(?i:(?:st|nd|rd|th)\b)|\s*(?i:{_FORMS['scale']}))?"
 )
 #: What stood alone between spaces, the English way.
-_FIRST_NUMBER = re.compile(_FORMS["first"], re.IGNORECASE)
+_FIRST_NUMBER = lazily_compiled(_FORMS["first"], re.IGNORECASE)
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
 _WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
-_NAMED = re.compile(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
+_NAMED = lazily_compiled(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
 
 
 def numbers(text: str) -> list[Piece]:
