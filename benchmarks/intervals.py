@@ -20,11 +20,10 @@ from scipy.stats import binom, norm
 from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
+    Method,
     RateName,
     corrected_rates,
     kappa,
-    rogan_gladen,
-    trusted,
 )
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
@@ -107,7 +106,8 @@ def cases() -> Iterator[Case]:
         for prevalence, judge in JUDGES:
             for name in get_args(RateName):
                 setting = f"{name}, {n} by people, {prevalence:.0%} hallucinated, judge {judge}"
-                for method in ("rogan_gladen", "trusted"):
+                methods: tuple[Method, ...] = ("rogan_gladen", "prediction_powered")
+                for method in methods[name != "prevalence" :]:
                     held = _judged(name, method, n, prevalence, judge)
                     yield Case(f"agree, {method}", setting, held, each=4)
 
@@ -225,9 +225,9 @@ def _kappa(
 
 
 def _judged(
-    name: RateName, method: str, n: int, prevalence: float, judge: tuple[float, float]
+    name: RateName, method: Method, n: int, prevalence: float, judge: tuple[float, float]
 ) -> Callable[[np.random.Generator], bool]:
-    """Return whether a corrected rate, or the one marked to trust, holds the truth if shown."""
+    """Return whether a corrected rate holds the truth if shown."""
     true = {"prevalence": prevalence, "coverage": COVERAGE, "fpr": FPR}[name]
     errs = np.array([[judge[1], 1 - judge[1]], [1 - judge[0], judge[0]]])
     flags = np.array([[1 - rate, rate] for rate in (FPR, COVERAGE)])
@@ -241,15 +241,7 @@ def _judged(
         # Without decisions nothing but the prevalence is estimated.
         flagged = name != "prevalence"
         counts = LabelCounts(cells, flagged)
-        if method == "rogan_gladen":
-            turned = counts.turned() if name == "fpr" else counts
-            found = rogan_gladen(turned, 0.95, flagged=flagged).measure
-        else:
-            rates = corrected_rates(counts)
-            chosen = trusted(rates)[name].method
-            if chosen is None:
-                return True
-            found = getattr(rates[name], chosen).measure
+        found = corrected_rates(counts)[name][method].measure
         return not (found.lies_above(true) or found.lies_below(true))
 
     return held

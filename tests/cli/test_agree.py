@@ -1,4 +1,4 @@
-"""Does ``calibrail agree`` print what it found, which number to trust, and why?"""
+"""Does ``calibrail agree`` print verdict, exit code, estimates, and why?"""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typer.testing import CliRunner, Result
 
 import calibrail
 from calibrail.cli import evidence as command
+from calibrail.cli.output import OF_VERDICT
 from calibrail.errors import DataError, InputError
 from calibrail.pipelines.agree import agree
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
-from tests.pipelines.test_agree import COLUMNS, SCORES, judged
+from tests.pipelines.test_agree import COLUMNS, SCORES, judged, standing_in
 
 APP = typer.Typer()
 APP.command(name="agree")(command.agree_command)
-LABELS = ("--human", "human", "--judge", "judge")
+LABELS = ("--label-column", "human", "--judge-column", "judge")
+LIMITS = ("--min-caught", 0.8, "--max-false-alarms", 0.2)
 FLAGS = ("--score-column", "detector", "--higher", "hallucinated", "--threshold", "0.75")
 
 
@@ -41,40 +43,56 @@ def answers(tmp_path: Path) -> Path:
     return write(tmp_path / "answers.jsonl", judged())
 
 
-def test_agreement_comes_first_then_four_estimates_then_which_to_trust(answers: Path) -> None:
-    done = run(answers, *LABELS, *FLAGS)
-    assert done.exit_code == 0, done.output
+def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Path) -> None:
+    done = run(answers, *LABELS, *FLAGS, *LIMITS)
+    result = agree(answers, **COLUMNS, **SCORES, min_caught=0.8, max_false_alarms=0.2)
+    assert done.exit_code == OF_VERDICT[str(result.verdict)], done.output
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    result = agree(answers, **COLUMNS, **SCORES)
-    text = words(done)
-    shared = result.agreement.agreement
-    assert f"agree on {100 * shared.estimate:.1f}% of those".replace(".0%", "%") in text
-    parts = ("Judge and people agree", "Finds hallucinated (sensitivity)", "Cohen's kappa")
-    parts += ("McNemar", "Four estimates", "What each takes for granted", "Which to trust", "Next:")
+    text, (judge,) = words(done), result.judges
+    parts = (str(result.verdict).upper(), "Of what people call hallucinated judge catches")
+    parts += ("Finds hallucinated (sensitivity)", "Cohen's kappa", "McNemar", "Rates by people")
+    parts += ("What each takes for granted", "Next:")
     order = [text.index(part) for part in parts]
     assert order == sorted(order)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Caught ")]
-    for _, found in result.rates["coverage"]:
-        known = found.measure.estimate
-        shown = "none" if known is None else f"{100 * known:.1f}".removesuffix(".0") + "%"
-        assert shown in line
-    assert line.count("*") == 1 and line.rstrip().endswith("*")
-    assert "not by proof" in text and "the judge never errs" in text
-    assert "Caught: Pred.-powered (*); like the human labels alone" in text
-    assert "calibrail certify on human labels alone" in text
+    known = judge.rates["coverage"]["prediction_powered"].measure.estimate
+    assert f"{100 * known:.1f}".removesuffix(".0") + "%" in line
+    assert "not by proof" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "code", "says"),
+    [
+        (0.02, 0, "Judge may stand in for people"),
+        (0.4, 3, "Judge may not stand in for people"),
+        (0.1, 4, "Have people label about"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(tmp_path: Path, share: float, code: int, says: str) -> None:
+    source, _ = standing_in(tmp_path, {"judge": (share, share)}, n=100 if code == 4 else 600)
+    done = run(source, *LABELS, *LIMITS)
+    assert done.exit_code == code and says in words(done)
+
+
+def test_errors_are_listed_by_segment_on_request_alone(tmp_path: Path) -> None:
+    source, _ = standing_in(tmp_path, {"judge": (0.3, 0.1)}, n=100)
+    without, page = run(source, *LABELS, "--by", "lang"), tmp_path / "page.html"
+    assert "Answer " not in without.stdout and "By lang" in without.stdout
+    listed = run(source, *LABELS, "--by", "lang", "--errors", "--page", page)
+    assert "disagreements" in listed.stdout and "Answer " in page.read_text()
+    assert json.loads(run(source, *LABELS, "--json").stdout)["errors"] == []
 
 
 def test_json_is_the_result(answers: Path) -> None:
     done = run(answers, *LABELS, *FLAGS, "--confidence", 0.9, "--json")
     assert done.exit_code == 0
-    expected = agree(answers, **COLUMNS, **SCORES, confidence=0.9).to_dict()
+    expected = agree(answers, **COLUMNS, **SCORES, confidence=0.9).to_dict() | {"errors": []}
     assert json.loads(done.stdout) == json.loads(json.dumps(expected))
 
 
 def test_labels_alone_name_what_is_next(answers: Path) -> None:
     text = words(run(answers, *LABELS))
-    assert "Hallucinated" in text and "Caught" not in text
-    assert "Next: Name what flags answers (--guardrail" in text
+    assert "Hallucinated" in text and "Next: Ask whether it may stand in for people" in text
 
 
 def test_a_guardrail_flags(answers: Path, tmp_path: Path) -> None:
@@ -83,27 +101,17 @@ def test_a_guardrail_flags(answers: Path, tmp_path: Path) -> None:
     frozen = calibrail.calibrate(source, column, alpha=0.2).freeze()
     frozen.save(tmp_path / "guardrail.json")
     done = run(answers, *LABELS, "--guardrail", tmp_path / "guardrail.json", "--json")
-    expected = agree(answers, **COLUMNS, guardrail=frozen).to_dict()
+    expected = agree(answers, **COLUMNS, guardrail=frozen).to_dict() | {"errors": []}
     assert json.loads(done.stdout) == json.loads(json.dumps(expected))
 
 
-def test_few_human_labels_and_what_is_missing_are_explained(tmp_path: Path) -> None:
+def test_what_is_missing_is_explained(tmp_path: Path) -> None:
     items = judged(100)
-    kept = 0
-    for item in items:
-        if item["human"] is not None:
-            kept += 1
-            item["human"] = item["human"] if kept <= 12 else None
-    text = words(run(write(tmp_path / "few.jsonl", items), *LABELS, *FLAGS))
-    # 12 human labels say little, and the interval says so.
-    assert "39.1 to 95.7%" in text and "its interval is 16% narrower than the exact one" in text
     for item in items:
         item["human"] = 0 if item["human"] == 0 else None
     text = words(run(write(tmp_path / "one.jsonl", items), *LABELS, *FLAGS))
     assert "Missing or cut off" in text
-    assert "Caught, Human only: people call no answer hallucinated." in text
-    assert "Caught: none of them; people call no answer hallucinated." in text
-    assert "Next: Draw rows at random" in text
+    assert "Caught, Pred.-powered: no row with both labels is hallucinated." in text
 
 
 def test_rows_that_cannot_be_used_are_noted(tmp_path: Path) -> None:
@@ -120,4 +128,5 @@ def test_rows_that_cannot_be_used_are_noted(tmp_path: Path) -> None:
 def test_options_that_belong_together(answers: Path) -> None:
     done = run(answers, *LABELS, "--threshold", 1)
     assert isinstance(done.exception, InputError)
-    assert run(answers, "--human", "human").exit_code == 2
+    nobody = run(answers, "--label-column", "human").exception
+    assert isinstance(nobody, InputError) and "judge_column must name" in str(nobody)

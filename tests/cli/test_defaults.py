@@ -60,7 +60,7 @@ SHOWING = {
     *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
     *("trusted", "sign", "best"),
-    "force",
+    *("force", "errors"),
     *("export", "export_n", "export_as", "import_"),
 }
 

@@ -132,7 +132,7 @@ THERE = "stands there"
         ("compare deep SCORES -o deep/run", AGAIN),
         ("audit t.jsonl SCORES -o foreign", THERE),
         ("shift t.jsonl SCORES --test hard.jsonl -o foreign", THERE),
-        ("agree t.jsonl --human label --judge label --page link.jsonl", READ),
+        ("agree t.jsonl --label-column label --judge-column label --page link.jsonl", READ),
         ("label t.jsonl --guardrail g.json --max-fpr 0.5 -o labels --export t.jsonl", READ),
         ("label t.jsonl --until calibrated -o labels --export a.csv --import a.csv", READ),
         ("monitor g.json t.jsonl -o foreign/report.json", "is a file"),

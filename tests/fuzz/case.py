@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "audit": "--score novelty --no-geometry -o run",
     "shift": "--score novelty --by kind --alpha 0.3 -o run",
     "repeat": "--score novelty --alpha 0.3 -o run",
-    "agree": "--human human --judge judge",
+    "agree": "--label-column human --judge-column judge",
     "certify": "--max-fpr 0.9",
     "check": "-o decisions.jsonl",
     "select": "--fdr 0.3",

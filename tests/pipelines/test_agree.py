@@ -1,4 +1,4 @@
-"""Is a file with a judge's and a few human labels read, counted and judged row by row?"""
+"""Is a file with judges' and a few human labels read, counted and judged row by row?"""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation.judge_agreement import Rate, corrected_rates
 from calibrail.guardrail import Guardrail
 from calibrail.options import ReadOptions, ScoreThreshold
-from calibrail.pipelines.agree import JudgedRates, agree
+from calibrail.pipelines.agree import JudgedRates, JudgeResult, agree
 from calibrail.pipelines.loading import Context
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.evaluation.agree.tables import counted
 
-COLUMNS = {"human": "human", "judge": "judge"}
+COLUMNS: dict[str, Any] = {"label_column": "human", "judge_column": "judge"}
+LIMITS = {"min_caught": 0.8, "max_false_alarms": 0.2}
 SCORES: dict[str, Any] = {"scores": ScoreThreshold("detector", "hallucinated", 0.75)}
 
 
@@ -68,34 +69,30 @@ def numbers(rates: Mapping[Any, Rate]) -> dict[str, Any]:
     return {
         name: {
             method: (item.n_human, item.n_judge, item.measure.estimate, item.measure.upper)
-            for method, item in rate
+            for method, item in rate.items()
         }
         for name, rate in rates.items()
     }
 
 
-def without_trust(result: JudgedRates) -> dict[str, Any]:
-    rates: dict[str, Any] = result.to_dict()["rates"]
-    return {
-        name: {key: value for key, value in rate.items() if key != "trust"}
-        for name, rate in rates.items()
-    }
+def only(result: JudgedRates) -> JudgeResult:
+    (judge,) = result.judges
+    return judge
 
 
 def test_a_score_column_flags_at_its_threshold(answers: Path, items: list[dict[str, Any]]) -> None:
     result = agree(answers, **COLUMNS, **SCORES)
-    assert numbers(result.rates) == expected(items, [item["detector"] >= 0.75 for item in items])
-    assert {trust.method for trust in result.trust.values()} == {"prediction_powered"}
+    assert numbers(only(result).rates) == expected(
+        items, [item["detector"] >= 0.75 for item in items]
+    )
     truth = np.mean([item["detector"] >= 0.75 for item in items if item["truth"]])
-    measure = result.rates["coverage"].prediction_powered.measure
+    measure = only(result).rates["coverage"]["prediction_powered"].measure
     assert measure.lower <= truth <= measure.upper
-    assert result.rates["coverage"].judge_only.measure.estimate < truth - 0.03
     written = result.to_dict()
     assert written["schema"] == "calibrail.agreement/1"
     assert written["flag"] == {"column": "detector", "higher": "hallucinated", "threshold": 0.75}
-    assert written["data"]["n"] == 600 and written["data"]["n_judge_alone"] == 600 - sum(
-        item["human"] is not None for item in items
-    )
+    assert written["data"]["n"] == 600
+    assert written["judges"][0]["counts"]["n_judge_alone"] == 600 - written["data"]["n_human"]
     assert len(written["data"]["sha256"]) == 64
     json.dumps(written, allow_nan=False)
 
@@ -109,14 +106,14 @@ def test_a_score_that_is_higher_for_faithful_flags_at_and_below(
     edge = sorted(item["detector"] for item in items)[300]
     given = agree(answers, **COLUMNS, scores=ScoreThreshold("detector", "hallucinated", edge))
     other = agree(turned, **COLUMNS, scores=ScoreThreshold("detector", "faithful", -edge))
-    assert without_trust(given) == without_trust(other)
-    assert given.counts.cells[..., 1].sum() == 300  # the answer at the threshold, too
+    assert only(given).to_dict()["rates"] == only(other).to_dict()["rates"]
+    assert only(given).counts.cells[..., 1].sum() == 300  # the answer at the threshold, too
 
 
 def test_without_decisions_there_is_only_prevalence(answers: Path) -> None:
     result = agree(answers, **COLUMNS)
-    assert set(result.to_dict()["rates"]) == {"prevalence"}
-    assert result.to_dict()["flag"] is None and result.to_dict()["errs_alike"] == []
+    assert set(only(result).rates) == {"prevalence"}
+    assert result.to_dict()["flag"] is None and result.verdict is None
 
 
 @pytest.fixture(scope="module")
@@ -132,67 +129,72 @@ def test_a_guardrail_flags_what_it_does_not_pass(
 ) -> None:
     result = agree(answers, **COLUMNS, guardrail=guardrail)
     edge = guardrail.calibration.threshold
-    assert numbers(result.rates) == expected(items, [item["detector"] >= edge for item in items])
+    assert numbers(only(result).rates) == expected(
+        items, [item["detector"] >= edge for item in items]
+    )
     assert result.to_dict()["flag"] == {"guardrail": "column", "threshold": edge}
     assert result.warnings == ()
 
 
-def test_answers_that_set_the_threshold_are_left_out_and_nothing_is_trusted(
-    tmp_path: Path, guardrail: Guardrail
-) -> None:
+def test_answers_that_set_the_threshold_are_left_out(tmp_path: Path, guardrail: Guardrail) -> None:
     known = [{**item, "judge": item["label"], "human": item["label"]} for item in rows(200)]
     source = write(tmp_path / "mixed.jsonl", [*judged(100), *known])
     result = agree(source, **COLUMNS, guardrail=guardrail)
     n = guardrail.calibration.n
-    assert result.data["n_seen_before"] == n and result.counts.n == 600 - n
-    assert {trust.method for trust in result.trust.values()} == {None}
+    assert result.data["n_seen_before"] == n and only(result).counts.n == 600 - n
     assert any(f"{n} hallucinated answers set the guardrail's" in item for item in result.warnings)
 
 
 def test_labels_are_read_as_the_package_reads_them(tmp_path: Path) -> None:
     lines = ["judge,human", "1,true", "TRUE,1", "0, ", "false,", "0.0,0", ",1", ",", "1,0"]
     result = agree(table(tmp_path / "a.csv", lines), **COLUMNS)
-    counts = result.counts
+    counts = only(result).counts
     assert (counts.n, counts.n_human, counts.n_judge, counts.n_both) == (7, 5, 6, 4)
     alone = counts.to_dict()
     assert (alone["n_human_alone"], alone["n_judge_alone"]) == (1, 2)
-    assert result.agreement.table["hallucinated_hallucinated"] == 2
-    assert result.data["n_unlabelled"] == 1
-    assert result.rates["prevalence"].human_only.n_human == 5
-    assert result.rates["prevalence"].prediction_powered.n_human == 4
+    assert only(result).agreement.table["hallucinated_hallucinated"] == 2
+    assert only(result).rates["prevalence"]["prediction_powered"].n_human == 4
     assert any("1 row with a human label and no judge label" in text for text in result.warnings)
 
 
 def test_a_label_that_says_neither_is_set_aside_with_row_and_field(tmp_path: Path) -> None:
-    lines = ["judge,human", "1,1", "1,yes", "0,0", "0.5,1", "0,", "too,many,cells"]
+    lines = ["judge,human", "1,1", "1,yes", "0,0", "Fine?,1", "0,", "too,many,cells"]
     source = table(tmp_path / "a.csv", lines)
     quarantine = tmp_path / "out" / "quarantine.jsonl"
-    result = agree(source, **COLUMNS, reading=ReadOptions(quarantine=quarantine))
-    assert result.n_quarantined == 3 and result.counts.n == 3
+    result = agree(
+        source,
+        judge_column="judge",
+        reading=ReadOptions(label_column="human", quarantine=quarantine),
+    )
+    assert result.n_quarantined == 3 and only(result).counts.n == 3
     entries = [json.loads(line) for line in quarantine.open()]
     places = [(entry["row"], entry["field"]) for entry in entries]
     assert places == [(7, "row"), (3, "human"), (5, "judge")]
     row = {"row": 3, "id": "row-3", "field": "human"}
     assert entries[1] == {**row, "reason": "not 0 or 1", "value": "'yes'"}
     with pytest.raises(DataError, match=r"a\.csv, row 3, field human: not 0 or 1, got 'yes'\. "):
-        agree(source, **COLUMNS, reading=ReadOptions(strict=True))
+        agree(source, judge_column="judge", reading=ReadOptions(label_column="human", strict=True))
 
 
 def test_labels_in_words_and_of_several_people_are_read_as_everywhere(tmp_path: Path) -> None:
     lines = ["judge,human", 'FAIL,"[1, 0, 1]"', 'Fine,"[0]"', "Fine,FAIL", 'Fine,"[0, 1]"']
     source = table(tmp_path / "a.csv", lines)
-    reading = ReadOptions(label_map={"FAIL": 1, "Fine": 0, "1": 1, "0": 0})
-    result = agree(source, **COLUMNS, reading=reading)
-    assert (result.counts.n_both, result.n_quarantined) == (3, 1)
-    assert result.rates["prevalence"].human_only.measure.estimate == pytest.approx(2 / 3)
+    reading = ReadOptions(label_column="human", label_map={"FAIL": 1, "Fine": 0, "1": 1, "0": 0})
+    result = agree(source, judge_column="judge", reading=reading)
+    assert (only(result).counts.n_both, result.n_quarantined) == (3, 1)
+    assert only(result).agreement.agreement.count == 2
 
 
 def test_a_row_with_an_id_is_named_by_it(tmp_path: Path) -> None:
     source = table(tmp_path / "a.csv", ["id,judge,human", "a-1,1,1", "b-2,0,Benign"])
     with pytest.raises(DataError, match=r"id 'b-2', field human: .* got 'Benign'\. Say what it"):
-        agree(source, **COLUMNS, reading=ReadOptions(strict=True))
+        agree(source, judge_column="judge", reading=ReadOptions(label_column="human", strict=True))
     quarantine = tmp_path / "quarantine.jsonl"
-    agree(source, **COLUMNS, reading=ReadOptions(quarantine=quarantine))
+    agree(
+        source,
+        judge_column="judge",
+        reading=ReadOptions(label_column="human", quarantine=quarantine),
+    )
     (entry,) = [json.loads(line) for line in quarantine.open()]
     assert (entry["row"], entry["id"]) == (None, "b-2")
 
@@ -212,7 +214,7 @@ def test_a_column_without_labels_is_an_error(lines: list[str], reason: str, tmp_
 
 def test_a_column_that_is_not_there_is_named(answers: Path) -> None:
     with pytest.raises(DataError, match=r"'verdict'; columns seen: .*judge"):
-        agree(answers, human="human", judge="verdict")
+        agree(answers, label_column="human", judge_column="verdict")
 
 
 def test_human_labels_of_flagged_answers_alone_are_no_random_sample(
@@ -221,24 +223,16 @@ def test_human_labels_of_flagged_answers_alone_are_no_random_sample(
     chosen = [
         {**item, "human": item["truth"] if item["detector"] > 1.5 else None} for item in items
     ]
-    result = agree(write(tmp_path / "a.jsonl", chosen), **COLUMNS, **SCORES)
-    assert {trust.method for trust in result.trust.values()} == {None}
-    assert "label rows drawn at random" in result.trust["coverage"].reason
-    assert sum("not like the others" in text for text in result.warnings) == 2
-    assert all(test["differs"] for test in result.to_dict()["random_sample"])
-
-
-def test_a_judge_that_errs_along_with_the_detector_is_noticed(
-    items: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    along = [
-        {**item, "human": item["truth"], "judge": int(item["detector"] >= 0.75)}
-        if index % 3
-        else {**item, "human": None, "judge": int(item["detector"] >= 0.75)}
-        for index, item in enumerate(items)
-    ]
-    result = agree(write(tmp_path / "a.jsonl", along), **COLUMNS, **SCORES)
-    assert sum("errs differently on flagged" in text for text in result.warnings) == 2
+    result = agree(write(tmp_path / "a.jsonl", chosen), **COLUMNS, **SCORES, **LIMITS)
+    assert result.verdict == "inconclusive"
+    assert only(result).certificate["reason_code"] == "no_sample"
+    assert "Draw rows for people at random" in str(only(result).reason)
+    for rate in only(result).rates.values():
+        assert rate["prediction_powered"].measure.estimate is None
+        assert "no random sample" in rate["prediction_powered"].measure.reason
+    (warning,) = [text for text in result.warnings if "not like the others" in text]
+    assert "called hallucinated by the judge" in warning and "flagged" in warning
+    assert all(test.differs for test in only(result).sample)
 
 
 def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -251,11 +245,11 @@ def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_p
     text = "; ".join(result.warnings)
     assert f"{sharing} of {len(human)} rows with a human label share" in text
     times = (len(human) / len({item["group"] for item in human})) ** 0.5
-    assert f"the intervals are {times:.1f} times too narrow, or more" in text
+    assert f"their intervals are {times:.1f} times too narrow, or more" in text
     assert "2 answers without a score: counted as flagged" in text
     # Both count as flagged.
     flagged = [not isinstance(item["detector"], float) or item["detector"] >= 0.75 for item in odd]
-    assert numbers(result.rates) == expected(odd, flagged)
+    assert numbers(only(result).rates) == expected(odd, flagged)
 
 
 def test_a_detector_that_fails_flags_and_is_counted(
@@ -266,7 +260,7 @@ def test_a_detector_that_fails_flags_and_is_counted(
 
     monkeypatch.setattr(guardrail.score, "score", fail, raising=True)
     result = agree(answers, **COLUMNS, guardrail=guardrail)
-    assert result.counts.cells[..., 0].sum() == 0
+    assert only(result).counts.cells[..., 0].sum() == 0
     assert any("failed on 600 answers: counted as flagged" in text for text in result.warnings)
 
 
@@ -279,13 +273,16 @@ def test_examples_in_memory_and_progress() -> None:
     result = agree(examples, **COLUMNS, context=Context(progress=seen.append))
     assert seen == [256, 512, 600]
     assert result.data["source"] == "examples in memory"
-    assert result.agreement.agreement.estimate == 1.0
+    assert only(result).agreement.agreement.estimate == 1.0
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"human": "judge"}, "two columns; got 'judge' twice"),
+        ({"label_column": "judge"}, "two columns; got 'judge' twice"),
+        ({"judge_column": ["judge", "judge"]}, "two columns; got 'judge' twice"),
+        ({"judge_column": []}, "at least one column"),
+        ({"min_caught": 0.8}, "a verdict is about both"),
         ({"confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
     ],
 )
@@ -331,10 +328,10 @@ def test_what_people_meant_by_a_word_is_not_what_the_judge_means(
         Example(id=str(i), columns={"human": ["no", "yes"][i % 2], "judge": judged[i % 2]})
         for i in range(40)
     ]
-    result = agree(rows, human="human", judge="judge", reading=ReadOptions(**how))
+    result = agree(rows, **COLUMNS, **how)
     n_called = 0 if judged[1] == "n/a" else 20
-    assert result.counts.n_human == 40 and result.counts.n_judge == 20 + n_called
-    assert result.agreement.agreement.estimate == 1.0
+    assert only(result).counts.n_human == 40 and only(result).counts.n_judge == 20 + n_called
+    assert only(result).agreement.agreement.estimate == 1.0
     itself = any("read by its own name and words" in warning for warning in result.warnings)
     assert itself == (judged != ("no", "yes"))
 
@@ -350,11 +347,9 @@ def test_a_value_that_the_judge_alone_holds_says_nothing_of_what_people_said(
         Example(id=str(i), columns={"hallucinated": said[i % 2], "judge": meant[i % 2]})
         for i in range(40)
     ]
-    result = agree(
-        rows, human="hallucinated", judge="judge", reading=ReadOptions(positive=meant[1])
-    )
-    assert (result.counts.n_human, result.counts.n_judge) == (40, 40)
-    assert result.agreement.agreement.estimate == 1.0
+    result = agree(rows, judge_column="judge", label_column="hallucinated", positive=meant[1])
+    assert (only(result).counts.n_human, only(result).counts.n_judge) == (40, 40)
+    assert only(result).agreement.agreement.estimate == 1.0
     assert any("'hallucinated' was read by its own name" in item for item in result.warnings)
 
 
@@ -365,5 +360,162 @@ def test_the_name_of_the_judges_column_says_what_its_yes_means() -> None:
         )
         for i in range(40)
     ]
-    result = agree(rows, human="bad", judge="judge_faithful", reading=ReadOptions(positive="yes"))
-    assert result.agreement.agreement.estimate == 1.0
+    result = agree(rows, label_column="bad", judge_column="judge_faithful", positive="yes")
+    assert only(result).agreement.agreement.estimate == 1.0
+
+
+def standing_in(
+    tmp_path: Path,
+    errors: Mapping[str, tuple[float, float]],
+    n: int = 600,
+    seed: int = 0,
+    people: float = 1.0,
+) -> tuple[Path, list[dict[str, Any]]]:
+    """Write answers; each judge misses and raises so much of them by lot."""
+    rng, made = np.random.default_rng(seed), []
+    for index in range(n):
+        truth = int(rng.random() < 0.4)
+        row: dict[str, Any] = {"id": f"a{index}", "response": f"Answer {index}.", "question": "?"}
+        row |= {"contexts": ["."], "lang": "de" if index % 2 else "en"}
+        row["human"] = truth if rng.random() < people else None
+        for name, (miss, alarm) in errors.items():
+            row[name] = int(rng.random() >= miss if truth else rng.random() < alarm)
+        made.append(row)
+    return write(tmp_path / "judged.jsonl", made), made
+
+
+def test_the_verdict_is_that_of_test_on_the_same_answers(tmp_path: Path) -> None:
+    for name, errors in (("good", (0.08, 0.08)), ("bad", (0.35, 0.1)), ("near", (0.2, 0.1))):
+        source, _ = standing_in(tmp_path, {"judge": errors})
+        found = agree(source, **COLUMNS, **LIMITS)
+        run = calibrail.test(
+            source, score_column="judge", higher="hallucinated", label_column="human", **LIMITS
+        )
+        judge = only(found)
+        assert (found.verdict, judge.reason) == (run.verdict, run.report.reason), name
+        assert judge.needed == run.report.certificate["needed"]
+        assert judge.caught == run.report.test.coverage
+        assert judge.false_alarms == run.report.test.fpr
+    assert found.verdict == "inconclusive" and judge.needed["hallucinated"] > 0
+
+
+def test_several_judges_are_corrected_and_the_worst_decides(tmp_path: Path) -> None:
+    errors = {"one": (0.145, 0.1), "two": (0.02, 0.02), "bad": (0.4, 0.4)}
+    source, _ = standing_in(tmp_path, errors, seed=3)
+    alone = agree(source, label_column="human", judge_column="one", **LIMITS)
+    several = agree(source, label_column="human", judge_column=[*errors], **LIMITS)
+    found = {item.judge: item for item in several.judges}
+    assert alone.verdict == "certified" and found["one"].verdict == "inconclusive"
+    assert found["one"].certificate["confidence"] > 0.95
+    assert (found["two"].verdict, found["bad"].verdict) == ("certified", "rejected")
+    assert several.verdict == "rejected"
+
+
+def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:
+    source, made = standing_in(tmp_path, {"judge": (0.08, 0.08)})
+    inside = agree(source, **COLUMNS, **LIMITS)
+    bare = write(tmp_path / "b.jsonl", ({**row, "human": None} for row in made))
+    rows = [f"{row['id']},{['fine', 'bad'][row['human']]}" for row in reversed(made)]
+    labels = table(tmp_path / "l.csv", ["id,verdict", *rows, "other,bad"])
+    how: dict[str, Any] = {"label_column": "verdict", "label_map": {"fine": 0, "bad": 1}}
+    apart = agree(bare, judge_column="judge", labels=labels, **how, **LIMITS)
+    assert only(apart).to_dict() == only(inside).to_dict()
+    assert apart.data["n_unmet"] == 1 and "1 human label of ids" in apart.warnings[0]
+    strange = table(tmp_path / "s.csv", ["id,verdict", "x,bad", "y,fine"])
+    with pytest.raises(
+        DataError, match=r"no id of the human labels is one of .*, the first being x"
+    ):
+        agree(bare, judge_column="judge", labels=strange, **how)
+    without = table(tmp_path / "w.csv", ["verdict,note", "bad,1", "fine,2"])
+    with pytest.raises(DataError, match=r"w\.csv holds rows without an id"):
+        agree(bare, judge_column="judge", labels=without, **how)
+
+
+@pytest.mark.parametrize("higher", ["hallucinated", "faithful"])
+def test_ratings_are_calibrated_on_labels_that_do_not_test(tmp_path: Path, higher: str) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.0, 0.0)}, n=800)
+    rng, sign = np.random.default_rng(1), 1 if higher == "hallucinated" else -1
+    for index, row in enumerate(made):
+        row["rating"] = 3 + sign * int(np.clip(round(3 * row["judge"] - 1.5 + rng.normal()), -2, 2))
+        row["topic"] = f"t{index // 2}"
+    source = write(tmp_path / "rated.jsonl", made)
+    how = {"label_column": "human", "judge_column": "rating", "group_column": "topic"}
+    found = agree(source, **how, judge_higher=higher, **LIMITS)
+    judge = only(found)
+    assert found.verdict == "certified" and 300 < found.data["n_calibrating"] < 500
+    tested = judge.counts.n_human
+    assert tested == 800 - found.data["n_calibrating"]
+    assert judge.caught.n + judge.false_alarms.n <= tested
+    limit = judge.threshold
+    flagged = [row["rating"] * sign >= limit * sign for row in made]
+    assert sum(flagged) == judge.counts.cells[:, 1].sum()
+    with pytest.raises(InputError, match="does a higher rating of rating speak"):
+        agree(source, **how)
+
+
+def test_segments_get_a_verdict_each_and_errors_are_listed_by_them(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.03, 0.03)}, n=1000, people=0.8)
+    rng = np.random.default_rng(2)
+    for row in made:
+        if row["lang"] == "de" and rng.random() < 0.35:
+            row["judge"] = 1 - row["judge"]
+    result = agree(write(tmp_path / "a.jsonl", made), **COLUMNS, **LIMITS, by="lang")
+    found = {row["segment"]: row for row in result.by}
+    assert (found["en"]["verdict"], found["de"]["verdict"]) == ("certified", "rejected")
+    for name, row in found.items():
+        here = [item for item in made if item["lang"] == name and item["human"] is not None]
+        caught = [item["judge"] for item in here if item["human"]]
+        assert (row["caught"]["count"], row["caught"]["n"]) == (sum(caught), len(caught))
+        rate = row["prevalence"]["prediction_powered"]
+        assert rate["lower"] < 0.4 < rate["upper"]
+    (by_segment,) = [row for row in only(result).errs if row["feature"] == "segment"]
+    assert by_segment["p_holm"] <= 0.05
+    assert {row["feature"] for row in only(result).errs} > {"segment"}
+    whole = only(result).rates["prevalence"]["stratified"].measure
+    assert whole.lower < 0.4 < whole.upper
+    wrong = [row for row in made if row["human"] not in (None, row["judge"])]
+    assert len(result.errors) == len(wrong)
+    assert [row["segment"] for row in result.errors] == sorted(row["lang"] for row in wrong)
+
+
+def test_a_group_counts_once_and_a_second_look_is_one(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.06, 0.06)}, n=500)
+    repeated = [
+        {**row, "id": f"{row['id']}-{k}", "response": f"{k} {row['response']}", "topic": row["id"]}
+        for row in made
+        for k in range(3)
+    ]
+    once = write(tmp_path / "once.jsonl", made)
+    thrice = write(tmp_path / "thrice.jsonl", repeated)
+    how: dict[str, Any] = {**COLUMNS, **LIMITS}
+    single, grouped = agree(once, **how), agree(thrice, **how, group_column="topic")
+    assert only(single).caught.n == only(grouped).caught.n
+    assert only(single).false_alarms == only(grouped).false_alarms
+    assert grouped.data["n_set_aside"] == 1000
+    looks = tmp_path / "looks.json"
+    assert agree(once, **how, looks=looks).verdict == "certified"
+    again = agree(once, **{**how, "min_caught": 0.85}, looks=looks)
+    assert again.verdict == "inconclusive" and "looked at before" in str(only(again).reason)
+
+
+def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None:
+    """The judge is worse where people look more often: all labels together misjudge it."""
+    rng, made = np.random.default_rng(5), []
+    for index in range(6000):
+        hard, truth = index % 2, int(rng.random() < 0.4)
+        chance = (0.1, 0.8)[hard]
+        judge = truth if rng.random() > (0.02, 0.4)[hard] else 1 - truth
+        drawn = rng.random() < chance
+        made.append({"id": f"a{index}", "human": truth if drawn else None, "judge": judge})
+        made[-1] |= {"chance": chance, "response": f"Answer {index}.", "question": "?"}
+        made[-1] |= {"contexts": ["."]}
+    source = write(tmp_path / "a.jsonl", made)
+    biased = only(agree(source, **COLUMNS))
+    assert biased.caught.upper < 0.75
+    fair = agree(source, **COLUMNS, probability="chance")
+    caught = only(fair).caught
+    assert caught.lower < 0.79 < caught.upper and caught.estimate > 0.74
+    assert fair.data["n_thinned"] > 1500 and "set aside by lot" in fair.warnings[0]
+    made[0] |= {"human": 1, "chance": 0}
+    with pytest.raises(DataError, match="id 'a0', field chance: a labelled row needs"):
+        agree(write(tmp_path / "b.jsonl", made), **COLUMNS, probability="chance")

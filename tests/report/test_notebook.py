@@ -40,7 +40,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "AuditRun": calibrail.audit(SOURCE, "novelty", geometry=False),
         "ShiftRun": calibrail.shift(SOURCE, "novelty", by="kind", alpha=0.2),
         "JudgedRates": calibrail.agree(
-            judged, human="human", judge="judge", scores=ScoreThreshold("s", "hallucinated", 2.0)
+            judged,
+            label_column="human",
+            judge_column="judge",
+            scores=ScoreThreshold("s", "hallucinated", 2.0),
         ),
         "BatchSelection": calibrail.select(guardrail, SOURCE, fdr=0.2),
         "GuardrailCard": calibrail.card(guardrail),

@@ -1,6 +1,6 @@
-"""Corrected rates where a judge and a detector err on the same answers.
+"""A judge that may not stand in for people, certified all the same.
 
-A rate that is shown, with an interval that does not hold the true one, counts as wrong.
+Before there was a verdict about judges, that of `calibrail.test` on the human labels was the way.
 """
 
 import csv
@@ -9,71 +9,66 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.options import ScoreThreshold
-from calibrail.pipelines.agree import agree
+import calibrail
 
 from .attack import Attack, Try
 
-#: Answers that the judge labels, and the share of them that is hallucinated.
+#: Answers that judges label, and the share of them that is hallucinated.
 _N: Final = 1500
 _PREVALENCE: Final = 0.3
-#: Of what is caught, of false alarms, and of what the judge gets wrong in either class.
-_COVERAGE: Final = 0.9
-_ALARMS: Final = 0.2
-_ERROR: Final = 0.1
+_LIMITS: Final = {"min_caught": 0.8, "max_false_alarms": 0.2}
 
 
-def _together(link: float, flagged: float, called: float) -> list[float]:
-    """Return P(passed or flagged, not called or called), linked by a share of the most."""
-    along = link * min(called * (1 - flagged), flagged * (1 - called))
-    return [
-        (1 - flagged) * (1 - called) + along,
-        (1 - flagged) * called - along,
-        flagged * (1 - called) - along,
-        flagged * called + along,
-    ]
+def _write(
+    path: Path, rng: np.random.Generator, misses: list[float], chances: tuple[float, float]
+) -> Path:
+    """Write answers with labels of judges, and of people as often as the first judge says."""
+    truth = rng.random(_N) < _PREVALENCE
+    calls = [np.where(truth, rng.random(_N) >= miss, rng.random(_N) < 0.02) for miss in misses]
+    drawn = rng.random(_N) < np.where(calls[0], chances[1], chances[0])
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "human", *(f"judge{k}" for k in range(len(misses)))])
+        for row in range(_N):
+            human = int(truth[row]) if drawn[row] else ""
+            rows.writerow([f"a{row}", human, *(int(call[row]) for call in calls)])
+    return path
 
 
-def corrected(link: float, by_people: int) -> Try:
-    """Return an attempt to be shown a wrong rate."""
-    kinds = [_together(link, _ALARMS, _ERROR), _together(link, _COVERAGE, 1 - _ERROR)]
+def best_of(judges: int) -> Try:
+    """Try many judges that all catch just too few, and take one that is certified."""
 
-    def attempt(rng: np.random.Generator, folder: Path) -> bool | None:
-        truth = (rng.random(_N) < _PREVALENCE).astype(int)
-        drawn = [rng.choice(4, _N, p=kind) for kind in kinds]
-        cells = np.where(truth == 1, drawn[1], drawn[0])
-        with (folder / "judged.csv").open("w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(["id", "human", "judge", "score"])
-            for row, (label, cell) in enumerate(zip(truth.tolist(), cells.tolist(), strict=True)):
-                rows.writerow([row, label if row < by_people else "", cell % 2, cell // 2])
-        scores = ScoreThreshold("score", "hallucinated", 0.5)
-        rate = agree(folder / "judged.csv", human="human", judge="judge", scores=scores)
-        measure = rate.rates["coverage"].rogan_gladen.measure
-        if measure.lower is None or measure.upper is None:
-            return False
-        return not measure.lower <= _COVERAGE <= measure.upper
+    def attempt(rng: np.random.Generator, folder: Path) -> bool:
+        path = _write(folder / "judged.csv", rng, [0.2 + 1e-6] * judges, (0.3, 0.3))
+        names = [f"judge{k}" for k in range(judges)]
+        result = calibrail.agree(path, label_column="human", judge_column=names, **_LIMITS)
+        return any(item.verdict == "certified" for item in result.judges)
 
     return attempt
 
 
-_SHOWN = "agree: a corrected rate that is wrong, judge and detector linked by"
+def flagged_more_often(rng: np.random.Generator, folder: Path) -> bool:
+    """Let people label what the judge flags, and little of what it passes."""
+    path = _write(folder / "judged.csv", rng, [0.35], (0.1, 0.6))
+    result = calibrail.agree(path, label_column="human", judge_column="judge0", **_LIMITS)
+    return result.verdict == "certified"
+
 
 ATTACKS = [
     Attack(
-        f"{_SHOWN} half of the most",
-        f"{_N} answers, 400 by people",
+        "agree: of ten judges that catch just too few, one is certified",
+        f"{_N} answers, about 450 by people",
         0.05,
-        (28, 40),
-        corrected(0.5, 400),
+        (21, 40),
+        best_of(10),
         200,
     ),
     Attack(
-        f"{_SHOWN} half of the most, few labels",
-        f"{_N} answers, 60 by people",
+        "agree: people label what the judge flags, and it is certified",
+        f"{_N} answers, 6 in 10 flagged and 1 in 10 others by people",
         0.05,
-        (28, 40),
-        corrected(0.5, 60),
+        (36, 40),
+        flagged_more_often,
         200,
     ),
 ]

@@ -8,12 +8,14 @@ Looks: somebody looks again and again at data that grows, or tries seeds. Copies
 in the file six times.
 """
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import ndtr
 
 import calibrail
 from calibrail import Guardrail
@@ -382,3 +384,81 @@ def _stamped(answers: Answers, rng: np.random.Generator) -> dict[str, Iterable[A
         stamps = rng.integers(10**9, size=_TIMES).tolist()
         texts["context"] += [f"{context} retrieved {stamp}" for stamp in stamps]
     return dict(texts)
+
+
+#: Of what people call hallucinated judges catch at least, and of the rest they call so at most.
+_ASKED: Final = {"min_caught": 0.8, "max_false_alarms": 0.2}
+#: What each of three judges misses and raises: just too much of one, or just as much as allowed.
+_JUDGES: Final = {
+    "caught just too few": [(0.2 + _LITTLE, 0.02)] * 3,
+    "false alarms just too many": [(0.02, 0.2 + _LITTLE)] * 3,
+    "both just met": [(0.2 - _LITTLE, 0.2 - _LITTLE)] * 3,
+    "one just too bad, two good": [(0.2 + _LITTLE, 0.02), (0.01, 0.01), (0.01, 0.01)],
+}
+#: Share of hallucinated answers, and by how much errors on answers of one question hang together.
+_SHARES: Final = ((0.05, 0.0), (0.2, 0.6), (0.5, 0.6))
+
+
+def judge_gates(at: Setting) -> Iterator[Check]:
+    """Say wrongly of any of three judges, or of any in three segments, that it may stand in.
+
+    Or that it may not: each at most alpha. People have labelled three questions in four.
+    """
+    for share, together in _SHARES:
+        for design, judges in _JUDGES.items():
+            rng = at.rng(f"judges, {share}, {design}")
+            failed: dict[str, list[bool]] = {}
+            with folder() as place:
+                for _ in range(at.runs):
+                    path = _judged(place / "judged.csv", rng, at.n, share, together, judges)
+                    result = calibrail.agree(
+                        path,
+                        label_column="human",
+                        judge_column=[f"judge{k}" for k in range(len(judges))],
+                        group_column="question",
+                        by="topic",
+                        confidence=1.0 - at.alpha,
+                        **_ASKED,
+                    )
+                    bad = {f"judge{k}": max(rates) > 0.2 for k, rates in enumerate(judges)}
+                    for name, rows in (
+                        ("", [item.to_dict() for item in result.judges]),
+                        (" in any segment", result.by),
+                    ):
+                        wrongly = [
+                            row["verdict"] == ("certified" if bad[row["judge"]] else "rejected")
+                            for row in rows
+                        ]
+                        failed.setdefault(f"agree, wrong verdict{name}", []).append(any(wrongly))
+            for what, items in failed.items():
+                named = f"{design}, {share:.0%} hallucinated" + ", clusters" * (together > 0)
+                yield at.check(what, items, at.alpha, design=named)
+
+
+def _judged(
+    path: Path,
+    rng: np.random.Generator,
+    questions: int,
+    share: float,
+    together: float,
+    judges: Sequence[tuple[float, float]],
+) -> Path:
+    """Write answers, up to five a question, with labels of people and of judges."""
+    sizes = rng.integers(1, 6, questions) if together else np.ones(questions, np.int64)
+    member, labelled = np.repeat(np.arange(questions), sizes), rng.random(questions) < 0.75
+    truth = (rng.random(len(member)) < share).astype(int)
+    columns = []
+    for miss, alarm in judges:
+        shared, own = rng.normal(size=questions)[member], rng.normal(size=len(member))
+        drawn = ndtr(together**0.5 * shared + (1.0 - together) ** 0.5 * own)
+        columns.append(truth ^ (drawn < np.where(truth == 1, miss, alarm)))
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(
+            ["id", "question", "topic", "human", *(f"judge{k}" for k in range(len(judges)))]
+        )
+        for row, question in enumerate(member.tolist()):
+            human = truth[row] if labelled[question] else ""
+            calls = (int(column[row]) for column in columns)
+            rows.writerow([f"a{row}", f"q{question}", f"t{question % 3}", human, *calls])
+    return path

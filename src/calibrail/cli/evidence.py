@@ -107,19 +107,29 @@ def shift_command(
 
 
 @dataclass(frozen=True, slots=True)
-class LabelColumns:
-    """Where the labels of people and of the judge stand."""
+class JudgeColumns:
+    """Where the labels of people and of judges stand."""
 
-    human: str = setting(metavar="COL")
-    judge: str = setting(metavar="COL")
+    judge_column: tuple[str, ...] = setting(default=(), metavar="COL", main=True)
+    labels: Path | None = setting(default=None, metavar="FILE")
+    by: str | None = setting(default=None, metavar="COL")
+    judge_higher: str | None = setting(default=None, metavar="hallucinated|faithful")
+    probability: str | None = setting(default=None, metavar="COL")
+
+
+@dataclass(frozen=True, slots=True)
+class AgreeOptions(Showing):
+    """How the comparison is shown."""
+
+    errors: bool = setting(default=False)
 
 
 @opt.takes_settings
 def agree_command(
     data: opt.Data,
-    labels: LabelColumns,
-    requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence",))],
-    reading: Annotated[opt.Reading, opt.Pick(without=("label_column", "pair"))],
+    judges: JudgeColumns,
+    requirement: Annotated[opt.Requirement, opt.Pick(without=("risks", "min_kept"))],
+    reading: Annotated[opt.Reading, opt.Pick(without=("pair",))],
     scores: ScoreThreshold | None,
     trust: opt.TrustArguments,
     *,
@@ -127,28 +137,37 @@ def agree_command(
         Path | None,
         typer.Option(metavar="FILE", help="What flags: a file that `calibrail export` wrote."),
     ] = None,
-    show: opt.Show,
+    show: Annotated[AgreeOptions, opt.Pick(without=("dry_run",))],
 ) -> None:
-    """Compare a judge's labels with people's.
+    """May a judge stand in for people? Tests it on their labels.
 
-    Prevalence, and with --guardrail or --score-column the coverage and the share of false alarms,
-    four ways side by side: by the judge alone, by people alone, and corrected in two ways.
+    Exact bounds of what each judge catches and of its false alarms; with --min-caught and
+    --max-false-alarms a verdict: exit code 0 certified, 3 rejected, 4 inconclusive, of several
+    judges the worst. Of judges with ratings half of the labels choose the threshold. Estimates the
+    share of hallucinated answers from both kinds of labels, and with --guardrail or --score-column
+    what is caught and false alarms.
     """
     quarantine = Path("quarantine.jsonl")
     with counting("comparing") as context:
         result = calibrail.agree(
             data,
-            **asdict(labels),
+            **asdict(judges),
             guardrail=trust.load_named(guardrail),
             scores=scores,
+            min_caught=requirement.min_coverage,
+            max_false_alarms=requirement.max_fpr,
             confidence=requirement.confidence,
+            assume_independent=requirement.assume_independent,
+            n_looks=requirement.n_looks,
             reading=replace(reading, quarantine=quarantine),
             context=context,
         )
+    content = result.to_dict()
     show.finish(
         "agree",
-        result.to_dict(),
+        content if show.errors else {**content, "errors": []},
         unusable(result.n_quarantined, quarantine),
+        code=DONE if result.verdict is None else OF_VERDICT[result.verdict],
         names={"GUARDRAIL": guardrail, "DATA": data},
     )
 

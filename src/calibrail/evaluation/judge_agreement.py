@@ -1,29 +1,34 @@
 """Agreement of judge and human labels, and rates corrected for errors of the judge.
 
 Melding (Fay, Proschan and Brittain, "Combining one-sample confidence procedures for inference in
-the two-sample case", 2015; for prevalence with an imperfect test: Bayer, Fay and Graubard,
-"Confidence intervals for prevalence estimates from complex surveys with imperfect assays", 2023):
-each independent share is drawn from the two beta distributions whose quantiles are Clopper and
-Pearson's bounds. Where the rate rises with a share, its lower end takes the share's lower draws,
-where it falls, the upper ones. The interval ends at quantiles of what the draws give. It has a
-width at 0 and 1, and needs no least number of labels.
+the two-sample case", 2015): each independent share is drawn from the two beta distributions whose
+quantiles are Clopper and Pearson's bounds. Where the rate rises with a share, its lower end takes
+the share's lower draws, where it falls, the upper ones. The interval ends at quantiles of what the
+draws give. It has a width at 0 and 1, and needs no least number of labels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, ndtr, ndtri, xlogy
+from scipy.special import expit, xlogy
 from scipy.stats import binomtest, f, fisher_exact
 
-from calibrail.conformal.bounds import Bound, exact_bound
-from calibrail.evaluation.stats.intervals import Measure, missing
+from calibrail.conformal.bounds import (
+    Bound,
+    Interval,
+    clopper_pearson,
+    exact_bound,
+    share_behind,
+)
+from calibrail.evaluation.confounds import Division
+from calibrail.evaluation.stats.intervals import Mask, Measure, missing
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
@@ -33,14 +38,6 @@ NONE: Final = 2
 #: A difference between rows with and without a human label is reported below this p-value. A
 #: random sample gives a false alarm in at most 1 of 100 files, over both tests together.
 SAMPLE_LEVEL: Final = 0.01
-
-#: The same for errors of the judge that differ between flagged and other answers.
-ALIKE_LEVEL: Final = 0.05
-
-#: What that test must be able to show, and with which probability, for a rate that rests on it:
-#: that judge and flags go together within a class for this share of the most that they can.
-LINK: Final = 0.25
-LINK_POWER: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +140,7 @@ class ShareTest:
         }
 
 
-def sample_tests(counts: LabelCounts) -> tuple[ShareTest, ...]:
+def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> tuple[ShareTest, ...]:
     """Test whether the rows with a human label look like a random sample of the judged rows.
 
     The judge's labels and the flags are known on both sides, so their shares can be compared
@@ -160,30 +157,9 @@ def sample_tests(counts: LabelCounts) -> tuple[ShareTest, ...]:
         _share_test(
             share,
             {name: rows.sum(axis=1 - axis) for name, rows in sides.items()},
-            SAMPLE_LEVEL / len(shares),
+            level / len(shares),
         )
         for axis, share in enumerate(shares)
-    )
-
-
-def alike_tests(counts: LabelCounts) -> tuple[ShareTest, ...]:
-    """Test whether the judge errs alike on flagged and on other answers, as Rogan-Gladen assumes.
-
-    Among answers of one class, the judge's label must not depend on the flag.
-
-    Returns
-    -------
-    tuple of ShareTest
-        Among hallucinated and among faithful answers (by the human label): the share called
-        hallucinated by the judge. Empty without decisions.
-    """
-    if not counts.decided:
-        return ()
-    return tuple(
-        _share_test(
-            f"called_of_{name}", {"flagged": rows[:, 1], "passed": rows[:, 0]}, ALIKE_LEVEL / 2
-        )
-        for name, rows in (("hallucinated", counts.both[1]), ("faithful", counts.both[0]))
     )
 
 
@@ -194,6 +170,50 @@ def _share_test(share: str, rows: Mapping[str, NDArray[np.int64]], level: float)
         return ShareTest(share, sizes, None, level, f"no_{empty[0]}")
     p_value = min(1.0, float(fisher_exact(np.stack(list(rows.values()))).pvalue))
     return ShareTest(share, sizes, p_value, level)
+
+
+def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | None:
+    """Test whether a judge errs as often in all strata; None where nothing can differ.
+
+    The statistic is Pearson's, its distribution that of errors dealt to the rows by lot, drawn
+    1,999 times: the p-value is exact for independent rows (Phipson and Smyth, 2010).
+
+    Parameters
+    ----------
+    division : Division
+        Which answer is in which stratum.
+    wrong, rows : ndarray of bool, shape (n,)
+        Where the judge errs, and which answers count.
+
+    Examples
+    --------
+    >>> strata = Division("lang", "column", np.arange(80) % 2, ("de", "en"), (None, None))
+    >>> found = errors_by(strata, np.arange(80) % 4 == 1, np.full(80, True))
+    >>> found["strata"][1], found["p_value"]
+    ({'name': 'en', 'n': 40, 'n_wrong': 20}, 0.0005)
+    """
+    rows = rows & (division.members >= 0)
+    names = range(len(division.names))
+    sizes, errors = (
+        np.array([np.sum(part & (division.members == k)) for k in names])
+        for part in (rows, rows & wrong)
+    )
+    filled = sizes > 0
+    if filled.sum() < 2 or errors.sum() in (0, sizes.sum()):
+        return None
+    expected = sizes[filled] * errors.sum() / sizes.sum()
+    rng = np.random.default_rng(0)
+    dealt = rng.multivariate_hypergeometric(sizes[filled], int(errors.sum()), size=1999)
+    least = ((errors[filled] - expected) ** 2 / expected).sum()
+    as_far = ((dealt - expected) ** 2 / expected).sum(axis=1) >= least - 1e-9
+    return {
+        "feature": division.name,
+        "strata": [
+            {"name": name, "n": int(n), "n_wrong": int(k)}
+            for name, n, k in zip(division.names, sizes, errors, strict=True)
+        ],
+        "p_value": float((1 + as_far.sum()) / 2000),
+    }
 
 
 Direction = Literal["too often", "too rarely", "not shown"]
@@ -431,7 +451,6 @@ def _positive(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 DRAWS: Final = 4000
 
 Draws = NDArray[np.float64]
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -451,16 +470,12 @@ class Ends:
         """Return the ends of one minus the quantity."""
         return Ends(1.0 - self.high, 1.0 - self.low)
 
-    def cut(self) -> Ends:
-        """Return the ends, none of them below 0."""
-        return Ends(np.maximum(0.0, self.low), np.maximum(0.0, self.high))
-
     def interval(self, level: float) -> Interval:
         """Return the interval of the quantity, within [0, 1]."""
         tail = (1.0 - level) / 2.0
         ends = np.quantile(self.low, tail), np.quantile(self.high, 1.0 - tail)
         lower, upper = (min(1.0, max(0.0, float(end))) for end in ends)
-        return lower, upper
+        return Interval(lower, upper)
 
 
 def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
@@ -475,38 +490,6 @@ def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
     low = rng.beta(count, n - count + 1, DRAWS) if count > 0 else np.zeros(DRAWS)
     high = rng.beta(count + 1, n - count, DRAWS) if count < n else np.ones(DRAWS)
     return Ends(low, high)
-
-
-def by_error_rates(counts: LabelCounts, level: float, *, flagged: bool) -> Interval:
-    """Return the interval of Rogan and Gladen's estimate.
-
-    Of the share of hallucinated answers (c - e) / (s - e), which rises with the share c that the
-    judge calls hallucinated, and falls with its sensitivity s and its errors e = P(J | faithful).
-    Of the flagged among the hallucinated with the share v that is flagged and c of the flagged and
-    of the passed: v (c1 - e) over that plus (1 - v) (c0 - e), which rises with v and c1, falls with
-    c0, and rises with e if c1 > c0. Both [0, 0] and [1, 1] say that the rate lies outside.
-    """
-    rng = np.random.default_rng(0)
-    table, rows = counts.both.sum(axis=2), counts.both.sum(axis=0) + counts.judge_alone
-    error = melded_share(table[0, 1], table[0].sum(), rng)
-    if flagged:
-        n_passed, n_flagged = rows.sum(axis=0)
-        v = melded_share(n_flagged, n_flagged + n_passed, rng)
-        passed, caught = (
-            melded_share(rows[1, k], n, rng) for k, n in ((0, n_passed), (1, n_flagged))
-        )
-        if rows[1, 1] * n_passed < rows[1, 0] * n_flagged:
-            error = Ends(error.high, error.low)
-        above = Ends(caught.low - error.low, caught.high - error.high).cut()
-        below = Ends(passed.low - error.high, passed.high - error.low).cut()
-        return _part(v, above, below).interval(level)
-    called, hits = (
-        melded_share(rows[1].sum(), rows.sum(), rng),
-        melded_share(table[1, 1], table[1].sum(), rng),
-    )
-    low = _ratio(called.low - error.high, hits.high - error.high, 0.0)
-    high = _ratio(called.high - error.low, hits.low - error.low, 1.0)
-    return Ends(low, high).interval(level)
 
 
 def by_strata(counts: LabelCounts, level: float, *, flagged: bool) -> Interval:
@@ -551,7 +534,12 @@ def _ratio(above: Draws, below: Draws, unknown: float) -> Draws:
     return result
 
 
-Method = Literal["judge_only", "human_only", "rogan_gladen", "prediction_powered"]
+Method = Literal["rogan_gladen", "prediction_powered", "stratified"]
+RateName = Literal["prevalence", "coverage", "fpr"]
+#: A rate by the ways to estimate it.
+Rate = Mapping[Method, "RateEstimate"]
+
+_POWERED: Final = "PPI++ (2023), power-tuned; melded exact bounds (2015) of strata"
 
 #: Human label, judge label and flag of each cell.
 _Y, _J, _F = np.indices((2, 2, 2)).astype(np.float64)
@@ -608,60 +596,59 @@ class _Correction:
         return RateEstimate(measure, self.counts.n_both, self.counts.n_judge, values=values)
 
     def estimate(self, share: float, interval: Interval) -> RateEstimate:
-        """Return a corrected rate with its interval, cut to [0, 1].
-
-        A value that lies outside with its whole interval contradicts what it assumes: it is
-        refused.
-        """
+        """Return a corrected rate, cut to [0, 1], with its interval."""
         rate, (lower, upper) = min(1.0, max(0.0, share)), interval
-        if rate != share and lower == upper:
-            return self.refused("outside", share=share)
         ends = min(rate, lower), max(rate, upper)
         measure = Measure(rate, *ends, self.interval, self.level)
         clipped = ("estimate",) if rate != share else ()
         return RateEstimate(measure, self.counts.n_both, self.counts.n_judge, clipped=clipped)
 
 
-def rogan_gladen(counts: LabelCounts, level: float, *, flagged: bool) -> RateEstimate:
-    """Return the share of hallucinated answers, or the flagged among them, by the error rates.
+def rogan_gladen(counts: LabelCounts, level: float) -> RateEstimate:
+    """Return the share of hallucinated answers by the judge's error rates, with exact bounds.
 
-    With the flag F, the judge's label J, its sensitivity s and e = P(J | faithful), one minus the
-    specificity, Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). The same of
-    flagged answers over that of all gives P(flag | hallucinated) = (P(F, J) - e P(F)) / (P(J) - e);
-    the sensitivity cancels out. For the interval see ``melded.by_error_rates``.
+    With the judge's label J, its sensitivity s and e = P(J | faithful), one minus the specificity,
+    Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). That rises with P(J) and
+    falls with s and e where it lies in [0, 1]: the interval takes Clopper and Pearson's bounds of
+    all three, each at a third of the error (Bonferroni), whatever the judge is like. It needs the
+    judge to err on the answers with a human label as on the rest of their class.
 
     Parameters
     ----------
     counts : LabelCounts
-        The rows; ``counts.turned()`` gives the rates of faithful answers.
+        The rows.
     level : float
         Of the interval.
-    flagged : bool
-        Whether it is the share flagged.
 
     Returns
     -------
     RateEstimate
         Without an estimate where the judge calls hallucinated answers hallucinated no more often
-        than faithful ones, or where the corrected share of the class is not above 0.
+        than faithful ones.
+
+    Examples
+    --------
+    >>> cells = np.zeros((3, 3, 2), int)
+    >>> cells[:, :2, 0] = [[60, 10], [8, 42], [620, 350]]
+    >>> found = rogan_gladen(LabelCounts(cells), 0.95).measure
+    >>> round(found.estimate, 3), round(found.lower, 3), round(found.upper, 3)
+    (0.323, 0.104, 0.467)
     """
-    name = "Rogan-Gladen (1978); melded exact bounds (2015)"
-    correction = _Correction(name, counts, level)
-    rows, table = counts.both.sum(axis=0) + counts.judge_alone, counts.both.sum(axis=2)
-    sizes = table.sum(axis=1)
+    correction = _Correction("Rogan-Gladen (1978); joint exact bounds", counts, level)
+    rows, table = counts.both.sum(axis=(0, 2)) + counts.judge_alone.sum(axis=1), counts.both
+    shares = [(int(part[1].sum()), int(part.sum())) for part in (*table, rows)]
     for label in (1, 0):
-        if not sizes[label]:
+        if not shares[label][1]:
             return correction.refused("class_not_judged", label=label)
-    error, sensitivity = (float(share) for share in table[:, 1] / sizes)
+    error, sensitivity, called = (k / n for k, n in shares)
     if sensitivity <= error:
         return correction.refused("uninformative", gain=sensitivity - error)
-    above, below = float(rows[1].sum() / rows.sum()) - error, sensitivity - error
-    if flagged:
-        # P(F, J) - e P(F), over P(J) - e.
-        above, below = float((rows[1, 1] - error * rows[:, 1].sum()) / rows.sum()), above
-        if below <= 0.0:
-            return correction.refused("class_near_zero")
-    return correction.estimate(above / below, by_error_rates(counts, level, flagged=flagged))
+    level = 1.0 - (1.0 - correction.level) / 3.0
+    errors, hits, calls = (Interval(*clopper_pearson(*item, level)) for item in shares)
+    solved, estimate = share_behind(calls, hits, errors), (called - error) / (sensitivity - error)
+    if solved[1] == "contradiction":
+        return correction.refused("outside", share=estimate)
+    return correction.estimate(estimate, solved[0])
 
 
 def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> RateEstimate:
@@ -672,8 +659,9 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     Var(psi_judge)), kept within [0, 1], for n rows with both labels and N with the judge's alone,
     at the rate that the human labels give (Angelopoulos, Duchi and Zrnic, 2023, section 6). Where
     labels are yes or no that is, but for small terms, what human labels within each judge label
-    give, weighted by how many answers have it: the interval is that of ``melded.by_strata``. The
-    normal one of PPI++ held the truth in 0.84 to 0.92 of files with 20 to 60 human labels.
+    give, weighted by how many answers have it: the interval is that of `by_strata`. The normal one
+    of PPI++ held the truth in 0.84 to 0.92 of files with 20 to 60 human labels. Without a weight it
+    is the exact one of the human labels alone.
 
     Parameters
     ----------
@@ -684,8 +672,7 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     flagged : bool
         Whether it is the share flagged.
     """
-    name = "PPI++ (2023), power-tuned; melded exact bounds (2015) of strata"
-    correction = _Correction(name, counts, level)
+    correction = _Correction(_POWERED, counts, level)
     ones = np.ones_like(_Y)
     # Numerator and denominator in each cell, by people and by the judge.
     truth, judged = (((y * _F, y) if flagged else (y, ones)) for y in (_Y, _J))
@@ -720,175 +707,78 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     above, below = map(mean_of, truth, judged)
     if below <= 0.0:
         return correction.refused("denominator_near_zero")
-    found = correction.estimate(above / below, by_strata(counts, level, flagged=flagged))
-    return replace(found, weight=weight)
+    interval = by_strata(counts, level, flagged=flagged)
+    if not weight:
+        exact = exact_bound(hits, trials, level)
+        interval = Interval(exact.lower, exact.upper)
+    return replace(correction.estimate(above / below, interval), weight=weight)
 
 
-RateName = Literal["prevalence", "coverage", "fpr"]
+def stratified(segments: Sequence[LabelCounts], level: float) -> RateEstimate:
+    """Return the share of hallucinated answers from the prediction-powered ones of segments.
 
-_EXACT: Final = "clopper-pearson"
+    Each counts with its share of the rows that the judge has labelled, which is known, so that
+    segments may be labelled by people at different rates. The interval is melded of all strata.
 
-
-@dataclass(frozen=True, slots=True)
-class Rate(Record):
-    """P(hallucinated), P(flag | hallucinated) or P(flag | faithful), estimated four ways."""
-
-    judge_only: RateEstimate
-    human_only: RateEstimate
-    rogan_gladen: RateEstimate
-    prediction_powered: RateEstimate
-
-    def __iter__(self) -> Iterator[tuple[Method, RateEstimate]]:
-        """Go through methods and estimates."""
-        for method in get_args(Method):
-            yield method, getattr(self, method)
-
-
-@dataclass(frozen=True, slots=True)
-class ReliableEstimates(Record):
-    """Which of the four estimates to rely on.
-
-    Attributes
+    Parameters
     ----------
-    method : str or None
-        None where none can be relied on.
-    reason : str
-        Why.
+    segments : sequence of LabelCounts
+        The rows of each segment.
+    level : float
+        Of the interval.
     """
-
-    method: Method | None
-    reason: str
+    total = LabelCounts(sum((item.cells for item in segments), np.zeros((3, 3, 2), np.int64)))
+    correction = _Correction(f"{_POWERED}, by segment", total, level)
+    parts = [prediction_powered(counts, level, flagged=False).measure for counts in segments]
+    rng, share, low, high = np.random.default_rng(0), 0.0, np.zeros(DRAWS), np.zeros(DRAWS)
+    for counts, part in zip(segments, parts, strict=True):
+        if part.estimate is None:
+            return correction.refused("segment_not_labelled")
+        rows = (counts.both.sum(axis=0) + counts.judge_alone).sum(axis=1)
+        weight = float(rows.sum()) / total.n_judge
+        ends = _mixed(counts.both.sum(axis=2), rows, rng)
+        low, high = low + weight * ends.low, high + weight * ends.high
+        share += weight * part.estimate
+    return correction.estimate(share, Ends(low, high).interval(level))
 
 
 def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateName, Rate]:
-    """Estimate prevalence, and with decisions coverage and FPR, four ways.
+    """Estimate prevalence, and with decisions coverage and FPR, from both kinds of labels.
 
-    - ``judge_only`` takes the judge's labels as the truth; its exact interval does not know of the
-      judge's errors.
-    - ``human_only`` has the exact interval (Clopper and Pearson, 1934) of the few human labels.
-    - ``rogan_gladen`` (Rogan and Gladen, 1978) solves P(judge says hallucinated) = sensitivity *
-      prevalence + (1 - specificity) * (1 - prevalence), the same among flagged answers, for the
-      truth. In coverage, P(flag and hallucinated) / P(hallucinated), the sensitivity cancels out,
-      in the FPR the specificity.
+    - ``rogan_gladen`` (Rogan and Gladen, 1978), of the prevalence alone, solves P(judge says
+      hallucinated) = sensitivity * prevalence + (1 - specificity) * (1 - prevalence) for the truth.
+      Its bounds are exact together. Coverage and FPR would need judge and detector to err on
+      different answers, which they seldom do.
     - ``prediction_powered`` (Angelopoulos et al., 2023; PPI++ by Angelopoulos, Duchi and Zrnic,
       2023) corrects the judge's ratio by how far it is off where people have labelled, with the
-      judge's weight chosen for the least variance.
+      judge's weight chosen for the least variance. Its interval is melded of exact bounds (see
+      above), so that it holds with few labels and with shares near 0 and 1, too, though by
+      simulation and not by proof.
 
-    Both corrections have melded intervals (see ``melded``): made of exact bounds, so that they hold
-    with few labels and with shares near 0 and 1, too, though by simulation and not by proof. Rows
-    count as independent, groups are ignored.
+    Rows count as independent, groups are ignored.
 
     Parameters
     ----------
     counts : LabelCounts
-        The rows. Those without a judge label serve ``human_only`` alone.
+        The rows; those without a judge label have no part.
     confidence : float
         Level of every interval.
 
     Returns
     -------
-    dict of str to Rate
+    dict of str to dict of str to RateEstimate
         ``prevalence``, and with decisions ``coverage`` and ``fpr``.
     """
     level = share(confidence, "confidence")
-    rates: dict[RateName, Rate] = {"prevalence": _rate(counts, level, flagged=False)}
+    rates: dict[RateName, Rate] = {
+        "prevalence": {
+            "rogan_gladen": rogan_gladen(counts, level),
+            "prediction_powered": prediction_powered(counts, level, flagged=False),
+        }
+    }
     if counts.decided:
         # False alarms are to faithful answers what coverage is to hallucinated ones.
-        turned: tuple[tuple[RateName, int], ...] = (("coverage", 1), ("fpr", 0))
-        for name, label in turned:
-            rate = _rate(counts if label else counts.turned(), level, flagged=True)
-            rates[name] = replace(rate, rogan_gladen=_alike(rate.rogan_gladen, counts, label))
+        for name, of in (("coverage", counts), ("fpr", counts.turned())):
+            powered = prediction_powered(of, level, flagged=True)
+            rates[cast(RateName, name)] = {"prediction_powered": powered}
     return rates
-
-
-def _alike(found: RateEstimate, counts: LabelCounts, label: int) -> RateEstimate:
-    """Withhold a rate by error rates where people's labels do not bear out what it assumes.
-
-    They refute that judge and flags are independent within a class, or are too few to notice a
-    link that moves the rate by more than a quarter of its interval. Covariances of d and d' in the
-    two classes move the rate of the one of share p by (p d + (1 - p) d') / (p (s - e)).
-    """
-    measure, n = found.measure, counts.n_both
-    if measure.estimate is None:
-        return found
-    if any(test.differs for test in alike_tests(counts)):
-        reason = "errs_together"
-    else:
-        unseen, moved, gain = 1.0, 0.0, -1.0
-        for human, rows in enumerate(counts.both):
-            size = rows.sum()
-            called, flagged = ((part.sum() + 0.5) / (size + 1) for part in (rows[1], rows[:, 1]))
-            link = LINK * min(called * (1 - flagged), flagged * (1 - called))
-            spread = math.sqrt(called * (1 - called) * flagged * (1 - flagged) / size)
-            unseen *= ndtr(ndtri(1 - ALIKE_LEVEL / 4) - max(0.0, link - 0.5 / size) / spread)
-            moved += size / n * link
-            gain += called if human else 1 - called
-        moved /= max(gain, 1e-9) * counts.both[label].sum() / n
-        if unseen <= 1 - LINK_POWER or moved <= _width(measure) / 4:
-            return found
-        reason = "too_few_to_tell"
-    return replace(found, measure=missing(measure.method, reason, measure.confidence), clipped=())
-
-
-def _rate(counts: LabelCounts, level: float, *, flagged: bool) -> Rate:
-    """Estimate the share of label 1, or the share of it that is flagged."""
-    cells = counts.cells
-    if flagged:
-        judge, human = cells[:, 1].sum(axis=0), cells[1].sum(axis=0)
-        reasons = "judge_calls_none", "people_call_none"
-    else:
-        judge, human = cells[:, :NONE].sum(axis=(0, 2)), cells[:NONE].sum(axis=(1, 2))
-        reasons = "no_judge_label", "no_human_label"
-    return Rate(
-        RateEstimate(_exact(judge, level, reasons[0]), 0, int(judge.sum())),
-        RateEstimate(_exact(human, level, reasons[1]), int(human.sum()), 0),
-        rogan_gladen(counts, level, flagged=flagged),
-        prediction_powered(counts, level, flagged=flagged),
-    )
-
-
-def _exact(rows: NDArray[np.int64], level: float, reason: str) -> Measure:
-    """Return the exact interval of a share counted as (without, with)."""
-    bound = exact_bound(int(rows[1]), int(rows.sum()), level)
-    if bound.estimate is None:
-        return missing(_EXACT, reason, level)
-    return Measure(bound.estimate, bound.lower, bound.upper, _EXACT, level)
-
-
-def trusted(
-    rates: Mapping[RateName, Rate], *, random: bool = True
-) -> dict[RateName, ReliableEstimates]:
-    """Say for each rate which estimate to rely on.
-
-    The prediction-powered one, if the judge's labels have a part in it and its interval is narrower
-    than the exact one of the human labels, which else is the choice.
-    Neither, if the human labels are known to be no random sample.
-
-    Parameters
-    ----------
-    rates : mapping of str to Rate
-        From ``corrected_rates``.
-    random : bool
-        False where the rows with human labels are known to be no random sample.
-    """
-    none = ReliableEstimates(None, "no_sample")
-    return {name: _trusted(rate) if random else none for name, rate in rates.items()}
-
-
-def _trusted(rate: Rate) -> ReliableEstimates:
-    human, tuned = rate.human_only, rate.prediction_powered
-    if human.measure.estimate is None:
-        return ReliableEstimates(None, "no_label")
-    if tuned.measure.estimate is None:
-        return ReliableEstimates("human_only", "no_correction")
-    if not tuned.weight:
-        # Without the judge's labels it is the human labels with a normal interval.
-        every = tuned.n_judge == tuned.n_human
-        return ReliableEstimates("human_only", "all_labelled" if every else "no_weight")
-    if _width(tuned.measure) >= _width(human.measure):
-        return ReliableEstimates("human_only", "not_narrower")
-    return ReliableEstimates("prediction_powered", "narrower")
-
-
-def _width(measure: Measure) -> float:
-    return float(measure.upper or 0.0) - float(measure.lower or 0.0)

@@ -66,7 +66,7 @@ def settled_report(report: Report) -> Report:
 
 
 #: Verdicts, the worse first.
-_WORSE_FIRST: Final = ("rejected", "inconclusive", "certified")
+WORSE_FIRST: Final = ("rejected", "inconclusive", "certified")
 #: The bounds that a certificate rests on, and which of two is the worse.
 _ENDS: Final = {"coverage_at_least": min, "fpr_at_most": max, "kept_at_least": min}
 
@@ -111,7 +111,7 @@ def worse_of(
     """
     known = [item for item in ways if item is not None]
     readable = [item for item in ways[:2] if item is not None]
-    worse = min(readable, key=lambda item: _WORSE_FIRST.index(item["verdict"]))
+    worse = min(readable, key=lambda item: WORSE_FIRST.index(item["verdict"]))
     figures = {
         name: item
         and {"verdict": item["verdict"]}

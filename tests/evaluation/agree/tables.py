@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
     RateEstimate,
-    corrected_rates,
     prediction_powered,
     rogan_gladen,
 )
@@ -76,26 +74,16 @@ def estimates(
     return np.array([(m.estimate, m.lower, m.upper) for m in measures], dtype=float)
 
 
-def corrected(counts: LabelCounts) -> RateEstimate:
-    return rogan_gladen(counts, 0.95, flagged=True)
+def by_errors(counts: LabelCounts) -> RateEstimate:
+    return rogan_gladen(counts, 0.95)
 
 
 def powered(counts: LabelCounts) -> RateEstimate:
     return prediction_powered(counts, 0.95, flagged=True)
 
 
-def judge_only(counts: LabelCounts) -> RateEstimate:
-    return corrected_rates(counts)["coverage"].judge_only
-
-
 def held(found: np.ndarray, truth: float) -> float:
     return float(np.mean((found[:, 1] <= truth) & (truth <= found[:, 2])))
-
-
-def bias_within(found: np.ndarray, truth: float) -> tuple[float, float]:
-    """Return the mean error, and four of its standard errors."""
-    errors = found[:, 0] - truth
-    return float(errors.mean()), 4 * float(errors.std()) / math.sqrt(len(errors))
 
 
 BOTH = (((50, 10), (6, 4)), ((3, 5), (7, 35)))  # human, judge, flag

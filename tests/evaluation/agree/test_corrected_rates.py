@@ -1,4 +1,4 @@
-"""Are the four estimates what they claim, and is the right one trusted?"""
+"""Are both estimates what they claim, whatever table of labels there is?"""
 
 from __future__ import annotations
 
@@ -11,68 +11,60 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from statsmodels.stats.proportion import proportion_confint
 
+from calibrail.evaluation.confounds import Division
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
-    ReliableEstimates,
-    alike_tests,
     corrected_rates,
+    errors_by,
     sample_tests,
-    trusted,
+    stratified,
 )
-from tests.evaluation.agree.tables import ALONE, BOTH, estimates, files, held, judge_only, law, made
+from tests.evaluation.agree.tables import ALONE, BOTH, files, law, made
 
 
-def test_the_judge_alone_is_surely_wrong() -> None:
-    cells = law(0.3, 0.9, 0.2, 0.9, 0.9)
-    found = estimates(judge_only, files(cells, 200, 3000, 200, seed=4))
-    expected = (0.27 * 0.9 + 0.07 * 0.2) / 0.34
-    assert found[:, 0].mean() == pytest.approx(expected, abs=0.01) and expected < 0.76
-    assert held(found, 0.9) == 0.0
-
-
-def test_human_only_and_judge_only_are_exact_counts() -> None:
+def test_rows_without_a_judge_label_have_no_part() -> None:
     cells = made(BOTH, ALONE).cells.copy()
     cells[1, 2] = (2, 3)  # hallucinated, says a person; no judge label
-    rates = corrected_rates(LabelCounts(cells), 0.9)
-    human, judge = rates["coverage"].human_only, rates["coverage"].judge_only
-    assert (human.n_human, judge.n_judge) == (55, 402)
-    expected = (
-        (human, 43, 55),
-        (judge, 299, 402),
-        (rates["fpr"].human_only, 14, 70),
-        (rates["fpr"].judge_only, 135, 688),
-        (rates["prevalence"].judge_only, 402, 1090),
-        (rates["prevalence"].human_only, 55, 125),
-    )
-    for found, count, n in expected:
+    assert corrected_rates(LabelCounts(cells), 0.9) == corrected_rates(made(BOTH, ALONE), 0.9)
+
+
+def test_where_people_have_labelled_all_the_interval_is_exact() -> None:
+    rates = corrected_rates(made(BOTH, np.zeros_like(ALONE)), 0.9)
+    for name, count, n in (("coverage", 40, 50), ("fpr", 14, 70), ("prevalence", 50, 120)):
+        found = rates[name]["prediction_powered"]  # type: ignore[index]
         ends = proportion_confint(count, n, alpha=0.1, method="beta")
-        assert found.measure.estimate == pytest.approx(count / n)
+        assert found.weight == 0.0 and found.measure.estimate == pytest.approx(count / n)
         assert (found.measure.lower, found.measure.upper) == pytest.approx(ends, abs=1e-9)
-    for name, rate in rates.items():
-        for method in ("rogan_gladen", "prediction_powered"):
-            without = corrected_rates(made(BOTH, ALONE), 0.9)[name]
-            assert getattr(rate, method) == getattr(without, method)
 
 
-def test_what_to_trust() -> None:
-    rates = corrected_rates(made(BOTH, ALONE))
-    chosen = trusted(rates)
-    assert {trust.method for trust in chosen.values()} == {"prediction_powered"}
-    exact, tuned = rates["fpr"].human_only.measure, rates["fpr"].prediction_powered.measure
-    assert tuned.upper - tuned.lower < exact.upper - exact.lower
-    assert {trust.reason for trust in chosen.values()} == {"narrower"}
-    assert {trust.method for trust in trusted(rates, random=False).values()} == {None}
-    # Most human labels stand where the judge has none: the corrections cannot use them.
-    cells = made(BOTH, ALONE).cells.copy()
-    cells[:2, 2] = (900, 100), (100, 400)
-    wider = trusted(corrected_rates(LabelCounts(cells)))["coverage"]
-    assert wider == ReliableEstimates("human_only", "not_narrower")
-    # People have labelled every row: their exact share, whatever the judge says of the same rows.
-    every = corrected_rates(made(BOTH, np.zeros_like(ALONE)))
-    assert {trust.method for trust in trusted(every).values()} == {"human_only"}
-    assert {trust.reason for trust in trusted(every).values()} == {"all_labelled"}
-    one_class = trusted(corrected_rates(made((((50, 10), (6, 4)), ((0, 0), (0, 0))), ALONE)))
-    assert one_class["coverage"] == ReliableEstimates(None, "no_label")
+def test_segments_may_be_labelled_at_different_rates() -> None:
+    """One in two of the bad segment is labelled, one in forty of the good one."""
+    held, runs, truth = 0, 200, 0.5 * 0.6 + 0.5 * 0.05
+    few, many = law(0.05, 0, 0, 0.9, 0.9), law(0.6, 0, 0, 0.9, 0.9)
+    sides = files(few, 50, 1950, runs, seed=1), files(many, 1000, 1000, runs, seed=2)
+    for segments in zip(*sides, strict=True):
+        pooled = LabelCounts(segments[0].cells + segments[1].cells, decided=False)
+        whole = corrected_rates(pooled)["prevalence"]["prediction_powered"].measure
+        found = stratified(segments, 0.95).measure
+        assert None not in (found.lower, found.upper, whole.lower)
+        held += found.lower <= truth <= found.upper
+        assert whole.lower > truth
+    assert held >= 0.95 * runs - 4 * np.sqrt(0.05 * 0.95 * runs)
+    empty = LabelCounts(np.zeros((3, 3, 2), np.int64), decided=False)
+    assert stratified([segments[0], empty], 0.95).measure.reason == "segment_not_labelled"
+
+
+def test_errors_that_gather_in_a_stratum_are_seen_and_others_are_not() -> None:
+    rng, n = np.random.default_rng(3), 120
+    strata = Division("lang", "column", np.arange(n) % 3, ("a", "b", "c"), (None,) * 3)
+    every, p_values = np.full(n, True), []
+    for _ in range(100):
+        p_values.append(errors_by(strata, rng.random(n) < 0.2, every)["p_value"])
+    assert 0 < np.mean(np.array(p_values) <= 0.2) < 0.36
+    gathered = errors_by(strata, np.arange(n) % 6 == 1, every)
+    assert gathered["p_value"] == 0.0005
+    assert [row["n_wrong"] for row in gathered["strata"]] == [0, 20, 0]
+    assert errors_by(strata, ~every, every) is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,12 +78,12 @@ def test_no_table_gives_nan_or_an_interval_without_its_estimate(
     rates = corrected_rates(counts)
     assert set(rates) == ({"prevalence", "coverage", "fpr"} if decided else {"prevalence"})
     for rate in rates.values():
-        for _, found in rate:
+        for found in rate.values():
             measure = found.measure
             assert (measure.estimate is None) == (measure.reason is not None)
             if measure.estimate is not None:
                 assert 0 <= measure.lower <= measure.estimate <= measure.upper <= 1
                 assert measure.lower < measure.upper
-    tests = [test.to_dict() for test in (*sample_tests(counts), *alike_tests(counts))]
-    chosen = [trust.to_dict() for trust in trusted(rates).values()]
-    json.dumps([{k: r.to_dict() for k, r in rates.items()}, tests, chosen], allow_nan=False)
+    tests = [test.to_dict() for test in sample_tests(counts)]
+    listed = [{m: item.to_dict() for m, item in rate.items()} for rate in rates.values()]
+    json.dumps([listed, tests], allow_nan=False)

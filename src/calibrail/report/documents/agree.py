@@ -1,108 +1,195 @@
 """Document and messages of agree."""
 
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from calibrail.evaluation.judge_agreement import RateEstimate
 from calibrail.formatting import floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
+from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
 from calibrail.report.messages import facts, say, say_first, word
-from calibrail.report.text import bounds, count_of, estimate, interval, share
+from calibrail.report.text import (
+    bounds,
+    count_of,
+    estimate,
+    group_label,
+    interval,
+    plain,
+    share,
+    share_with_bounds,
+    short,
+)
 
 
 def document(result: Json) -> Document:
-    """Return the agreement, the four estimates side by side, and which to trust.
+    """Return what judges catch and raise, the verdicts, and the rates that both labels give.
 
     Parameters
     ----------
     result : mapping
         What ``calibrail agree --json`` prints.
     """
-    flag = result["flag"]
-    column = shlex.quote(result["columns"]["human"]) if flag and "guardrail" in flag else ""
-    untrusted = any(rate["trust"]["method"] is None for rate in result["rates"].values())
+    judges, verdict = result["judges"], result["verdict"]
+    row = next((item for item in judges if item["verdict"] == verdict), judges[0])
+    doubted = any(test["differs"] for item in judges for test in item["random_sample"])
+    wanted = label_anew(row["certificate"], once=bool(result["data"]["n_set_aside"]))
+    about = {"judge": plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     return Document(
         "agreement of",
         subject="judge and people",
-        headline=say("agree.headline", result["data"], agreed=result["agreement"]["agreement"]),
-        blocks=(_agreement(result), *_estimates(result)),
+        headline=verdict.capitalize() if verdict else say("agree.headline", result["data"]),
+        verdict=verdict,
+        rule=say("agree.headline", result["data"]) if verdict else "",
+        summary=" ".join(_in_short(item, result) for item in judges),
+        blocks=(
+            _gates(result, judges, ("Judge", lambda item: plain(item["judge"]))),
+            _gates(result, result["by"], (f"By {plain(result['columns']['by'])}", _segment)),
+            *(block for item in judges for block in _judge(item, result)),
+            _errors(result),
+        ),
         warnings=[parts.Bullet(text) for text in result["warnings"]],
         notes=part_note(result["data"].get("part")),
         next_step=say_first(
             {
-                "agree.draw_at_random": untrusted,
-                "agree.name_what_flags": flag is None,
-                "agree.certify": True,
+                "agree.draw_at_random": doubted,
+                "agree.ask": verdict is None,
+                "agree.use": verdict == "certified",
+                "agree.do_not_use": verdict == "rejected",
+                "agree.label_more": wanted is not None,
+                "agree.too_close": True,
             },
-            column=column,
+            about,
+            (wanted or ("", {}))[1],
         ),
         data=result["data"],
     )
 
 
-def _agreement(result: Json) -> parts.Section:
-    """Show how far the judge agrees with people, and whether it leans one way."""
-    agreement, rows = result["agreement"], []
-    kappa, asymmetry = agreement["kappa"], agreement["asymmetry"]
+def _in_short(item: Json, result: Json) -> str:
+    """Return what a judge catches and raises, and what that means for what was asked."""
+    rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
+    text = say("agree.in_short", rates, judge=plain(item["judge"]), level=result["confidence"])
+    if item["threshold"] is not None:
+        text = f"{text} {say('agree.calibrated', item, result['data'])}"
+    if item["verdict"] is None:
+        return text
+    verdict = say(f"agree.{item['verdict']}", result, judge=plain(item["judge"]))
+    return f"{verdict} {text} {item['reason']}"
+
+
+def _segment(row: Json) -> str:
+    return f"{group_label(row['segment'])}, {plain(row['judge'])}"
+
+
+def _gates(
+    result: Json, rows: Sequence[Json], names: tuple[str, Callable[[Json], str]]
+) -> parts.Section | None:
+    """Show bounds and verdict of every judge, or of every judge in every segment."""
+    if not rows:
+        return None
+    cells = [
+        (
+            names[1](row),
+            share_with_bounds(row["caught"]),
+            share_with_bounds(row["false_alarms"]),
+            row["verdict"] or "",
+            answers_more(row["needed"] or {}) if row["verdict"] == "inconclusive" else "",
+            _best(row["prevalence"]) if "prevalence" in row else "",
+        )
+        for row in rows
+    ]
+    heads = "Caught", "False alarms", "Verdict", "More needed", "Hallucinated"
+    table = parts.Table(names[0], parts.texts(names[0], *heads), cells)
+    held = say("certify.corrected", confidence=result["confidence"], n=len(rows))
+    asked = result["min_caught"] is not None and len(rows) > 1
+    return parts.section(names[0], table, parts.Text(held if asked else ""))
+
+
+def _best(rate: Json) -> str:
+    """Return the prediction-powered share with its interval."""
+    found = rate["prediction_powered"]
+    return share_with_bounds(found) if found["estimate"] is not None else "none"
+
+
+def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
+    """Yield how far a judge agrees with people, what its errors go with, and both estimates."""
+    level, agreement, rows = floor_percent(result["confidence"]), item["agreement"], []
+    kappa, asymmetry, whose = agreement["kappa"], agreement["asymmetry"], plain(item["judge"])
     for key, name in facts("agree.judged"):
         rate = agreement[key]
-        span = interval(rate) if rate["n"] else rate["reason"]
-        rows.append((name, share(rate), span, count_of(rate)))
+        rows.append(
+            (name, share(rate), interval(rate) if rate["n"] else rate["reason"], count_of(rate))
+        )
     known = kappa["estimate"] is not None
     span, beyond = (bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
     rows.append(("Cohen's kappa", estimate(kappa, 2), span or "", beyond))
-    heads = parts.texts(f"{floor_percent(result['confidence'])} interval", "Counts")
+    heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
-    title = "The judge, where people have labelled, too"
+    title = f"{whose}, where people have labelled, too"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry)
-    return parts.section(title, parts.Table(title, columns, rows), parts.Text(leaning))
-
-
-def _estimates(result: Json) -> Iterator[parts.Block]:
-    """Yield the four estimates of each rate, what they assume and lack, and which to trust."""
-    rows: list[parts.Row] = []
-    missing, trusted, methods, note = [], [], dict(facts("agree.methods")), ""
-    for key, rate in result["rates"].items():
-        title, trust, cells = word("agree.rates", key), rate["trust"], []
-        for method, name in methods.items():
-            value = rate[method]
-            mark = " *" if trust["method"] == method and value["estimate"] is not None else ""
-            if method == "rogan_gladen" and key != "prevalence" and value["estimate"] is not None:
-                mark, note = " †", say("agree.if_alike")
-            cells.append(parts.Cell(f"{share(value)}{mark}", interval(value)))
-            if value["estimate"] is None:
-                missing.append(f"{title}, {name}: {value['reason']}.")
-            elif "estimate" in value["clipped"]:
-                missing.append(f"{title}, {name}: {say('agree.cut_off')}.")
-        rows.append((title, *cells))
-        best = "none of them" if trust["method"] is None else f"{methods[trust['method']]} (*)"
-        trusted.append(f"{title}: {best}; {trust['reason']}.")
-    title = f"Four estimates, with {floor_percent(result['confidence'])} intervals"
-    columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
-    yield parts.section(title, parts.Table(title, columns, rows, two_lines=True), parts.Text(note))
-    assumed = result["rates"].get("coverage", result["rates"]["prevalence"])
-    granted = [
-        f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
-        for method, name in methods.items()
+    errs = [
+        say("agree.errs", row, feature=plain(row["feature"]))
+        for row in item["errs"]
+        if row["p_holm"] <= 1.0 - result["confidence"]
     ]
-    yield parts.Bullets("What each takes for granted", granted)
+    yield parts.section(
+        title, parts.Table(title, columns, rows), parts.Text(leaning), *map(parts.Text, errs)
+    )
+    rows, missing, granted = [], [], dict[str, str]()
+    methods = {
+        key: name for key, name in facts("agree.methods") if key in item["rates"]["prevalence"]
+    }
+    for key, rate in item["rates"].items():
+        cells = []
+        for method, name in methods.items():
+            value = rate.get(method)
+            if value is None:
+                cells.append(parts.Cell("", ""))
+                continue
+            cells.append(parts.Cell(share(value), interval(value)))
+            granted[name] = f"{name}: {value['assumption']} ({value['promise']})."
+            if value["estimate"] is None:
+                missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
+            elif "estimate" in value["clipped"]:
+                missing.append(f"{word('agree.rates', key)}, {name}: {say('agree.cut_off')}.")
+        rows.append((word("agree.rates", key), *cells))
+    title = f"Rates by people and {whose}, with {level} intervals"
+    columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
+    yield parts.section(title, parts.Table(title, columns, rows, two_lines=True))
+    yield parts.Bullets("What each takes for granted", list(granted.values()))
     yield parts.Bullets("Missing or cut off", missing)
-    yield parts.Bullets("Which to trust", trusted)
+
+
+#: So many disagreements are shown; all stand in the machine-readable result.
+MOST: Final = 50
+
+
+def _errors(result: Json) -> parts.Section | None:
+    """Show the answers on which judges and people disagree, by segment."""
+    if not result["errors"]:
+        return None
+    rows = [
+        (
+            group_label(row["segment"]),
+            plain(row["judge"]),
+            plain(row["id"]),
+            "hallucinated" if row["human"] else "faithful",
+            short(row["response"]),
+        )
+        for row in result["errors"][:MOST]
+    ]
+    title = say("agree.errors_shown", n=len(result["errors"]), most=MOST)
+    return parts.section(
+        "Disagreements",
+        parts.Table(title, parts.texts("Segment", "Judge", "Answer", "People say", "Text"), rows),
+    )
 
 
 def code_message(code: str | None) -> str | None:
     """Return what a code without numbers says."""
     return None if code is None else say(f"agree.{code}")
-
-
-def assumption(rate: str, method: str) -> str:
-    """Return what a method takes for granted of a rate."""
-    if (rate, method) == ("prevalence", "rogan_gladen"):
-        # Flags have no part in it.
-        return say("agree.assumes_rogan_gladen_of_prevalence")
-    return say(f"agree.assumes_{method}")
 
 
 def reason(rate: str, estimate: RateEstimate) -> str | None:
@@ -116,27 +203,19 @@ def reason(rate: str, estimate: RateEstimate) -> str | None:
     return say(f"agree.{code}", values, name=name)
 
 
-def trust(code: str, rate: Json, doubt: str) -> str:
-    """Return why one of the four estimates of a rate is to be relied on, or none."""
-    human, tuned, gained = rate["human_only"], rate["prediction_powered"], 0.0
-    if code == "narrower":
-        gained = 1.0 - (tuned["upper"] - tuned["lower"]) / (human["upper"] - human["lower"])
-    return say(f"agree.trust_{code}", human=human, tuned=tuned, doubt=doubt, gained=gained)
-
-
-def doubt(result: Json) -> str:
-    """Return why the rows with human labels are no random sample, if it shows."""
-    if result["data"]["n_seen_before"]:
-        return say("agree.set_threshold")
-    differing = " and ".join(_differing(result["random_sample"]))
-    return f"{differing}; label rows drawn at random" if differing else ""
-
-
-def _differing(tests: Iterable[Json]) -> Iterator[str]:
-    for test in tests:
-        if test["differs"]:
-            labelled, others = _rate(test["human_labelled"]), _rate(test["others"])
-            yield say("agree.differs", test, what=test["share"], labelled=labelled, others=others)
+def differing(tests: Iterable[Json]) -> str:
+    """Return by what the rows with human labels are seen to be no random sample; empty if not."""
+    return " and ".join(
+        say(
+            "agree.differs",
+            test,
+            what=test["share"],
+            labelled=_rate(test["human_labelled"]),
+            others=_rate(test["others"]),
+        )
+        for test in tests
+        if test["differs"]
+    )
 
 
 def _rate(rows: Json) -> float:
@@ -151,17 +230,18 @@ def warnings(result: Json) -> Iterator[str]:
     result : mapping
         What ``calibrail agree --json`` prints.
     """
-    data = result["data"]
-    for difference in _differing(result["random_sample"]):
-        yield say("agree.not_alike", difference=difference)
-    for test in result["errs_alike"]:
-        if test["differs"]:
-            rates = {name: _rate(test[name]) for name in ("flagged", "passed")}
-            yield say("agree.errs_differently", rates, what=test["share"], p_value=test["p_value"])
+    data = {**result["data"], "n_human_alone": 0}
+    for item in result["judges"]:
+        if doubt := differing(item["random_sample"]):
+            yield say("agree.not_alike", judge=plain(item["judge"]), difference=doubt)
+        data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     # The variance of answers that are all alike within groups is that of the groups.
     times = (data["n_human"] / max(1, data["n_human"] - data["n_sharing_a_group"])) ** 0.5
-    for code in ("seen_before", "sharing_a_group", "human_alone", "errors", "undefined"):
+    for code in (
+        *("seen_before", "set_aside", "sharing_a_group", "thinned", "unmet", "human_alone"),
+        *("errors", "undefined"),
+    ):
         if data[f"n_{code}"]:
             yield say(f"agree.{code}", data, by_column=by_column, times=times)
 

@@ -39,6 +39,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (certificates.broken_risks, 200, 0.1, 1),
     (certificates.winner_among_equals, 120, 0.05, 2),
     (certificates.winners_certificate, 200, 0.05, 2),
+    (certificates.judge_gates, 60, 0.05, 1),
     (production.released, 200, 0.2, 2),
     (production.drift_seen, 120, 0.05, 4),
     (production.session_verdicts, 12, 0.2, 1),
