@@ -1,7 +1,7 @@
 """Are the results of uqlm answers with columns? Their shape is all that is needed of it.
 
-uqlm wants another numpy than calibrail on Python 3.11: its own scorers run in an environment of
-their own (``test_uqlm.py``). The results here are made up as theirs are: means are numbers of numpy,
+uqlm wants another numpy than calibrail on Python 3.11, and its own scorers run in an environment of
+their own (``test_uqlm.py``). Results here are made up as theirs are: means are numbers of numpy,
 what its calibrator adds are arrays, and prompts are gone from what ``to_dict()`` returns.
 """
 

@@ -269,8 +269,24 @@ def test_a_model_that_thinks_to_the_end_is_asked_again_in_a_batch(
         assert [len(batch["lines"]) for batch in server.batches.values()] == [14, 12]
         # What was cut is paid for, too; what was refused is not.
         assert not server.seen and sum(server.paid.values()) == (14 if refused else 26)
-    (first,) = [line for line in said if "12 are asked again, with more tokens" in line]
-    assert ("2 of 14" if refused else "14 of 14") in first
+    (told,) = [line for line in said if "with more tokens" in line]
+    assert "12 questions submitted" in told and ", 12 with more tokens" in told
+
+
+def test_what_was_answered_with_more_tokens_is_not_paid_for_again(cache: Path) -> None:
+    def reply(body: dict[str, Any]) -> Reply:
+        return Reply("", finish="length") if body["max_tokens"] == 10 else echo(body)
+
+    thinking = [replace(item, max_tokens=10, most_tokens=4096) for item in requests(14)]
+    with BatchServer(reply) as server, limit_calls(CallLimits(cache=cache)):
+        # As the first few of a run are, which show what the model needs.
+        load_llm("m", server.url).answers(thinking[:2])
+        n_direct = len(server.seen)
+        for _ in range(2):
+            answers = asked(server, cache, thinking)
+            assert answers == [f"faithful, question {i}" for i in range(14)]
+        assert [len(batch["lines"]) for batch in server.batches.values()] == [12]
+        assert len(server.seen) == n_direct
 
 
 def test_a_batch_that_somebody_cancels_ends_the_run_and_its_answers_are_kept(

@@ -17,7 +17,7 @@ from uuid import uuid4
 from calibrail.atomic_files import folder_lock, write_atomically
 from calibrail.errors import ModelError
 from calibrail.models.llm import transport
-from calibrail.models.llm.chat import ChatAnswer, ChatRequest, LanguageModel, read_answer
+from calibrail.models.llm.chat import ChatRequest, LanguageModel, read_answer
 from calibrail.models.llm.transport import OUTPUT_LIMIT, AgainError, CallLimits, RefusedError
 
 #: Seconds between two looks at a batch: the first, and the longest.
@@ -460,16 +460,19 @@ class _BatchRun:
         self._folder = BatchFolder(limits.cache)
         self._provider = provider_of(model.endpoint, limits)
         kinds = {item: item.kind == "chat" for item in requests}
-        self._wanted = dict(self._asked(item) for item, is_chat in kinds.items() if is_chat)
+        self._requests = dict.fromkeys(item for item, is_chat in kinds.items() if is_chat)
+        self._wanted = dict(map(self._asked, self._requests))
         if not all(kinds.values()):
             say(f"{model.endpoint}: no batch takes decisions, which are asked at the full price")
         self._rounds, self._most = Counter[str](), self._provider.most
-        self._told, self._starved = set[str | None](), set[str]()
+        self._told: set[str | None] = set()
 
     def _asked(self, request: ChatRequest) -> tuple[str, ChatRequest]:
         """Return what is asked, with its key: with more tokens, where the model needs them."""
-        known = self._model._known(self._session.cache, request)
-        if known is None and request.most_tokens and request.effort in self._model.starves:
+        known, key = self._model._known(self._session.cache, request), self._model._key(request)
+        # What was answered with more tokens has no answer without.
+        lacks = known is None or self._session.cache.get(key) is None
+        if lacks and request.most_tokens and request.effort in self._model.starves:
             request = request.raised()
         return self._model._key(request), request
 
@@ -550,8 +553,10 @@ class _BatchRun:
         self._rounds.update(keys)
         model.batched.update(keys)
         self._told.add(batch.id)
+        n = sum(self._wanted[key] not in self._requests for key in keys)
+        where = f"{model.endpoint}, {n:,} with more tokens to think" if n else model.endpoint
         self._say(
-            f"batch {batch.id}: {len(keys):,} questions submitted to {model.endpoint}; it may take "
+            f"batch {batch.id}: {len(keys):,} questions submitted to {where}; it may take "
             f"a day, Ctrl-C leaves it there, and {_ANEW}"
         )
         return batch
@@ -596,6 +601,8 @@ class _BatchRun:
             if waiting:
                 time.sleep(pause)
                 pause = min(LONGEST_LOOK, 1.5 * pause)
+        # On some the model may have thought to the end of its tokens.
+        self._wanted = dict(map(self._asked, self._requests))
 
     def _look(self, batch: Batch) -> tuple[BatchState, Left]:
         """Return how far a batch is and, where it has ended, what it left; keep its answers."""
@@ -629,27 +636,22 @@ class _BatchRun:
                 if isinstance(why, RefusedError):
                     if key in before:
                         self._model._caller._learn(why.about, before[key])
-                    # Put otherwise, another batch may answer it.
-                    if key not in before or why.too_long or self._fields(key) == before[key]:
-                        left[key] = "" if why.too_long or self._raised(key, why) else why.reason
+                    # Put otherwise, or with more tokens, another batch may answer it.
+                    request = self._wanted.get(key)
+                    if request and request.most_tokens and OUTPUT_LIMIT in why.about:
+                        self._model.starves.add(request.effort)
+                        left[key] = ""
+                    elif key not in before or why.too_long or self._fields(key) == before[key]:
+                        left[key] = "" if why.too_long else why.reason
         return left
 
     def _keep(self, key: str, body: Any, characters: int) -> None:
         # What cannot be read is asked by itself.
         with suppress(ValueError):
             answer, share = read_answer(body), transport.BATCH_SHARE
-            self._raised(key, answer)
             if self._session.cache.get(key) is None:
                 value = answer.to_dict()
                 self._model.keep_answer(self._session, key, value, characters, answer.tokens, share)
-
-    def _raised(self, key: str, what: ChatAnswer | RefusedError) -> bool:
-        """Return whether a question is asked again, with all its tokens, as the model starved."""
-        starved = what.is_starved if isinstance(what, ChatAnswer) else OUTPUT_LIMIT in what.about
-        if starved and (request := self._wanted.get(key)) and request.most_tokens:
-            self._wanted[self._model._key(request.raised())] = request.raised()
-            self._starved.add(key)
-        return key in self._starved
 
     def _end(self, batch: Batch, state: BatchState, left: Left) -> None:
         """Forget a batch that has ended; decide what is asked in another one."""
@@ -672,9 +674,7 @@ class _BatchRun:
         elif state.refused:
             problem = f"refused ({state.refused}), and nothing of it is asked"
         else:
-            n_starved = len(self._starved & batch.characters.keys())
-            again = f"; {n_starved:,} are asked again, with more tokens" if n_starved else ""
-            self._say(f"batch {batch.id}: {n - n_left:,} of {n:,} questions answered{again}")
+            self._say(f"batch {batch.id}: {n - n_left:,} of {n:,} questions answered")
         if state.cancelled and left:
             problem = f"cancelled, after {n - n_left:,} of {n:,} answers; run the same for the rest"
         if len(whys) == n >= _ALL_FAIL:
