@@ -294,7 +294,8 @@ def joint_certificate(
         On hallucinated test examples, or none, and on faithful examples that had no part in the
         threshold.
     requirement : Requirement
-        Its 1 - ``confidence`` is more than delta. ``min_coverage`` is at most the
+        ``confidence`` is that of the certificate where 1 - ``confidence`` is more than delta, and
+        otherwise that of the interval of the FPR. ``min_coverage`` is at most the
         1 - alpha that is proven; that when left out. Without test examples it may be more, and is
         shown where so few calibration scores lie below the threshold that its rank allows it.
 
@@ -302,7 +303,7 @@ def joint_certificate(
     ------
     InputError
         If the guarantee is neither, the threshold flags everything for lack of examples, or
-        delta is not below 1 - ``confidence``.
+        delta and 1 - ``confidence`` leave no joint confidence.
     """
     if calibration.delta is None or calibration.flag_all:
         raise InputError(
@@ -462,6 +463,7 @@ def smallest_limit(
     proof = bounds.proof_level(level)
     if delta is not None:
         proof = proof_beside(argument_checks.share(delta, "delta"), level)
+        level = round(1.0 - delta - (1.0 - proof) / 2.0, 12)
     elif float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
     limit = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
@@ -471,20 +473,23 @@ def smallest_limit(
 def proof_beside(delta: float, confidence: float) -> float:
     """Return the two-sided level of an interval whose end certifies beside a ``pac`` threshold.
 
-    Both err together with 1 - ``confidence``, of which the threshold takes delta.
+    Both err together with 1 - ``confidence``, of which the threshold takes delta. Where that is all
+    of it, the interval has the ``confidence`` itself, and both together have less.
 
     Raises
     ------
     InputError
-        If it takes all of it.
+        If they have none.
 
     Examples
     --------
-    >>> proof_beside(0.025, 0.95), proof_beside(0.01, 0.95)
-    (0.95, 0.92)
+    >>> proof_beside(0.025, 0.95), proof_beside(0.01, 0.95), proof_beside(0.1, 0.95)
+    (0.95, 0.92, 0.95)
     """
     error = 1 - decimal(confidence) - decimal(delta)
     if error <= 0:
+        error = (1 - decimal(confidence)) / 2
+    if decimal(delta) + error >= 1:
         raise InputError(error_text("confidence_without_room", delta=delta, confidence=confidence))
     return float(1 - 2 * error)
 
@@ -858,7 +863,8 @@ def certify_trimming(
     keeps = _Side("kept", region.kept, most_kept, kept_at_least, least)
     spares = _Side("touched", region.fpr, touched, at_most, limit, least=False)
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
-    verdict, code, reason = _concluded(sides, (level, level, region.confidence))
+    level = region.confidence
+    verdict, code, reason = _concluded(sides, (level, level, level))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0, "answers": 0}
     if verdict == "inconclusive":
         if not frees.kept:

@@ -563,6 +563,7 @@ def plan(
     requirement, assumption = requirement or Requirement(), assumption or Assumption()
     rates, assumed = assumption.rates, assumption.to_dict()
     promise = promise.settled(None if rates else requirement)
+    requirement = requirement if rates else requirement.beside(promise)
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
     if guarantee == "paper" or guarantee == "fixed":
         raise InputError(f"guarantee must be marginal, pac or anytime; got {guarantee!r}")

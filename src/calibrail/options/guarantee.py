@@ -140,8 +140,6 @@ class Promise(Record):
             guarantee = "marginal" if asked is None or isinstance(self.by, tuple) else "pac"
         if delta is None:
             delta = 0.1 if asked is None else round((1.0 - asked) / 2.0, 12)
-        elif asked is not None and guarantee in OF_THIS_THRESHOLD and delta >= 1.0 - asked - 1e-12:
-            raise InputError(error_text("confidence_without_room", delta=delta, confidence=asked))
         return replace(self, guarantee=guarantee, delta=delta)
 
     @property
@@ -254,6 +252,20 @@ class Requirement(Record):
     def asks(self) -> bool:
         """Whether a limit is set, about which a verdict decides."""
         return (self.max_fpr, self.min_kept) != (None, None) or bool(self.risks)
+
+    def beside(self, promise: Promise) -> Self:
+        """Return the requirement with the confidence of a certificate of a settled promise.
+
+        It is the one asked for, unless the promise's own error, as it was named, takes all that
+        this leaves: then what delta and one end of an interval leave together.
+
+        >>> Requirement(max_fpr=0.2).beside(Promise(guarantee="pac", delta=0.1)).confidence
+        0.875
+        """
+        delta, error = promise.delta or 0.0, 1.0 - self.confidence
+        if not (promise.of_this_threshold and self.limits) or delta < error - 1e-12:
+            return self
+        return replace(self, confidence=round(1.0 - delta - error / 2.0, 12))
 
     def coverage(self, promise: Promise) -> float:
         """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""

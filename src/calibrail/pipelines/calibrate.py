@@ -394,14 +394,14 @@ def calibrate(
     requirement = optional(requirement, Requirement, "requirement")
     context = optional(context, Context, "context")
     requirement.check(promise)
-    unnamed = promise.guarantee is None
+    settled: tuple[str, ...] = ()
     if costs is None or costs.cost_miss is None:
-        promise = promise.settled(requirement)
+        promise, requirement, settled = scoring.settle(promise, requirement)
     else:
         if void := _beside_fixed(promise, requirement, target):
             raise InputError(say("refused.costs_alone", void=void))
         score, baselines = fixed_threshold.only_one(score, "costs pick the threshold of"), False
-        unnamed, promise = False, fixed_threshold.asked_of(requirement, undefined=promise.undefined)
+        promise = fixed_threshold.asked_of(requirement, undefined=promise.undefined)
     if requirement.risks:
         spelled = tuple(map(str, parse_risks(requirement.risks)))
         requirement = replace(requirement, risks=spelled)
@@ -430,10 +430,7 @@ def calibrate(
     )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
-    if unnamed and requirement.limits:
-        origin = replace(
-            origin, notes=(*origin.notes, say("calibrate.follows", guarantee=promise.guarantee))
-        )
+    origin = replace(origin, notes=(*origin.notes, *settled))
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(

@@ -35,12 +35,11 @@ from calibrail.pipelines.independence import (
     independent,
     joint_comparison,
     readings,
-    settled,
     settled_report,
 )
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
-from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source
+from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source, settle
 from calibrail.report.documents.calibrate_sections import add_messages, possible
 from calibrail.report.documents.compare import finding
 from calibrail.report.documents.data import data_notes
@@ -190,7 +189,7 @@ def compare(
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
-    unnamed, promise = promise.guarantee is None, promise.settled(requirement)
+    promise, requirement, more = settle(promise, requirement)
     context = fields.optional(context, Context, "context")
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     history = data_reuse.DataUseHistory(looks)
@@ -209,9 +208,7 @@ def compare(
         require_usable(scored, index)
     look, standing = data_reuse.begin_report(history, scored, keys, promise, requirement)
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
-    notes = data_notes(scored.data, scored.lessons)
-    if unnamed and requirement.limits:
-        notes = (*notes, say("calibrate.follows", guarantee=promise.guarantee))
+    notes = (*data_notes(scored.data, scored.lessons), *more)
     reproduce = context.reproduce()
     ways = readings(scored, requirement)
     # Where near copies count at worst tells of one detector, and only what is certified may fall.

@@ -219,6 +219,7 @@ def recalibrate(
     if delta is None and (kept or not required.limits):
         delta = frozen.delta
     promise = Promise(alpha, "anytime", delta, frozen.undefined).settled(required)
+    required = required.beside(promise)
     grid = audited_calibration.grid_of(rule.calibration)
     calibration = audited_calibration.calibrate_audited(answers, promise, grid)
     verdict = audited_calibration.audited_verdict(answers, calibration, required, grid)

@@ -21,7 +21,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
-from calibrail.options import ReadOptions, SplitOptions
+from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional, spell_option, yes_or_no
 from calibrail.options.keywords import options_from_keywords
@@ -164,6 +164,21 @@ def _why_none(beside: Beside, opened: Reading) -> str | None:
         return NOT_ASKED
     texts = opened.columns.holds_answers
     return NO_TEXTS if beside is baselines_beside and not texts else None
+
+
+def settle(
+    promise: Promise, requirement: Requirement
+) -> tuple[Promise, Requirement, tuple[str, ...]]:
+    """Return both as they hold together, and notes about what nobody named."""
+    unnamed, asked = promise.guarantee is None, requirement.confidence
+    promise = promise.settled(requirement)
+    requirement, notes = requirement.beside(promise), list[str]()
+    if unnamed and requirement.limits:
+        notes.append(say("calibrate.follows", guarantee=promise.guarantee))
+    if (confidence := requirement.confidence) != asked:
+        about = {"delta": promise.delta, "confidence": confidence, "asked": asked}
+        notes.append(say("calibrate.joint", about))
+    return promise, requirement, tuple(notes)
 
 
 def require_usable(

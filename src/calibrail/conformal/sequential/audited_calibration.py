@@ -691,7 +691,9 @@ def audited_verdict(
     # Without a limit delta may be more than what a verdict errs with.
     shown = goal
     if limit is not None:
-        shown = -math.log((1.0 - proof_beside(calibration.delta or 0.0, level)) / 2.0)
+        delta = calibration.delta or 0.0
+        error = (1.0 - proof_beside(delta, level)) / 2.0
+        shown, level = -math.log(error), round(1.0 - delta - error, 12)
     at_most, needed = None, None
     if not answers.weighted:
         alarms, passed = _faithful(answers, most, worst=True)
