@@ -35,6 +35,7 @@ from calibrail.pipelines.independence import (
     independent,
     joint_comparison,
     readings,
+    settled,
     settled_report,
 )
 from calibrail.pipelines.loading import Context
