@@ -450,8 +450,8 @@ def certify(
         result = replace(result, **tally.delivered(level))
     elif not frozen_risks:
         curve = tally.curve(guardrail.config.policy.undefined, confidence)
-        about = {"curve": curve, "score": guardrail.config.score.model_dump()}
-        result = replace(result, possible=possible({**certificate.to_dict(), **about}))
+        shown = {"curve": curve, "score": guardrail.config.score.model_dump()}
+        result = replace(result, possible=possible({**certificate.to_dict(), **shown}))
     if history.keeps:
         about = {**standing.to_dict(confidence), "confidence": confidence}
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
