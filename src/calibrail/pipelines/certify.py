@@ -38,7 +38,7 @@ from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
-from calibrail.report.messages import say, spell_reasons
+from calibrail.report.messages import say, spell, spell_reasons
 from calibrail.serialization import plain
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.
@@ -519,11 +519,7 @@ def _decided(
         certificate = conformal.certify_counts(counts, limits)
         if tally.by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
-    code, _, rest = certificate.reason.partition(":")
-    levels, _, sides = rest.partition(":")
-    if sides:
-        levels = ",".join([str(asked)] * len(levels.split(",")))
-        certificate = replace(certificate, reason=f"{code}:{levels}:{sides}")
+    certificate = replace(certificate, reason=spell(certificate.reason, asked))
     certificate, verdicts = spell_reasons((certificate, verdicts))
     if not risks:
         return certificate, verdicts, None
