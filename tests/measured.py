@@ -44,8 +44,9 @@ def evaluated(
     **options: Any,
 ) -> Report:
     """Evaluate; further options are fields of the promise, the requirement and the origin."""
-    options = {"alpha": 0.1, **options}
+    options = {"alpha": 0.1, "guarantee": "marginal", **options}
     promise, requirement = _taken(Promise, options), _taken(Requirement, options)
+    promise = promise.settled(requirement)
     if rule is None:
         clusters = sample.groups if promise.clustered else None
         rule = fit_rule(
@@ -80,7 +81,7 @@ def compare(
     **options: Any,
 ) -> Comparison:
     """Compare; further options are fields of the promise, the requirement and the origins."""
-    options = {"alpha": 0.1, **options}
+    options = {"alpha": 0.1, "guarantee": "marginal", **options}
     promise, requirement = _taken(Promise, options), _taken(Requirement, options)
     sample = Sample(np.zeros(len(labels)), labels, codes, groups)
     result = compare_detectors(

@@ -24,7 +24,7 @@ def answers(tmp_path: Path) -> Path:
 
 
 def test_the_run_folder_holds_what_was_computed(answers: Path, tmp_path: Path) -> None:
-    run = calibrate(answers, SPEC, alpha=0.1, max_fpr=0.5)
+    run = calibrate(answers, SPEC, alpha=0.1, guarantee="marginal", max_fpr=0.5)
     folder = run.save(tmp_path / "run")
     report = json.loads((folder / "report.json").read_text())
     calibration = json.loads((folder / "calibration.json").read_text())
@@ -185,11 +185,12 @@ def test_further_scores_stand_beside_the_calibrated_one(answers: Path) -> None:
 
 
 def test_compare_ranks_by_false_alarms_and_keeps_every_field(answers: Path) -> None:
-    result = compare(answers, [SPEC, "length", "rouge_l"], alpha=0.1, max_fpr=0.9)
+    limits = {"guarantee": "marginal", "max_fpr": 0.9}
+    result = compare(answers, [SPEC, "length", "rouge_l"], alpha=0.1, **limits)
     content = result.to_dict()
     rates = [detector["test"]["fpr"]["estimate"] for detector in content["detectors"]]
     assert rates == sorted(rates)
-    run = calibrate(answers, SPEC, alpha=0.1, max_fpr=0.9)
+    run = calibrate(answers, SPEC, alpha=0.1, guarantee="marginal", max_fpr=0.9)
     single, codes = run.report.to_dict(), result.codes
     found = next(item for item in content["detectors"] if item["name"] == "detector")
     assert found.keys() == single.keys() | {"name", "partial_auroc"}

@@ -20,7 +20,7 @@ from tests.guardrail.conftest import labelled
 
 COLUMN = "column:column=detector,higher=hallucinated"
 KINDS: dict[str, dict[str, Any]] = {
-    "plain": {"max_fpr": 0.7},
+    "plain": {"guarantee": "marginal", "max_fpr": 0.7},
     "pac": {"guarantee": "pac"},
     "paper": {"guarantee": "paper"},
     "groups": {"by": "topic"},

@@ -192,9 +192,8 @@ def test_plan_and_label_count_the_half_that_tests(alpha: float, guarantee: Any) 
         ("marginal", 0.1, 0.45, 1.5, 1, None, None),
         ("marginal", 0.2, 0.2, 1.5, 1, 0.75, None),
         # The report proves coverage by its construction, and certify must show it by a sample.
-        ("pac", 0.1, 0.45, 1.5, 0, None, 0.5),
-        ("pac", 0.2, 0.2, 2.0, 0, 0.75, 0.5),
-        ("pac", 0.2, 0.3, 1.5, 1, None, 0.5),
+        ("pac", 0.1, 0.67, 1.5, 0, None, 0.5),
+        ("pac", 0.2, 0.22, 2.0, 0, 0.75, 0.5),
         ("pac", 0.2, 0.35, 1.5, 2, 0.75, None),
     ],
 )

@@ -152,9 +152,12 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
 
 @pytest.mark.parametrize(
     ("held", "confidence", "delta"),
-    [(Promise(ALPHA, "marginal", 0.1), 0.7, 0.15), (Promise(ALPHA, "pac", 0.1), 0.7, 0.1)]
-    # A file of before 1 - confidence held for the threshold and the verdict together.
-    + [(Promise(ALPHA, "pac", 0.1), 0.9, 0.05)],
+    [
+        (Promise(ALPHA, "marginal", 0.1), 0.7, 0.15),
+        (Promise(ALPHA, "pac", 0.1), 0.7, 0.1),
+        # A file of before 1 - confidence held for the threshold and the verdict together.
+        (Promise(ALPHA, "pac", 0.1), 0.9, 0.05),
+    ],
 )
 def test_one_confidence_holds_for_the_threshold_and_its_verdict(
     product: Product, tmp_path: Path, held: Promise, confidence: float, delta: float

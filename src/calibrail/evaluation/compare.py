@@ -141,7 +141,7 @@ def compare_detectors(
         If a baseline has the name of a detector.
     """
     requirement, origins = requirement or Requirement(), origins or {}
-    promise = promise.settled()
+    promise = promise.settled(requirement)
     baselines = baselines or {}
     if twice := sorted(set(detectors) & set(baselines)):
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")

@@ -87,6 +87,7 @@ def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, 
     >>> [round(now[end], 3) for end in ("lower", "upper")], four["hallucinated"]
     ([0.717, 0.994], 68)
     """
+    promise = promise.settled()
     share, expected = _calibrating(promise), []
     for times in (1, 2, 4):
         labelled = times * n_hallucinated

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, cast, get_args
 
 from calibrail.errors import InputError, error_text
 from calibrail.options import fields
@@ -135,11 +135,13 @@ class Promise(Record):
         ('marginal', 'pac')
         """
         asked = None if requirement is None or not requirement.limits else requirement.confidence
-        guarantee, delta = self.guarantee, self.delta
+        guarantee: Any = self.guarantee
+        delta: Any = self.delta
         if guarantee is None:
             guarantee = "marginal" if asked is None or isinstance(self.by, tuple) else "pac"
         if delta is None:
-            delta = 0.1 if asked is None else round((1.0 - asked) / 2.0, 12)
+            half = asked is not None and guarantee in OF_THIS_THRESHOLD
+            delta = round((1.0 - cast(float, asked)) / 2.0, 12) if half else 0.1
         return replace(self, guarantee=guarantee, delta=delta)
 
     @property

@@ -38,7 +38,7 @@ from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
-from calibrail.report.messages import say, spell_reasons
+from calibrail.report.messages import say, spell, spell_reasons
 from calibrail.serialization import plain
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.
@@ -450,8 +450,8 @@ def certify(
         result = replace(result, **tally.delivered(level))
     elif not frozen_risks:
         curve = tally.curve(guardrail.config.policy.undefined, confidence)
-        about = {"curve": curve, "score": guardrail.config.score.model_dump()}
-        result = replace(result, possible=possible({**certificate.to_dict(), **about}))
+        shown = {"curve": curve, "score": guardrail.config.score.model_dump()}
+        result = replace(result, possible=possible({**certificate.to_dict(), **shown}))
     if history.keeps:
         about = {**standing.to_dict(confidence), "confidence": confidence}
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
@@ -519,11 +519,7 @@ def _decided(
         certificate = conformal.certify_counts(counts, limits)
         if tally.by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
-    code, _, rest = certificate.reason.partition(":")
-    levels, _, sides = rest.partition(":")
-    if sides:
-        levels = ",".join([str(asked)] * len(levels.split(",")))
-        certificate = replace(certificate, reason=f"{code}:{levels}:{sides}")
+    certificate = replace(certificate, reason=spell(certificate.reason, asked))
     certificate, verdicts = spell_reasons((certificate, verdicts))
     if not risks:
         return certificate, verdicts, None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -214,7 +214,7 @@ def recalibrate(
     if config.promise.guarantee == "fixed":
         # Of such a threshold no more is promised than what is required.
         alpha = 1.0 - required.stated_coverage(config.promise)
-    delta, frozen = choices.delta, config.promise
+    frozen, delta = config.promise, cast(Any, choices.delta)
     kept = frozen.of_this_threshold and frozen.delta < 1.0 - required.confidence
     if delta is None and (kept or not required.limits):
         delta = frozen.delta

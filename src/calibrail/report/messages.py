@@ -113,8 +113,10 @@ def called(feature: str) -> str:
     return word("audit.features", feature, f"the column {feature}")
 
 
-def spell(reason: str) -> str:
+def spell(reason: str, asked: float | None = None) -> str:
     """Return the words of the code of a missing measure; what is no code, unchanged.
+
+    A certificate names the confidence that was ``asked`` in place of its own, where that is given.
 
     Examples
     --------
@@ -123,7 +125,8 @@ def spell(reason: str) -> str:
     """
     code, *numbers = reason.split(":")
     if is_known(f"certificate.{code}"):
-        return say(f"certificate.{code}", given=[number.split(",") for number in numbers])
+        given = [number.split(",") for number in numbers]
+        return say(f"certificate.{code}", given=given, asked=asked)
     if not is_known(f"measure.{code}"):
         return reason
     return say(f"measure.{code}", {f"_{i}": number for i, number in enumerate(numbers)})

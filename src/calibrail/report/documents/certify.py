@@ -27,7 +27,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     lines, trims = measures.rates(shown, certificate), messages.by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
     # Of all looks together, where they are kept.
-    joint, blocked = (certificate.get("look") or {}).get("confidence", shown["confidence"]), ""
+    look: Json = certificate.get("look") or {}
+    joint, blocked = look.get("confidence") or shown["confidence"], ""
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     if flagged := certificate.get("blocked"):
         blocked = say("certify.blocked", rate=flagged)
