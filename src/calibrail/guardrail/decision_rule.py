@@ -256,8 +256,7 @@ class HallucinationProbability:
     def __init__(self, scores: ClassScores, tolerance: float) -> None:
         self._digits = _digits(tolerance) if tolerance else None
         own, self._rate = scores.own_rate, scores.base_rate or scores.own_rate
-        odds = (self._rate / (1.0 - self._rate), own / (1.0 - own))
-        self._shift = 1.0 if self._rate == own else odds[0] / odds[1]
+        self._shift = self._rate / (1.0 - self._rate) / (own / (1.0 - own))
         n, m = len(scores.hallucinated), len(scores.faithful)
         # The library turns warnings of numpy off for whoever imports it.
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
@@ -268,8 +267,7 @@ class HallucinationProbability:
             self._fitted = VennAbers().fit(values, np.repeat([1.0, 0.0], [n, m]))
 
     def _columns(self, values: Sequence[float]) -> NDArray[np.float64]:
-        known = np.asarray(values, np.float64)
-        known = known if self._digits is None else np.round(known, self._digits)
+        known = np.asarray(values if self._digits is None else np.round(values, self._digits))
         return np.column_stack([-known, known])
 
     def of(self, score: float) -> dict[str, float]:

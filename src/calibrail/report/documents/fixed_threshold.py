@@ -122,9 +122,8 @@ def _cost(report: Json, about: Json) -> list[str]:
         return []
     why = ""
     if cost["upper"] is None:
-        n_alike, looks = report["data"].get("n_alike"), report["looks"]
-        alike = say("verdict.rows_alike", n_alike=n_alike)
-        why = sections.looked_before(looks) if looks else alike
+        why = say("verdict.rows_alike", n_alike=report["data"].get("n_alike"))
+        why = sections.looked_before(report["looks"]) if report["looks"] else why
     best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
     least = _amount(cost[best])
     shown = {**about, "best": best, "why": why, "most": _most(cost), "least": least}
