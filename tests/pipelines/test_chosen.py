@@ -269,7 +269,7 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     assert "others_tried" in calibrated("b", "second")
     assert "others_tried" in calibrated("c", "third")
     said = report_of(tmp_path / "runs" / "third")["warnings"][-1]["message"]
-    assert said.startswith("In folders beside this one 2 other detectors were tried")
+    assert said.startswith("In folders beside this one, 2 other detectors were tried")
     # Whichever is frozen, and what was tried after it counts.
     guardrail = tmp_path / "g.json"
     printed = " ".join(command(0, "export", tmp_path / "runs" / "first", "-o", guardrail).split())
@@ -285,6 +285,13 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     command(0, *words)
     chosen = json.loads((tmp_path / "runs" / "compared" / "chosen.json").read_text())
     assert "others_tried" not in [item["code"] for item in chosen["report"]["warnings"]]
+    # A threshold in use is one of several detectors' all the same.
+    goals = "--higher hallucinated --threshold 1.5 --min-caught 0.5 --max-false-alarms 0.4".split()
+    for name, told in (("a", False), ("b", True)):
+        folder = tmp_path / "tests" / name
+        command(0, "test", data, *columns(name), *goals, "-o", folder)
+        codes = [item["code"] for item in report_of(folder)["warnings"]]
+        assert ("others_tried" in codes) is told
 
 
 def test_select_says_that_its_answers_chose_the_detector(tmp_path: Path) -> None:
