@@ -13,9 +13,10 @@ LAST = {"row": 163, "time": "1970-01-01T02:43:00Z"}
 
 def history(*counts: list[int]) -> Blocks:
     """Return a reference and blocks of 16 rows from row 100 on, a minute each."""
-    held = np.array(counts)[:, None]
+    held = np.array(counts)
     rows = 100 + 16 * np.maximum(np.arange(len(counts)) - 1, 0)
-    return Blocks(rows, np.append(NOBODY, 60.0 * rows[1:]), held, held.sum(axis=2).astype(float))
+    totals = held.sum(axis=1, keepdims=True).astype(float)
+    return Blocks(rows, np.append(NOBODY, 60.0 * rows[1:]), held, totals)
 
 
 def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> None:
@@ -23,7 +24,7 @@ def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> N
     bins = Bins("undefined", (0.5,))
     fell = np.array([[1, 0, 1] * 16 + [0, 1] * 8])
     refs: list[Ref | None] = [("c", row, f"id {row}") for row in range(100, 164)]
-    event = alarm(bins, 0, blocks, Recent.empty().extend(100, fell, refs), LAST)
+    event = alarm([bins], 0, blocks, Recent.empty().extend(100, fell, refs), LAST)
     assert event["since"]["row"] == 132 and event["since"]["time"] == "1970-01-01T02:12:00Z"
     # The change may lie within the block before, or within the one that looks changed.
     ends = event["since"]["lower"]["row"], event["since"]["upper"]["row"]
@@ -39,7 +40,7 @@ def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> N
 def test_rows_without_a_place_in_a_log_are_named_by_their_number() -> None:
     blocks = history([90, 10], [15, 1], [0, 16])
     recent = Recent.empty().extend(100, np.array([[0] * 16 + [1] * 16]), [None] * 32)
-    event = alarm(Bins("undefined", (0.5,)), 0, blocks, recent, LAST)
+    event = alarm([Bins("undefined", (0.5,))], 0, blocks, recent, LAST)
     assert event["since"]["upper"] == LAST
     assert event["examples"][0] == {"row": 131} and len(event["examples"]) == MOST_EXAMPLES
 

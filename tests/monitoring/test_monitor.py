@@ -328,8 +328,8 @@ def test_the_state_stays_below_a_mebibyte_at_its_largest(
     # As after 100 million rows, a hundred alarms and more than a year and a half of days.
     held = traffic.history.blocks()
     part = held.part(slice(len(held.row) - 20, None))
-    big = part._replace(counts=part.counts + 10**5, totals=part.totals + 0.1)
-    traffic.history._levels += [big] * 13
+    big = replace(part, counts=part.counts + 10**5, totals=part.totals + 0.1)
+    traffic.history.levels += [big] * 13
     alarm = Monitor(guardrail, reference=600, arl=100).update(long.part(0, 2_000))
     alarm.update(stream(900, score=np.random.default_rng(0).normal(3, 1, 900), ref=refs[:900]))
     traffic.alarms = (alarm.traffic()["alarms"] * 100)[:100]

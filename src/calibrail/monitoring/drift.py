@@ -12,7 +12,7 @@ multiples of their length, and what is known after a row never depends on later 
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -76,7 +76,11 @@ class Recent(Record):
 
 
 def alarm(
-    bins: Bins, at: int, blocks: history.Blocks, recent: Recent, last: Mapping[str, Any]
+    watched: Sequence[Bins],
+    at: int,
+    blocks: history.Blocks,
+    recent: Recent,
+    last: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what is said of an alarm of feature ``at``, raised by the row and time ``last``.
 
@@ -86,7 +90,8 @@ def alarm(
     counted part of the reference and the rows up to the estimate, and ``after`` the rest;
     ``examples`` are the latest answers after the change in the bins that gained most.
     """
-    counts = blocks.counts[:, at, : bins.n]
+    bins, first = watched[at], sum(item.n for item in watched[:at])
+    counts = blocks.counts[:, first : first + bins.n]
     change = change_point(counts)
     before, after = counts[: change.estimate].sum(axis=0), counts[change.estimate :].sum(axis=0)
     totals = blocks.totals[:, at]
@@ -243,7 +248,7 @@ class Traffic:
         self.sample, n = [], len(self.bins)
         self.counts = np.zeros((n, MOST_BINS), np.int64)
         self.won, self.now = np.zeros((n, N_BETS)), np.zeros(n)
-        nothing = np.zeros((1, n, MOST_BINS), np.int64)
+        nothing = np.zeros((1, sum(item.n for item in self.bins)), np.int64)
         self.history = history.History(
             history.Blocks(np.array([row]), np.array([math.nan]), nothing, np.zeros((1, n)))
         )
@@ -254,9 +259,14 @@ class Traffic:
         counts, totals = _counted(bins, values, np.zeros(len(part), np.int64))
         self.counts = self.counts + counts[0]
         held = self.history.reference
-        self.history.reference = held._replace(
-            counts=held.counts + counts, totals=held.totals + totals
+        self.history.reference = replace(
+            held, counts=held.counts + self._used(counts), totals=held.totals + totals
         )
+
+    def _used(self, counts: Ints) -> Ints:
+        """Return the counts of bins that a feature has, those of all features in a row."""
+        sizes = np.array([item.n for item in self.bins or []])
+        return counts[:, np.arange(MOST_BINS) < sizes[:, None]]
 
     def _binned(self, part: history.RowRun, languages: Sequence[str]) -> tuple[Ints, Floats]:
         """Return bins and values of the features that are watched."""
@@ -294,7 +304,8 @@ class Traffic:
         block -= block[0]
         first = np.flatnonzero(np.diff(block, prepend=-1))
         counts, totals = _counted(bins, values, block)
-        self.history.add(history.Blocks(part.row + first, part.time[first], counts, totals))
+        rows = part.row + first, part.time[first]
+        self.history.add(history.Blocks(*rows, self._used(counts), totals))
         self.recent = self.recent.extend(part.row, bins, part.refs)
 
     def _raise(self, part: history.RowRun, detector: Floats) -> None:
@@ -302,7 +313,7 @@ class Traffic:
         assert self.bins is not None and self.history is not None
         at = int(detector.argmax())
         head = {"row": part.row + len(part) - 1, "time": moment(float(part.time[-1]))}
-        event = alarm(self.bins[at], at, self.history.blocks(), self.recent, head)
+        event = alarm(self.bins, at, self.history.blocks(), self.recent, head)
         feature = {"feature": self.bins[at].feature, "e_value": float(detector[at])}
         self.alarms = [*self.alarms, head | feature | event][-MOST_ALARMS:]
         self.n_alarms += 1
@@ -364,7 +375,7 @@ class Traffic:
             "won": self.won.tolist(),
             "now": self.now.tolist(),
             "counts": [row[:n].tolist() for row, n in zip(self.counts, sizes, strict=True)],
-            "history": None if self.history is None else self.history.to_dict(sizes),
+            "history": None if self.history is None else self.history.to_dict(),
             "recent": self.recent.to_dict(),
         }
 
@@ -384,7 +395,7 @@ class Traffic:
                 row[: len(counts)] = counts
             traffic.won = np.array(content["won"], np.float64).reshape(len(sizes), N_BETS)
             traffic.now = np.array(content["now"], np.float64)
-            traffic.history = history.History.from_dict(content["history"], MOST_BINS, sizes)
+            traffic.history = history.History.from_dict(content["history"])
             traffic.recent = Recent.from_dict(content["recent"])
         return traffic
 

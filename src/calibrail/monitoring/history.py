@@ -14,10 +14,10 @@ are merged.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -378,7 +378,8 @@ _BLOCKS_A_LEVEL: Final = 16
 _MERGE_AFTER: Final = 8
 
 
-class Blocks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Blocks(Record):
     """Blocks of rows in their order.
 
     Attributes
@@ -387,8 +388,8 @@ class Blocks(NamedTuple):
         Number of the first row.
     time : ndarray of float64, shape (blocks,)
         Its time; NaN where it is not known.
-    counts : ndarray of int64, shape (blocks, features, bins)
-        Values in each bin.
+    counts : ndarray of int64, shape (blocks, bins)
+        Values in each bin, those of one feature behind those of another.
     totals : ndarray of float64, shape (blocks, features)
         Sums of the values.
     """
@@ -410,81 +411,48 @@ class Blocks(NamedTuple):
         )
 
     @classmethod
-    def concatenate(cls, parts: "list[Blocks]") -> "Blocks":
+    def concatenate(cls, parts: "Sequence[Blocks]") -> "Blocks":
         """Return several as one."""
-        return cls(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+        # None in a state has no shape.
+        parts = [part for part in parts if len(part.row)] or parts[:1]
+        names = (item.name for item in fields(cls))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-class History:
+@dataclass(slots=True)
+class History(Record):
     """Counts of all rows of a reference and of what was compared with it.
 
-    Parameters
+    Attributes
     ----------
     reference : Blocks
         One block: what was counted before.
+    levels : list of Blocks
+        From the shortest blocks, which are the latest, to the longest.
     """
 
-    def __init__(self, reference: Blocks) -> None:
-        self.reference = reference
-        #: From the shortest blocks, which are the latest, to the longest.
-        self._levels = [reference.part(slice(0, 0))]
+    reference: Blocks
+    levels: list[Blocks] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.levels = self.levels or [self.reference.part(slice(0, 0))]
 
     def add(self, blocks: Blocks) -> None:
         """Add blocks that come after all others."""
-        for level, before in enumerate(self._levels):
+        for level, before in enumerate(self.levels):
             held = Blocks.concatenate([before, blocks])
             if len(held.row) < _BLOCKS_A_LEVEL + _MERGE_AFTER:
-                self._levels[level] = held
+                self.levels[level] = held
                 return
             # An even number: a merged block begins where one of them did.
             many = (len(held.row) - _BLOCKS_A_LEVEL) // 2 * 2
-            self._levels[level] = held.part(slice(many, None))
+            self.levels[level] = held.part(slice(many, None))
             blocks = held.part(slice(0, many)).merge_pairs()
-        self._levels.append(blocks)
+        self.levels.append(blocks)
 
     def blocks(self) -> Blocks:
         """Return all blocks, the reference first."""
-        return Blocks.concatenate([self.reference, *reversed(self._levels)])
-
-    def to_dict(self, sizes: list[int]) -> dict[str, Any]:
-        """Return what ``from_dict`` reads; feature i has ``sizes[i]`` bins."""
-        return {
-            "reference": _written(self.reference, sizes),
-            "levels": [_written(level, sizes) for level in self._levels],
-        }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any], bins: int, sizes: list[int]) -> Self:
-        """Rebuild it; every feature has room for ``bins`` bins."""
-        history = cls(_read(content["reference"], bins, sizes))
-        history._levels = [_read(level, bins, sizes) for level in content["levels"]]
-        return history
-
-
-def _written(blocks: Blocks, sizes: list[int]) -> dict[str, Any]:
-    return {
-        "row": blocks.row.tolist(),
-        "time": without_nan(blocks.time),
-        "counts": [
-            [int(k) for feature, n in zip(block, sizes, strict=True) for k in feature[:n]]
-            for block in blocks.counts
-        ],
-        "totals": blocks.totals.tolist(),
-    }
-
-
-def _read(content: Mapping[str, Any], bins: int, sizes: list[int]) -> Blocks:
-    n = len(content["row"])
-    counts = np.zeros((n, len(sizes), bins), np.int64)
-    held = np.array(content["counts"], np.int64).reshape(n, sum(sizes))
-    for at, (size, end) in enumerate(zip(sizes, np.cumsum(sizes), strict=True)):
-        counts[:, at, :size] = held[:, end - size : end]
-    return Blocks(
-        np.array(content["row"], np.int64),
-        np.array(content["time"], np.float64),
-        counts,
-        np.array(content["totals"], np.float64).reshape(n, len(sizes)),
-    )
+        return Blocks.concatenate([self.reference, *reversed(self.levels)])
 
 
 #: Rows that are followed in one go, from a multiple of it.
