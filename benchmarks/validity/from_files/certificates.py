@@ -129,7 +129,7 @@ def tested_verdicts(at: Setting) -> Iterator[Check]:
                 said = np.where(answers.scores[0] >= SEPARATION / 2.0, "yes", "no")
                 path = population.write(place, "labelled", answers, judge=said.tolist())
                 for design, requirement in asked.items():
-                    goals = {
+                    goals: dict[str, Any] = {
                         "min_caught": requirement.min_coverage,
                         "max_false_alarms": requirement.max_fpr,
                         "confidence": requirement.confidence,
