@@ -23,7 +23,7 @@ from calibrail.errors import DataError
 from calibrail.options import Promise, Requirement, SplitOptions
 
 from ..check import Check, Setting
-from .files import ALONE, QUESTIONS, SCORE, TENS, Answers, Population, folder
+from .files import ALONE, QUESTIONS, SCORE, SEPARATION, TENS, Answers, Population, folder
 
 #: Questions whose labelled answers are the more alike the more there are, and harder.
 _HARD: Final = replace(QUESTIONS, name=f"{QUESTIONS.name}, large ones hard", slope=0.5)
@@ -107,6 +107,39 @@ def by_lot(at: Setting) -> Iterator[Check]:
                     )
             design = f"{promise.guarantee}, {population.name}"
             yield at.check("calibrate, broken threshold certified", failed, at.alpha, design=design)
+
+
+#: What is tested on all labelled answers: a threshold in the numbers of the score, or what a judge
+#: says in words, of whom nobody names a threshold.
+_TESTED: Final[dict[str, dict[str, Any]]] = {
+    "threshold": {"score": SCORE, "threshold": SEPARATION / 2.0},
+    "yes or no": {"score_column": "judge", "higher": "hallucinated"},
+}
+
+
+def tested_verdicts(at: Setting) -> Iterator[Check]:
+    """Give a wrong verdict on what was fixed before: at most alpha = 1 - confidence."""
+    for population in (ALONE, QUESTIONS):
+        rng = at.rng(f"test, {population.name}")
+        asked = requirements(population, SEPARATION / 2.0, at.alpha)
+        failed: dict[str, list[bool]] = {}
+        with folder() as place:
+            for _ in range(at.runs):
+                answers = population.draw(rng, at.n)
+                said = np.where(answers.scores[0] >= SEPARATION / 2.0, "yes", "no")
+                path = population.write(place, "labelled", answers, judge=said.tolist())
+                for design, requirement in asked.items():
+                    goals: dict[str, Any] = {
+                        "min_caught": requirement.min_coverage,
+                        "max_false_alarms": requirement.max_fpr,
+                        "confidence": requirement.confidence,
+                    }
+                    for how, detector in _TESTED.items():
+                        verdict = calibrail.test(path, **detector, **goals).verdict
+                        failed.setdefault(f"{how}, {design}", []).append(wrong(verdict, design))
+        for design, items in failed.items():
+            design = f"{design}, {population.name}"
+            yield at.check("test, wrong verdict", items, at.alpha, design=design)
 
 
 def certify_verdicts(at: Setting) -> Iterator[Check]:

@@ -160,6 +160,7 @@ FROM_FILES: Final = (
     FromFile(thresholds.miss_rates, 200, 0.1),
     FromFile(certificates.winner_among_equals, 200, 0.05),
     FromFile(certificates.certify_verdicts, 120, 0.05),
+    FromFile(certificates.tested_verdicts, 120, 0.05, each=2),
     FromFile(production.released, 400, 0.2),
     FromFile(sentences.by_topic, 240, 0.2, each=2),
     FromFile(sentences.shown, 60, 0.2, each=3),

@@ -121,7 +121,10 @@ def findings(
         and calibration.guarantee == "paper"
         and expected_misses > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
-        "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
+        # Of a threshold that was given the intervals themselves say how wide they are.
+        "too_few_examples": {}
+        if calibration.guarantee == "fixed"
+        else _too_few(tested, calibration.rank if alone else 0),
         "repeated_ids": dict(repeated_ids or {}),
         "clustered": set_aside if sample.n_set_aside else {},
         "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},

@@ -196,6 +196,7 @@ def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     caught = curve["coverage"]["estimate"]
     known = [[place for place, share in enumerate(caught) if share >= step] for step in _STEPS]
     places = list(dict.fromkeys(reached[-1] for reached in known if reached))
+    places = [at for at in places if curve["thresholds"][at] != report["threshold"]]
     for place in places:
         rates = [
             _of_hundred({end: curve[rate][end][place] for end in ("lower", "upper")})
@@ -245,14 +246,14 @@ def _next_step(report: Json, about: Json) -> str:
         goals = ("--min-caught", "0.8", "--max-false-alarms", "0.2", "-o", "RUN")
         return say("fixed_threshold.ask", command=shlex.join([*words, *goals]))
     if report["verdict"] == "rejected":
-        score, params = [], report["score"]["params"]
-        if about["scale"].column and not {"--score", "--score-column"} & {*words}:
-            score += ["--score-column", params["column"]]
-        if score and "--higher" not in words:
-            score += ["--higher", params["higher"]]
-        goals = ["--alpha", f"{1 - report['min_coverage']:.6g}"]
-        goals += ["--max-false-alarms", f"{report['max_fpr']:g}"]
-        command = f"calibrail calibrate {kept} {shlex.join([*score, *goals])} -o RUN-calibrated"
+        score, params = list[str](), report["score"]["params"]
+        given = {word.partition("=")[0] for word in words}
+        if about["scale"].column and "--score" not in given:
+            named = {"--score-column": params["column"], "--higher": params["higher"]}
+            score = [part for item in named.items() if item[0] not in given for part in item]
+        limits = ["--alpha", f"{1 - report['min_coverage']:.6g}"]
+        limits += ["--max-false-alarms", f"{report['max_fpr']:g}"]
+        command = f"calibrail calibrate {kept} {shlex.join([*score, *limits])} -o RUN-calibrated"
         return say("fixed_threshold.search", about, command=command)
     if report["verdict"] == "certified":
         return say("fixed_threshold.export")

@@ -35,6 +35,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (certificates.calibrate_verdicts, 60, 0.05, 2),
     (certificates.by_lot, 120, 0.05, 2),
     (certificates.certify_verdicts, 60, 0.05, 3),
+    (certificates.tested_verdicts, 60, 0.05, 2),
     (certificates.certify_by_topic, 120, 0.05, 2),
     (certificates.broken_risks, 200, 0.1, 1),
     (certificates.winner_among_equals, 120, 0.05, 2),
