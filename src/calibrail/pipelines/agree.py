@@ -618,7 +618,7 @@ class _Gate:
         n = 1 if segment is None else len(set(self._segments))
         tests = judge_agreement.sample_tests(counts, judge_agreement.SAMPLE_LEVEL / n)
         sample, content = [test.to_dict() for test in tests], self._contents[k, segment]
-        rates: dict[str, Any] = {**judge_agreement.corrected_rates(counts, level)}
+        rates: dict[Any, Any] = {**judge_agreement.corrected_rates(counts, level)}
         if doubt := words.differing(sample):
             reason = say("agree.no_verdict", doubt=doubt)
             content = {**content, **withdrawn_for("no_sample", reason)}
@@ -687,8 +687,8 @@ class _Gate:
         return [[{**row, "p_holm": next(adjusted)} for row in rows] for rows in found]
 
     def _errors(self, k: int) -> NDArray[np.bool_]:
-        called = self._values[k] >= self._edges[k]
-        return (called != (self._scored.table.labels == 1)) & ~np.isnan(self._values[k])
+        called: NDArray[np.bool_] = self._values[k] >= self._edges[k]
+        return (called ^ (self._scored.table.labels == 1)) & ~np.isnan(self._values[k])
 
     def errors(self) -> Iterator[dict[str, Any]]:
         """Yield the tested answers on which a judge and people disagree, segment by segment."""
