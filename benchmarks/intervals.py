@@ -241,7 +241,7 @@ def _judged(
         # Without decisions nothing but the prevalence is estimated.
         flagged = name != "prevalence"
         counts = LabelCounts(cells, flagged)
-        found = corrected_rates(counts)[name][method].measure
+        found = corrected_rates(counts)[name][method]
         return not (found.lies_above(true) or found.lies_below(true))
 
     return held

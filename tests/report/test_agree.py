@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from calibrail.evaluation.judge_agreement import corrected_rates, rogan_gladen
+from calibrail.evaluation.judge_agreement import rogan_gladen
 from calibrail.report.documents import agree as words
-from tests.evaluation.agree.tables import ALONE, counted, made
+from calibrail.report.messages import spell
+from tests.evaluation.agree.tables import ALONE, made
 
 
 def test_a_judge_that_knows_nothing_in_numbers() -> None:
     coin = made((((20, 10), (20, 10)), ((10, 20), (10, 20))), ALONE)
-    assert words.reason("prevalence", rogan_gladen(coin, 0.95)) == (
+    assert spell(str(rogan_gladen(coin, 0.95).reason)) == (
         "sensitivity + specificity - 1 is 0.00, not above 0: the correction divides by it"
     )
 
 
-@pytest.mark.parametrize(("rate", "missing"), [("coverage", "hallucinated"), ("fpr", "faithful")])
-def test_the_missing_class_is_named_as_it_is(rate: Any, missing: str) -> None:
-    """Of the answers that people have labelled, all are of one class."""
-    label = int(missing == "faithful")
-    counts = counted([label] * 9, [0, 1, 1] * 3, [True, False, True] * 3)
-    found = corrected_rates(counts)[rate]["prediction_powered"]
-    assert words.reason(rate, found) == f"no row with both labels is {missing}"
+def test_rows_that_were_chosen_are_said_to_be() -> None:
+    rows = {"human_labelled": {"count": 5, "n": 10}, "others": {"count": 9, "n": 90}}
+    test = {"share": "flagged", **rows, "p_value": 0.001, "differs": True}
+    assert words.differing([test, {**test, "differs": False}]) == (
+        "50% of them are flagged, of the rest 10% (Fisher's exact test, p = 0.001)"
+    )

@@ -5,7 +5,7 @@ Before there was a verdict about judges, that of `calibrail.test` on the human l
 
 import csv
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .attack import Attack, Try
 #: Answers that judges label, and the share of them that is hallucinated.
 _N: Final = 1500
 _PREVALENCE: Final = 0.3
-_LIMITS: Final = {"min_caught": 0.8, "max_false_alarms": 0.2}
+_LIMITS: Final[dict[str, Any]] = {"min_caught": 0.8, "max_false_alarms": 0.2}
 
 
 def _write(
@@ -42,7 +42,7 @@ def best_of(judges: int) -> Try:
         path = _write(folder / "judged.csv", rng, [0.2 + 1e-6] * judges, (0.3, 0.3))
         names = [f"judge{k}" for k in range(judges)]
         result = calibrail.agree(path, label_column="human", judge_column=names, **_LIMITS)
-        return any(item.verdict == "certified" for item in result.judges)
+        return any(item["verdict"] == "certified" for item in result.judges)
 
     return attempt
 

@@ -420,7 +420,7 @@ def _stamped(answers: Answers, rng: np.random.Generator) -> dict[str, Iterable[A
 
 
 #: Of what people call hallucinated judges catch at least, and of the rest they call so at most.
-_ASKED: Final = {"min_caught": 0.8, "max_false_alarms": 0.2}
+_ASKED: Final[dict[str, Any]] = {"min_caught": 0.8, "max_false_alarms": 0.2}
 #: What each of three judges misses and raises: just too much of one, or just as much as allowed.
 _JUDGES: Final = {
     "caught just too few": [(0.2 + _LITTLE, 0.02)] * 3,
@@ -455,7 +455,7 @@ def judge_gates(at: Setting) -> Iterator[Check]:
                     )
                     bad = {f"judge{k}": max(rates) > 0.2 for k, rates in enumerate(judges)}
                     for name, rows in (
-                        ("", [item.to_dict() for item in result.judges]),
+                        ("", result.judges),
                         (" in any segment", result.by),
                     ):
                         wrongly = [

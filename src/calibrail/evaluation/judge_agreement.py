@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import numpy as np
@@ -492,31 +492,26 @@ def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
     return Ends(low, high)
 
 
-def by_strata(counts: LabelCounts, level: float, *, flagged: bool) -> Interval:
-    """Return the interval of a rate from the human labels within each judge label (and flag).
+def _mixed(
+    table: NDArray[np.int64], rows: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[float, Ends]:
+    """Return the share of label 1 among answers of two judge labels, by human and judge label.
 
     Where people have labelled a random sample, those among the answers that the judge calls alike
-    (and that are flagged alike) are one, too, and how many such answers there are is known of all.
+    are one, too, and how many such answers there are is known of all. A judge label that people
+    met nowhere has the share of both together.
     """
-    rng = np.random.default_rng(0)
-    rows = counts.both.sum(axis=0) + counts.judge_alone
-    if not flagged:
-        return _mixed(counts.both.sum(axis=2), rows.sum(axis=1), rng).interval(level)
-    v = melded_share(rows[:, 1].sum(), rows.sum(), rng)
-    passed, caught = (_mixed(counts.both[:, :, k], rows[:, k], rng) for k in (0, 1))
-    return _part(v, caught, passed).interval(level)
-
-
-def _mixed(table: NDArray[np.int64], rows: NDArray[np.int64], rng: np.random.Generator) -> Ends:
-    """Return the share of label 1 among answers of two judge labels, by human and judge label."""
-    called = melded_share(rows[1], rows.sum(), rng)
-    no, yes = (melded_share(table[1, judge], table[:, judge].sum(), rng) for judge in (0, 1))
-    if table[1, 1] * table[:, 0].sum() < table[1, 0] * table[:, 1].sum():
+    labelled, called = table.sum(axis=0), melded_share(rows[1], rows.sum(), rng)
+    shares = np.where(labelled > 0, table[1], table[1].sum())
+    shares = shares / np.maximum(1, np.where(labelled > 0, labelled, labelled.sum()))
+    no, yes = (melded_share(table[1, judge], labelled[judge], rng) for judge in (0, 1))
+    if table[1, 1] * labelled[0] < table[1, 0] * labelled[1]:
         called, no, yes = called.turned(), yes, no
-    return Ends(
+    ends = Ends(
         called.low * yes.low + (1.0 - called.low) * no.low,
         called.high * yes.high + (1.0 - called.high) * no.high,
     )
+    return float(shares @ rows / max(1, rows.sum())), ends
 
 
 def _part(v: Ends, flagged: Ends, passed: Ends) -> Ends:
@@ -534,84 +529,27 @@ def _ratio(above: Draws, below: Draws, unknown: float) -> Draws:
     return result
 
 
-Method = Literal["rogan_gladen", "prediction_powered", "stratified"]
 RateName = Literal["prevalence", "coverage", "fpr"]
+Method = Literal["rogan_gladen", "prediction_powered", "stratified"]
 #: A rate by the ways to estimate it.
-Rate = Mapping[Method, "RateEstimate"]
+Rate = Mapping[Method, Measure]
 
-_POWERED: Final = "PPI++ (2023), power-tuned; melded exact bounds (2015) of strata"
-
-#: Human label, judge label and flag of each cell.
-_Y, _J, _F = np.indices((2, 2, 2)).astype(np.float64)
+_POWERED: Final = "prediction-powered, by judge label; melded exact bounds (2015)"
 
 
-@dataclass(frozen=True, slots=True)
-class RateEstimate(Record):
-    """One estimate of a rate with what it rests on.
-
-    Attributes
-    ----------
-    measure : Measure
-        Estimate and interval, or the reason why there is none.
-    n_human, n_judge : int
-        Rows with a human label and with a judge label that it uses.
-    assumption, promise : str
-        What it takes for granted, and what the interval promises then, once that is said in words.
-    clipped : tuple of str
-        ``estimate``, where it lay outside [0, 1] and was cut off.
-    weight : float or None
-        Of the judge's labels in the prediction-powered estimate, in [0, 1].
-    values : mapping
-        The numbers behind the reason.
-    """
-
-    measure: Measure
-    n_human: int
-    n_judge: int
-    assumption: str = ""
-    promise: str = ""
-    clipped: tuple[str, ...] = ()
-    weight: float | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields but the values, JSON-able, those of the measure beside the others."""
-        content = Record.to_dict(self)
-        del content["values"]
-        measure: dict[str, Any] = content.pop("measure")
-        return measure | content
+def _measure(estimate: float, interval: Interval, method: str, level: float) -> Measure:
+    estimate = min(1.0, max(0.0, estimate))
+    return Measure(estimate, min(estimate, interval[0]), max(estimate, interval[1]), method, level)
 
 
-@dataclass(frozen=True, slots=True)
-class _Correction:
-    """What every corrected estimate has: the way to its interval, its rows and its level."""
-
-    interval: str
-    counts: LabelCounts
-    level: float
-
-    def refused(self, reason: str, **values: Any) -> RateEstimate:
-        """Return no estimate, with the reason."""
-        measure = missing(self.interval, reason, self.level)
-        return RateEstimate(measure, self.counts.n_both, self.counts.n_judge, values=values)
-
-    def estimate(self, share: float, interval: Interval) -> RateEstimate:
-        """Return a corrected rate, cut to [0, 1], with its interval."""
-        rate, (lower, upper) = min(1.0, max(0.0, share)), interval
-        ends = min(rate, lower), max(rate, upper)
-        measure = Measure(rate, *ends, self.interval, self.level)
-        clipped = ("estimate",) if rate != share else ()
-        return RateEstimate(measure, self.counts.n_both, self.counts.n_judge, clipped=clipped)
-
-
-def rogan_gladen(counts: LabelCounts, level: float) -> RateEstimate:
+def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
     """Return the share of hallucinated answers by the judge's error rates, with exact bounds.
 
     With the judge's label J, its sensitivity s and e = P(J | faithful), one minus the specificity,
-    Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). That rises with P(J) and
-    falls with s and e where it lies in [0, 1]: the interval takes Clopper and Pearson's bounds of
-    all three, each at a third of the error (Bonferroni), whatever the judge is like. It needs the
-    judge to err on the answers with a human label as on the rest of their class.
+    Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). The interval takes Clopper
+    and Pearson's bounds of all three, each at a third of the error (Bonferroni): it is exact
+    whatever the judge is like, as long as it errs on the answers with a human label as on the rest
+    of their class.
 
     Parameters
     ----------
@@ -622,7 +560,7 @@ def rogan_gladen(counts: LabelCounts, level: float) -> RateEstimate:
 
     Returns
     -------
-    RateEstimate
+    Measure
         Without an estimate where the judge calls hallucinated answers hallucinated no more often
         than faithful ones.
 
@@ -630,38 +568,35 @@ def rogan_gladen(counts: LabelCounts, level: float) -> RateEstimate:
     --------
     >>> cells = np.zeros((3, 3, 2), int)
     >>> cells[:, :2, 0] = [[60, 10], [8, 42], [620, 350]]
-    >>> found = rogan_gladen(LabelCounts(cells), 0.95).measure
+    >>> found = rogan_gladen(LabelCounts(cells), 0.95)
     >>> round(found.estimate, 3), round(found.lower, 3), round(found.upper, 3)
-    (0.323, 0.104, 0.467)
+    (0.324, 0.094, 0.557)
     """
-    correction = _Correction("Rogan-Gladen (1978); joint exact bounds", counts, level)
-    rows, table = counts.both.sum(axis=(0, 2)) + counts.judge_alone.sum(axis=1), counts.both
-    shares = [(int(part[1].sum()), int(part.sum())) for part in (*table, rows)]
-    for label in (1, 0):
-        if not shares[label][1]:
-            return correction.refused("class_not_judged", label=label)
+    name, table = "Rogan-Gladen (1978); joint exact bounds", counts.both.sum(axis=2)
+    rows = table.sum(axis=0) + counts.judge_alone.sum(axis=1)
+    shares = [(int(part[1]), int(part.sum())) for part in (*table, rows)]
+    if not shares[0][1] or not shares[1][1]:
+        return missing(name, "class_not_judged", level)
     error, sensitivity, called = (k / n for k, n in shares)
     if sensitivity <= error:
-        return correction.refused("uninformative", gain=sensitivity - error)
-    level = 1.0 - (1.0 - correction.level) / 3.0
-    errors, hits, calls = (Interval(*clopper_pearson(*item, level)) for item in shares)
-    solved, estimate = share_behind(calls, hits, errors), (called - error) / (sensitivity - error)
-    if solved[1] == "contradiction":
-        return correction.refused("outside", share=estimate)
-    return correction.estimate(estimate, solved[0])
+        return missing(name, f"judge_uninformative:{sensitivity - error:.2f}", level)
+    part = 1.0 - (1.0 - level) / 3.0
+    errors, hits, calls = (Interval(*clopper_pearson(*item, part)) for item in shares)
+    interval, unbounded = share_behind(calls, hits, errors)
+    estimate = (called - error) / (sensitivity - error)
+    if unbounded == "contradiction":
+        return missing(name, f"rate_outside:{estimate:.2f}", level)
+    return _measure(estimate, interval, name, level)
 
 
-def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> RateEstimate:
-    """Return the share of hallucinated answers, or the flagged among them, by PPI++.
+def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> Measure:
+    """Return the share of hallucinated answers, or the flagged among them, from both labels.
 
-    The rate is a ratio of two means. With psi = numerator - rate * denominator by the human labels
-    and psi_judge by the judge's, the judge's weight is Cov(psi, psi_judge) / ((1 + n / N)
-    Var(psi_judge)), kept within [0, 1], for n rows with both labels and N with the judge's alone,
-    at the rate that the human labels give (Angelopoulos, Duchi and Zrnic, 2023, section 6). Where
-    labels are yes or no that is, but for small terms, what human labels within each judge label
-    give, weighted by how many answers have it: the interval is that of `by_strata`. The normal one
-    of PPI++ held the truth in 0.84 to 0.92 of files with 20 to 60 human labels. Without a weight it
-    is the exact one of the human labels alone.
+    What people say of the answers that the judge calls alike (and that are flagged alike), weighted
+    by how many answers it calls so. Where labels are yes or no that is, but for small terms, the
+    power-tuned PPI++ (Angelopoulos, Duchi and Zrnic, 2023), whose normal interval held the truth in
+    0.84 to 0.92 of files with 20 to 60 human labels. This one is melded of exact bounds. It needs
+    the answers with a human label to be a random sample, and nothing of the judge.
 
     Parameters
     ----------
@@ -672,49 +607,30 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     flagged : bool
         Whether it is the share flagged.
     """
-    correction = _Correction(_POWERED, counts, level)
-    ones = np.ones_like(_Y)
-    # Numerator and denominator in each cell, by people and by the judge.
-    truth, judged = (((y * _F, y) if flagged else (y, ones)) for y in (_Y, _J))
-    both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
-    n, n_alone = float(both.sum()), float(alone.sum())
-
-    def by_both(values: NDArray[np.float64]) -> float:
-        return float((both * values).sum()) / n
-
-    def by_judge(values: NDArray[np.float64]) -> float:
-        # The judge's values do not depend on the human label: either half of the cells has them.
-        return float((alone * values[0]).sum()) / n_alone
-
-    if n < 2:
-        return correction.refused("two_needed")
-    hits, trials = (round(by_both(values) * n) for values in truth)
-    if not trials:
-        return correction.refused("class_not_labelled")
-    weight = 0.0
-    if n_alone > 1:
-        by_people, by_judgement = (part[0] - hits / trials * part[1] for part in (truth, judged))
-        rows = both.sum(axis=0) + alone
-        mean = float((rows * by_judgement[0]).sum() / rows.sum())
-        spread = float((rows * (by_judgement[0] - mean) ** 2).sum() / rows.sum())
-        shared = by_both(by_people * by_judgement) - by_both(by_people) * by_both(by_judgement)
-        if spread > 0.0:
-            weight = min(1.0, max(0.0, shared / ((1.0 + n / n_alone) * spread)))
-
-    def mean_of(people: NDArray[np.float64], judge: NDArray[np.float64]) -> float:
-        return by_both(people) + (weight * (by_judge(judge) - by_both(judge)) if weight else 0.0)
-
-    above, below = map(mean_of, truth, judged)
-    if below <= 0.0:
-        return correction.refused("denominator_near_zero")
-    interval = by_strata(counts, level, flagged=flagged)
-    if not weight:
-        exact = exact_bound(hits, trials, level)
-        interval = Interval(exact.lower, exact.upper)
-    return replace(correction.estimate(above / below, interval), weight=weight)
+    both, rng = counts.both, np.random.default_rng(0)
+    hits, n = (int(both[1, :, 1].sum()), int(both[1].sum())) if flagged else (0, counts.n_both)
+    if counts.n_both < 2 or not n:
+        return missing(_POWERED, "two_needed" if counts.n_both < 2 else "class_not_labelled", level)
+    if not counts.judge_alone.sum():
+        # There is nothing to add to what people say.
+        exact = exact_bound(hits if flagged else int(both[1].sum()), n, level)
+        return _measure(
+            cast(float, exact.estimate), Interval(exact.lower, exact.upper), exact.method, level
+        )
+    rows = both.sum(axis=0) + counts.judge_alone
+    if not flagged:
+        estimate, ends = _mixed(both.sum(axis=2), rows.sum(axis=1), rng)
+        return _measure(estimate, ends.interval(level), _POWERED, level)
+    v, share = melded_share(rows[:, 1].sum(), rows.sum(), rng), rows[:, 1].sum() / rows.sum()
+    passed, caught = (_mixed(both[:, :, k], rows[:, k], rng) for k in (0, 1))
+    of_class = share * caught[0] + (1.0 - share) * passed[0]
+    if of_class <= 0.0:
+        return missing(_POWERED, "class_not_labelled", level)
+    interval = _part(v, caught[1], passed[1]).interval(level)
+    return _measure(share * caught[0] / of_class, interval, _POWERED, level)
 
 
-def stratified(segments: Sequence[LabelCounts], level: float) -> RateEstimate:
+def stratified(segments: Sequence[LabelCounts], level: float) -> Measure:
     """Return the share of hallucinated answers from the prediction-powered ones of segments.
 
     Each counts with its share of the rows that the judge has labelled, which is known, so that
@@ -727,19 +643,16 @@ def stratified(segments: Sequence[LabelCounts], level: float) -> RateEstimate:
     level : float
         Of the interval.
     """
-    total = LabelCounts(sum((item.cells for item in segments), np.zeros((3, 3, 2), np.int64)))
-    correction = _Correction(f"{_POWERED}, by segment", total, level)
-    parts = [prediction_powered(counts, level, flagged=False).measure for counts in segments]
-    rng, share, low, high = np.random.default_rng(0), 0.0, np.zeros(DRAWS), np.zeros(DRAWS)
-    for counts, part in zip(segments, parts, strict=True):
-        if part.estimate is None:
-            return correction.refused("segment_not_labelled")
+    rng, estimate, low, high = np.random.default_rng(0), 0.0, np.zeros(DRAWS), np.zeros(DRAWS)
+    for counts in segments:
+        if counts.n_both < 2:
+            return missing(_POWERED, "segment_not_labelled", level)
         rows = (counts.both.sum(axis=0) + counts.judge_alone).sum(axis=1)
-        weight = float(rows.sum()) / total.n_judge
-        ends = _mixed(counts.both.sum(axis=2), rows, rng)
+        weight = counts.n_judge / sum(item.n_judge for item in segments)
+        share, ends = _mixed(counts.both.sum(axis=2), rows, rng)
+        estimate += weight * share
         low, high = low + weight * ends.low, high + weight * ends.high
-        share += weight * part.estimate
-    return correction.estimate(share, Ends(low, high).interval(level))
+    return _measure(estimate, Ends(low, high).interval(level), f"{_POWERED}, by segment", level)
 
 
 def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateName, Rate]:
@@ -749,11 +662,9 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
       hallucinated) = sensitivity * prevalence + (1 - specificity) * (1 - prevalence) for the truth.
       Its bounds are exact together. Coverage and FPR would need judge and detector to err on
       different answers, which they seldom do.
-    - ``prediction_powered`` (Angelopoulos et al., 2023; PPI++ by Angelopoulos, Duchi and Zrnic,
-      2023) corrects the judge's ratio by how far it is off where people have labelled, with the
-      judge's weight chosen for the least variance. Its interval is melded of exact bounds (see
-      above), so that it holds with few labels and with shares near 0 and 1, too, though by
-      simulation and not by proof.
+    - ``prediction_powered`` (Angelopoulos et al., 2023) weights what people say within each judge
+      label. Its interval is melded of exact bounds (see above), so that it holds with few labels
+      and with shares near 0 and 1, too, though by simulation and not by proof.
 
     Rows count as independent, groups are ignored.
 
@@ -766,7 +677,7 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
 
     Returns
     -------
-    dict of str to dict of str to RateEstimate
+    dict of str to dict of str to Measure
         ``prevalence``, and with decisions ``coverage`` and ``fpr``.
     """
     level = share(confidence, "confidence")

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import ClassCounts, certify_groups, holm
-from calibrail.conformal.bounds import Bound
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.data.example import Example, shorten
 from calibrail.data.labels import LabelReader, TieError, another_column, label_key, label_remedy
@@ -23,12 +22,11 @@ from calibrail.data.suggested_options import direction_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import confounds, judge_agreement
-from calibrail.evaluation.judge_agreement import NONE, Agreement, LabelCounts, Rate, RateName
+from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import (
-    Promise,
     ReadOptions,
     Requirement,
     ScoreThreshold,
@@ -40,9 +38,10 @@ from calibrail.options.fields import direction, optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
+from calibrail.pipelines.fixed_threshold import asked_of
 from calibrail.pipelines.loading import Context, batches, open_source, source_name
 from calibrail.report.documents import agree as words
-from calibrail.report.messages import say, spell
+from calibrail.report.messages import say, spell_reasons
 from calibrail.scores.registry import build_column, key_of
 from calibrail.serialization import Record
 
@@ -209,167 +208,58 @@ def _rating(value: object, sign: float) -> float | None:
 SCHEMA: Final = "calibrail.agreement/1"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeResult(Record):
-    """A judge beside people: how it errs, whether it may stand in for them, and rates from both.
-
-    Attributes
-    ----------
-    judge : str
-        Its column.
-    threshold : float or None
-        Of a judge with ratings, in its own numbers: called hallucinated at it and beyond.
-    caught, false_alarms : Bound
-        The shares of hallucinated and of faithful answers that it calls hallucinated, on
-        independent answers; their exact intervals hold together.
-    verdict, reason, needed : str, str and mapping, or None
-        Whether it keeps both limits; how many more labels would settle it. None without limits.
-    certificate : mapping
-        All that the verdict rests on, corrected for the number of judges.
-    counts : LabelCounts
-        Rows by human label, judge label and flag.
-    agreement : Agreement
-        How far it agrees with people.
-    rates : mapping of str to mapping of str to RateEstimate
-        ``prevalence``, and where something flags answers ``coverage`` and ``fpr``.
-    sample : tuple of ShareTest
-        Whether the rows with a human label look like a random sample.
-    errs : tuple of mapping
-        By what its errors differ: ``feature``, ``strata`` with ``n`` and ``n_wrong``, ``p_holm``.
-    """
-
-    judge: str
-    threshold: float | None
-    caught: Bound
-    false_alarms: Bound
-    verdict: str | None
-    reason: str | None
-    needed: Mapping[str, int | None] | None
-    certificate: Mapping[str, Any]
-    counts: LabelCounts
-    agreement: Agreement
-    rates: Mapping[RateName, Rate]
-    sample: tuple[judge_agreement.ShareTest, ...]
-    errs: tuple[Mapping[str, Any], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        agreement = self.agreement.to_dict()
-        for name in ("agreement", "sensitivity", "specificity"):
-            agreement[name]["reason"] = None if agreement[name]["n"] else words.code_message(name)
-        return {
-            **{name: getattr(self, name) for name in ("judge", "threshold", "verdict", "reason")},
-            "caught": self.caught.to_dict(),
-            "false_alarms": self.false_alarms.to_dict(),
-            "needed": self.needed and dict(self.needed),
-            "certificate": dict(self.certificate),
-            "counts": self.counts.to_dict(),
-            "agreement": agreement,
-            "rates": {
-                name: {method: item.to_dict() for method, item in rate.items()}
-                for name, rate in self.rates.items()
-            },
-            "random_sample": [test.to_dict() for test in self.sample],
-            "errs": list(self.errs),
-        }
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class JudgedRates(Shown):
+class JudgedRates(Shown, Record):
     """Judges beside people, the verdicts about them, and the rates that both together give.
 
     Attributes
     ----------
-    judges : tuple of JudgeResult
-        In the order given.
-    by : tuple of mapping
-        One a judge and segment: ``judge``, ``segment``, ``caught``, ``false_alarms``, ``verdict``,
-        ``needed``, ``certificate``, ``prevalence`` and ``counts``.
-    errors : tuple of mapping
-        Rows on which judge and people disagree: ``judge``, ``segment``, ``id``, ``human``,
-        ``response``.
-    requirement : Requirement
-        What was asked for, at the confidence that this look has.
+    verdict : str or None
+        The worst of the judges' verdicts; None where no limits were named.
+    confidence : float
+        Of all judges' verdicts together, of those of all segments, and of every interval.
+    min_caught, max_false_alarms : float or None
+        What was asked for.
     columns : mapping
         The columns of human labels, of judges, of segments and of drawing probabilities.
     flag : mapping or None
         What flags: ``guardrail``, or ``column``, ``higher`` and ``threshold``.
     data : mapping
-        Source, digest and numbers of rows, JSON-able.
+        Source, digest and numbers of rows.
+    judges : tuple of mapping
+        One a judge: ``caught`` and ``false_alarms``, its shares of hallucinated and of faithful
+        answers called hallucinated, whose exact intervals hold together; ``verdict``, ``reason``,
+        ``needed`` and the ``certificate`` behind them, corrected for the number of judges;
+        ``threshold`` of ratings, in their own numbers; ``counts``, ``agreement``, ``rates`` and
+        ``random_sample``; ``errs``, by what its errors differ.
+    by : tuple of mapping
+        The same of every judge and ``segment``.
+    errors : tuple of mapping
+        Rows on which judge and people disagree: ``judge``, ``segment``, ``id``, ``human``,
+        ``response``.
     warnings : tuple of str
         What weakens the result, in plain words.
     """
 
+    schema = SCHEMA
     shown_as = "agree"
 
-    judges: tuple[JudgeResult, ...]
-    by: tuple[Mapping[str, Any], ...]
-    errors: tuple[Mapping[str, Any], ...]
-    requirement: Requirement
+    verdict: str | None
+    confidence: float
+    min_caught: float | None
+    max_false_alarms: float | None
     columns: Mapping[str, Any]
     flag: Mapping[str, Any] | None
     data: Mapping[str, Any]
-    warnings: tuple[str, ...]
+    judges: tuple[dict[str, Any], ...]
+    by: tuple[dict[str, Any], ...]
+    errors: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def n_quarantined(self) -> int:
         """Rows that could not be used."""
         return int(self.data["n_quarantined"])
-
-    @property
-    def verdict(self) -> str | None:
-        """The worst of the judges' verdicts; None where no limits were named."""
-        found = {item.verdict for item in self.judges}
-        return next((item for item in independence.WORSE_FIRST if item in found), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``calibrail agree --json`` prints."""
-        return {
-            "schema": SCHEMA,
-            "confidence": self.requirement.confidence,
-            "min_caught": self.requirement.min_coverage,
-            "max_false_alarms": self.requirement.max_fpr,
-            "verdict": self.verdict,
-            "columns": dict(self.columns),
-            "flag": None if self.flag is None else dict(self.flag),
-            "data": dict(self.data),
-            "judges": [item.to_dict() for item in self.judges],
-            "by": [dict(item) for item in self.by],
-            "errors": [dict(item) for item in self.errors],
-            "warnings": list(self.warnings),
-        }
-
-
-@dataclass(slots=True)
-class _Rows:
-    """What is kept of the rows: labels, flags, segments, and the answers that people labelled."""
-
-    labels: list[tuple[float, ...]]
-    flags: list[bool]
-    segments: list[str]
-    chances: list[float | None]
-    people: dict[int, Example]
-
-    def thinned(self) -> int:
-        """Let a lot undo unequal probabilities of being labelled; return how many labels it took.
-
-        A row that was drawn with probability q stays with min q / q, by a hash of its content: what
-        stays was drawn with equal probabilities.
-        """
-        least = min((chance for chance in self.chances if chance is not None), default=1.0)
-        taken = [
-            row
-            for row, example in self.people.items()
-            if int(example.digest(), 16) / 2.0**64 >= least / cast(float, self.chances[row])
-        ]
-        for row in taken:
-            self.set_aside(row)
-        return len(taken)
-
-    def set_aside(self, row: int) -> None:
-        """Forget a row's human label."""
-        self.people.pop(row)
-        self.labels[row] = NONE, *self.labels[row][1:]
 
 
 @options_from_keywords(reading=ReadOptions)
@@ -454,7 +344,8 @@ def agree(
     ...                                     "judge": str(i % 2)}) for i in range(2000)]
     >>> result = agree(rows, label_column="human", judge_column="judge", min_caught=0.8,
     ...                max_false_alarms=0.2)
-    >>> result.verdict, result.judges[0].caught.count, round(result.judges[0].caught.lower, 3)
+    >>> caught = result.judges[0]["caught"]
+    >>> result.verdict, caught["count"], round(caught["lower"], 3)
     ('certified', 100, 0.957)
     """
     level, reading = share(confidence, "confidence"), optional(reading, ReadOptions, "reading")
@@ -469,8 +360,8 @@ def agree(
         raise InputError(
             f"labels of people and judges must be two columns; got {repeated[0]!r} twice"
         )
-    if (min_caught is None) != (max_false_alarms is None) or (n_looks and min_caught is None):
-        raise InputError(say("refused.one_goal", nothing=min_caught is max_false_alarms))
+    if n_looks and min_caught is None:
+        raise InputError(say("refused.one_goal", nothing=True))
     limits = Requirement(max_false_alarms, min_caught, level, assume_independent, n_looks=n_looks)
     guardrail = None if guardrail is None else Guardrail.coerce(guardrail)
     if guardrail is not None:
@@ -483,57 +374,64 @@ def agree(
             raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
         by_people = {item.id: int(item.label or 0) for item in found}
     further = [item for item in (by, probability) if item is not None]
-    examples = open_source(
-        source,
-        replace(reading, label_column=None),
-        keep=tuple(dict.fromkeys((*named, *columns, *further))),
-        labelled=False,
-    )
+    keep = tuple(dict.fromkeys((*named, *columns, *further)))
+    examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
     name, fresh = spoken(source), Fresh(guardrail)
     pairs = _Labels(name, reading, human, judges, judge_higher, examples, by_people)
-    rows, n_undefined, n_errors, met = _Rows([], [], [], [], {}), 0, 0, set[str]()
-    readable = ((item, read) for item in examples if (read := pairs.read(item)) is not None)
+    read: list[tuple[float, ...]] = []
+    flags: list[bool] = []
+    segments: list[str] = []
+    chances: list[float] = []
+    people: dict[int, Example] = {}
+    n_undefined = n_errors = 0
+    readable = ((item, row) for item in examples if (row := pairs.read(item)) is not None)
     for some in batches(readable):
         # Near copies are looked for many at a time.
         batch = [*compress(some, fresh.admits([example for example, _ in some]))]
-        flags, undefined, errors = decide([example for example, _ in batch])
+        decided, undefined, errors = decide([example for example, _ in batch])
         n_undefined, n_errors = n_undefined + undefined, n_errors + errors
-        for example, read in batch:
-            if read[0] != NONE:
-                rows.people[len(rows.labels)] = example
-                met.add(example.id)
-            rows.labels.append(read)
-            rows.segments.append(group_name(None if by is None else example.columns.get(by)))
+        flags += decided
+        for example, row in batch:
+            if row[0] != NONE:
+                people[len(read)] = example
+            read.append(row)
+            segments.append(group_name(None if by is None else example.columns.get(by)))
             if probability is not None:
-                rows.chances.append(_chance(name, example, probability, read[0]))
-        rows.flags += flags
+                chances.append(_chance(name, example, probability, row[0]))
         if context.progress is not None:
-            context.progress(len(rows.labels))
+            context.progress(len(read))
     pairs.append()
+    table = np.array(read, np.float64).reshape(len(read), len(judges) + 1)
     for place, column in enumerate((human, *judges)):
-        if any(row[place] < NONE if not place else row[place] == row[place] for row in rows.labels):
+        # What is blank is 2 in the first column, and no number in the others.
+        if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
             continue
         if not place and by_people is not None:
             raise DataError(say("refused.no_id_met", name=name, first=next(iter(by_people), "")))
         role = "judge" if place else "human"
         raise DataError(words.no_label(name, column, role, len(pairs.entries), pairs.first))
-    n_thinned = 0 if probability is None else rows.thinned()
-    people = [example for _, example in sorted(rows.people.items())]
-    sharing = Counter(example.group for example in people if example.group is not None)
-    gate = _Gate(rows, judges, pairs.signs, by, limits, looks)
-    results, segments = gate.results(described is not None, by is not None)
+    n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
+    drawn = people
+    if chances:
+        least = min(chance for chance in chances if chance)
+        drawn = {row: item for row, item in people.items() if _stays(item, least / chances[row])}
+    table[[row for row in people if row not in drawn], 0] = NONE
+    sharing = Counter(item.group for item in drawn.values() if item.group is not None)
+    gate = _Gate(table, flags, segments, drawn, judges, pairs.signs, limits, looks)
+    about, found_by = gate.results(decided=described is not None, by=by is not None)
+    verdicts = {row["verdict"] for row in about}
     result = JudgedRates(
-        judges=tuple(results),
-        by=tuple(segments),
-        errors=tuple(gate.errors()),
-        requirement=gate.limits,
+        verdict=next((item for item in independence.WORSE_FIRST if item in verdicts), None),
+        confidence=gate.limits.confidence,
+        min_caught=min_caught,
+        max_false_alarms=max_false_alarms,
         columns={"human": human, "judges": list(judges), "by": by, "probability": probability},
         flag=described,
         data={
             "source": source_name(source),
             "sha256": examples.digest(),
-            "n": len(rows.labels),
-            "n_human": len(people),
+            "n": len(read),
+            "n_human": len(drawn),
             "n_quarantined": len(pairs.entries) + examples.n_quarantined,
             "n_seen_before": fresh.n_seen_before,
             "n_undefined": n_undefined,
@@ -541,75 +439,93 @@ def agree(
             "n_sharing_a_group": sum(sharing.values()) - len(sharing),
             "n_set_aside": gate.n_set_aside,
             "n_calibrating": gate.n_calibrating,
-            "n_thinned": n_thinned,
-            "n_unmet": len(by_people.keys() - met) if by_people else 0,
+            "n_thinned": len(people) - len(drawn),
+            "n_unmet": n_unmet,
             "part": examples.part(),
         },
-        warnings=(),
+        judges=about,
+        by=found_by,
+        errors=tuple(gate.errors()),
     )
     notes = [say("fixed_threshold.halved")] if gate.halved else []
     return replace(result, warnings=(*words.warnings(result.to_dict()), *notes, *pairs.warnings()))
 
 
-def _chance(source: str, example: Example, column: str, human: float) -> float | None:
-    """Return the probability with which a row was drawn; None where it has none and no label."""
-    chance = number_in(example.columns.get(column))
-    if chance is not None and 0.0 < chance <= 1.0:
-        return chance
-    if human == NONE:
-        return None
-    where = f"{source}, id {example.id!r}, field {column}"
-    raise DataError(f"{where}: a labelled row needs the probability, in (0, 1], it was drawn with")
+def _chance(source: str, example: Example, column: str, human: float) -> float:
+    """Return the probability with which a row was drawn; 0 where it has none and no label."""
+    chance = number_in(example.columns.get(column)) or 0.0
+    if not 0.0 < chance <= 1.0 and human != NONE:
+        where = f"{source}, id {example.id!r}, field {column}"
+        raise DataError(
+            f"{where}: a labelled row needs the probability, in (0, 1], it was drawn with"
+        )
+    return chance
+
+
+def _stays(example: Example, share: float) -> bool:
+    """Let a hash of the content undo unequal probabilities of being drawn.
+
+    A row that was drawn with probability q stays with min q / q: what stays was drawn with equal
+    probabilities.
+    """
+    return int(example.digest(), 16) / 2.0**64 < share
+
+
+#: A judge's place, and the segment; None for all rows.
+_Key = tuple[int, str | None]
 
 
 class _Gate:
-    """Tests judges on the answers that people labelled, and counts all rows by their labels."""
+    """Tests judges on the answers that people labelled, and counts all rows by their labels.
+
+    Parameters
+    ----------
+    table : ndarray of float64, shape (n, 1 + judges)
+        Labels of people (`NONE` for none) and what judges say (NaN for nothing).
+    flags, segments : sequence, length n
+        What flags each row, and where it belongs.
+    people : mapping of int to Example
+        The rows that people labelled, in order.
+    judges, signs, limits, looks
+        Columns, how ratings are turned (0 for labels), what is asked, and as in `agree`.
+    """
 
     def __init__(
         self,
-        rows: _Rows,
+        table: NDArray[np.float64],
+        flags: Sequence[bool],
+        segments: Sequence[str],
+        people: Mapping[int, Example],
         judges: Sequence[str],
         signs: Sequence[float],
-        by: str | None,
         limits: Requirement,
         looks: data_reuse.LooksFile,
     ) -> None:
-        self._rows, self._judges, self._signs = rows, judges, signs
+        self._table, self._judges, self._signs = table, judges, signs
+        self._flags, self._segments = np.array(flags, np.int64), np.array(segments, object)
         self._asked = limits.max_fpr is not None
-        examples = [
-            replace(
-                example,
-                label=int(rows.labels[row][0]),
-                columns={
-                    **example.columns,
-                    **{
-                        judge: None if np.isnan(value) else value
-                        for judge, value in zip(judges, rows.labels[row][1:], strict=True)
-                    },
-                },
-            )
-            for row, example in sorted(rows.people.items())
-        ]
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
-        scored = scoring.score_source(
-            examples,
+        self._examples = []
+        for row, example in people.items():
+            calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
+            cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
+            self._examples.append(replace(example, label=int(table[row, 0]), columns=cells))
+        self._scored = scored = scoring.score_source(
+            self._examples,
             columns,
             splitting=SplitOptions(calibration_share=0.5) if any(signs) else None,
             companions=False,
         )
-        self._examples, self._scored, table = examples, scored, scored.table
-        self._values = [table.columns[key_of(column)] for column in columns]
-        place = {example.id: row for row, example in rows.people.items()}
-        self._at = np.array([place[str(id)] for id in table.ids.to_pylist()])
-        self.segments = sorted(set(rows.segments))
-        self._segment = np.array([rows.segments[row] for row in self._at], dtype=object)
-        self.n_calibrating = int(np.sum(scored.codes == CALIBRATION))
+        self._values = [scored.table.columns[key_of(column)] for column in columns]
+        at = {example.id: row for row, example in people.items()}
+        self._rows = np.array([at[str(id)] for id in scored.table.ids.to_pylist()], np.int64)
+        self._here = self._segments[self._rows]
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
-        for row in self._at[scored.codes == CALIBRATION].tolist():
-            rows.set_aside(row)
-        alpha = 1.0 if limits.min_coverage is None else 1.0 - limits.min_coverage
-        self._promise = Promise(alpha, "fixed")
-        history = data_reuse.DataUseHistory(looks)
+        calibrating = scored.codes == CALIBRATION
+        self.n_calibrating = int(calibrating.sum())
+        table[self._rows[calibrating], 0] = NONE
+        self._promise = asked_of(limits, undefined="flag")
+        history = data_reuse.DataUseHistory(looks or None)
         look, self._standing = data_reuse.begin_report(
             history,
             scored,
@@ -622,9 +538,9 @@ class _Gate:
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
         self.limits = self._standing.strict(limits) if self._asked else limits
         self.n_set_aside = 0
-        self._verdicts = self._decided()
-        conclusion = {item["verdict"] for key, item in self._verdicts.items() if key[1] is None}
-        worst = next(item for item in independence.WORSE_FIRST if item in conclusion)
+        self._contents = self._decided()
+        found = {self._contents[k, None]["verdict"] for k in range(len(judges))}
+        worst = next(item for item in independence.WORSE_FIRST if item in found)
         history.conclude(data_reuse.SPLIT, look, worst)
 
     def _edge(self, k: int, limits: Requirement) -> float:
@@ -633,210 +549,157 @@ class _Gate:
             return 1.0
         values, labels = self._values[k], self._scored.table.labels
         rows = (self._scored.codes == CALIBRATION) & ~np.isnan(values)
-        caught, alarms = (np.sort(values[rows & (labels == label)]) for label in (1, 0))
-        if not len(caught) or not len(alarms):
+        parts = [np.sort(values[rows & (labels == label)]) for label in (1, 0)]
+        if not all(map(len, parts)):
             raise DataError(say("refused.no_class_to_calibrate", judge=self._judges[k]))
         edges = np.unique(values[rows])
-        shares = [1.0 - np.searchsorted(part, edges) / len(part) for part in (caught, alarms)]
+        caught, alarms = (1.0 - np.searchsorted(part, edges) / len(part) for part in parts)
         least, most = limits.min_coverage or 0.0, limits.max_fpr or 0.0
-        slack = np.minimum(shares[0] - least, most - shares[1])
-        best = slack if self._asked else shares[0] - shares[1]
-        return float(edges[int(np.argmax(best))])
+        slack = np.minimum(caught - least, most - alarms) if self._asked else caught - alarms
+        return float(edges[int(np.argmax(slack))])
 
-    def _called(self, k: int) -> NDArray[np.bool_]:
-        return self._values[k] >= self._edges[k]
+    def _counting(self, way: scoring.Scored, k: int) -> NDArray[np.bool_]:
+        """Return which answers test a judge: independent ones, of which it says something."""
+        sample = independence.independent(way, self._promise, self.limits)[0][k]
+        self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
+        return sample.drawn(TEST, sample.labels) & ~np.isnan(self._values[k])
 
-    def _counts(
-        self, way: scoring.Scored, k: int | None = None
-    ) -> dict[tuple[str, str | None], ClassCounts]:
-        """Count what judges call hallucinated of the answers that are independent."""
-        samples, result = independence.independent(way, self._promise, self.limits)[0], {}
-        for j, judge in enumerate(self._judges):
-            if k in (None, j):
-                sample = samples[j]
-                self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
-                drawn = sample.drawn(TEST, sample.labels) & ~np.isnan(self._values[j])
-                result[judge, None] = sample.counts(self._called(j), drawn)
-                for name in self.segments:
-                    among = drawn & (self._segment == name)
-                    result[judge, name] = sample.counts(self._called(j), among)
-        return result
-
-    def _decided(self) -> dict[tuple[str, str | None], dict[str, Any]]:
-        """Return the certificates of judges, and of judges in segments: a family each."""
-        ways = [self._counts(way) for way in independence.readings(self._scored, self.limits)]
-        if len(ways) > 1:
-            worst = {}
-            for k in range(len(self._judges)):
-                worst |= self._counts(independence.at_worst(self._scored, self._called(k)), k)
-            ways.append(worst)
-        asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
-        result, data = {}, self._scored.data
-        for whole in (True, False):
-            keys = [key for key in ways[0] if (key[1] is None) == whole]
-            made = [
-                _certificates(asked, {"\0".join(map(str, key)): way[key] for key in keys})
-                for way in ways
+    def _counts(self, way: scoring.Scored, k: int) -> dict[_Key, ClassCounts]:
+        """Count what a judge calls hallucinated, in all and in each segment."""
+        rows, labels = self._counting(way, k), self._scored.table.labels
+        result: dict[_Key, ClassCounts] = {}
+        for name in (None, *sorted(set(self._segments))):
+            among = rows if name is None else rows & (self._here == name)
+            counts = [
+                int(part.sum())
+                for label in (1, 0)
+                for mine in [among & (labels == label)]
+                for part in (mine & (self._values[k] >= self._edges[k]), mine)
             ]
-            for key, *contents in zip(keys, *made, strict=True):
-                content = dict(contents[0])
-                if len(contents) > 1:
-                    worse, left = independence.worse_of(contents, data["n_near_copies"])
-                    content = {**worse, **left}
-                assumed = self.limits.assume_independent
-                content = independence.settled(content, data["n_alike"], assumed=assumed)
-                if self._standing.earlier:
-                    content = data_reuse.certificate_after_reuse(content, self._standing)
-                result[key] = {**content, "reason": spell(content["reason"])}
+            result[k, name] = ClassCounts(*counts)
         return result
 
-    def _cells(self, k: int, segment: str | None, *, decided: bool) -> LabelCounts:
-        """Count rows by human label, judge label and flag."""
-        cells = np.zeros((3, 3, 2), np.int64)
-        for read, flag, name in zip(
-            self._rows.labels, self._rows.flags, self._rows.segments, strict=True
-        ):
-            if segment in (None, name):
-                value = read[k + 1]
-                called = NONE if np.isnan(value) else int(value >= self._edges[k])
-                cells[int(read[0]), called, int(flag)] += 1
-        return LabelCounts(cells, decided)
+    def _decided(self) -> dict[_Key, dict[str, Any]]:
+        """Return the certificates of judges, and of judges in segments: a family each."""
+        places, scored = range(len(self._judges)), self._scored
+        ways = [[(way, k) for k in places] for way in independence.readings(scored, self.limits)]
+        if len(ways) > 1:
+            called = [self._values[k] >= self._edges[k] for k in places]
+            ways.append([(independence.at_worst(scored, called[k]), k) for k in places])
+        asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
+        made: list[dict[_Key, dict[str, Any]]] = []
+        for way in ways:
+            counts = {key: item for part in way for key, item in self._counts(*part).items()}
+            made.append({})
+            for whole in (True, False):
+                family = {key: item for key, item in counts.items() if (key[1] is None) == whole}
+                verdicts = certify_groups(cast(Any, family), asked)
+                made[-1] |= {key: verdicts[cast(Any, key)].certificate.to_dict() for key in family}
+        result = {}
+        for key, content in made[0].items():
+            if len(made) > 1:
+                each = [item[key] for item in made]
+                worse, left = independence.worse_of(each, scored.data["n_near_copies"])
+                content = {**worse, **left}
+            assumed = self.limits.assume_independent
+            content = independence.settled(content, scored.data["n_alike"], assumed=assumed)
+            if self._standing.earlier:
+                content = data_reuse.certificate_after_reuse(content, self._standing)
+            result[key] = content
+        return result
 
-    def _row(self, k: int, segment: str | None, counts: LabelCounts) -> dict[str, Any]:
-        """Return the verdict about a judge, none where labels are no random sample."""
-        content, verdict = self._verdicts[self._judges[k], segment], {}
-        n = 1 if segment is None else len(self.segments)
+    def _about(self, k: int, segment: str | None, *, decided: bool) -> dict[str, Any]:
+        """Return what is known of a judge; no verdict where people drew by its labels."""
+        here = slice(None) if segment is None else self._segments == segment
+        values, cells = self._table[here, k + 1], np.zeros((3, 3, 2), np.int64)
+        called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
+        np.add.at(cells, (self._table[here, 0].astype(np.int64), called, self._flags[here]), 1)
+        counts, level = LabelCounts(cells, decided), self.limits.confidence
+        n = 1 if segment is None else len(set(self._segments))
         tests = judge_agreement.sample_tests(counts, judge_agreement.SAMPLE_LEVEL / n)
-        sample = tuple(
-            replace(test, share=say(f"agree.{test.share}"), reason=words.code_message(test.reason))
-            for test in tests
-        )
-        if doubt := words.differing([test.to_dict() for test in sample]):
-            content = {
-                **content,
-                **withdrawn_for("no_sample", say("agree.no_verdict", doubt=doubt)),
-            }
-        if self._asked:
-            verdict = {name: content[name] for name in ("verdict", "reason", "needed")}
+        sample, content = [test.to_dict() for test in tests], self._contents[k, segment]
+        rates: dict[Any, Any] = {**judge_agreement.corrected_rates(counts, level)}
+        if doubt := words.differing(sample):
+            reason = say("agree.no_verdict", doubt=doubt)
+            content = {**content, **withdrawn_for("no_sample", reason)}
+            for rate in rates.values():
+                if rate["prediction_powered"].estimate is not None:
+                    rate["prediction_powered"] = missing("prediction-powered", "no_sample", level)
+        shown = content if self._asked else {}
         region = content["region"]
         return {
-            **dict.fromkeys(("verdict", "reason", "needed")),
-            **verdict,
+            "judge": self._judges[k],
+            **({} if segment is None else {"segment": segment}),
+            **{name: shown.get(name) for name in ("verdict", "reason", "needed")},
             "caught": region["coverage"],
             "false_alarms": region["fpr"],
             "certificate": content,
-            "sample": sample,
+            "counts": counts,
+            "agreement": judge_agreement.agreement(counts, level),
+            "rates": rates,
+            "random_sample": sample,
         }
 
-    def results(self, decided: bool, by: bool) -> tuple[list[JudgeResult], list[dict[str, Any]]]:
+    def results(self, *, decided: bool, by: bool) -> tuple[Any, Any]:
         """Return what is known of every judge, and of every judge in every segment."""
-        results, segments = list[JudgeResult](), list[dict[str, Any]]()
-        level, errs = self.limits.confidence, self._errs()
-        for k, judge in enumerate(self._judges):
-            counts, parts = self._cells(k, None, decided=decided), list[LabelCounts]()
-            row = self._row(k, None, counts)
-            rates = {
-                key: _in_words(key, rate, row["sample"])
-                for key, rate in judge_agreement.corrected_rates(counts, level).items()
-            }
-            within = tuple[judge_agreement.ShareTest, ...]()
-            for name in self.segments if by else ():
-                parts.append(self._cells(k, name, decided=decided))
-                part = self._row(k, name, parts[-1])
-                within += (sample := part.pop("sample"))
-                found = judge_agreement.corrected_rates(parts[-1], level)["prevalence"]
-                found = _in_words("prevalence", found, sample)
-                rate = {method: item.to_dict() for method, item in found.items()}
-                about = {"judge": judge, "segment": name, "counts": parts[-1].to_dict()}
-                segments.append({**about, **part, "prevalence": rate})
+        judges, parts, errs = [], [], self._errs()
+        for k, sign in enumerate(self._signs):
+            row = self._about(k, None, decided=decided)
+            row |= {"threshold": sign * self._edges[k] if sign else None, "errs": errs[k]}
             if by:
-                found = {"stratified": judge_agreement.stratified(parts, level)}
-                rates["prevalence"] = {
-                    **rates["prevalence"],
-                    **_in_words("prevalence", cast(Rate, found), within),
-                }
-            edge = self._signs[k] * self._edges[k] if self._signs[k] else None
-            row |= {name: Bound(**row[name]) for name in ("caught", "false_alarms")}
-            results.append(
-                JudgeResult(
-                    judge=judge,
-                    threshold=edge,
-                    counts=counts,
-                    agreement=_agreement(counts, level),
-                    rates=rates,
-                    errs=tuple(errs[k]),
-                    **row,
+                names = sorted(set(self._segments))
+                here = [self._about(k, name, decided=decided) for name in names]
+                counts, level = [part["counts"] for part in here], self.limits.confidence
+                known = not any(words.differing(part["random_sample"]) for part in here)
+                row["rates"]["prevalence"]["stratified"] = (
+                    judge_agreement.stratified(counts, level)
+                    if known
+                    else missing("prediction-powered", "no_sample", level)
                 )
-            )
-        return results, segments
+                parts += here
+            judges.append(row)
+        for row in (*judges, *parts):
+            row |= {name: row[name].to_dict() for name in ("counts", "agreement")}
+            row["rates"] = {
+                name: {method: item.to_dict() for method, item in rate.items()}
+                for name, rate in row["rates"].items()
+            }
+        return spell_reasons((tuple(judges), tuple(parts)))
 
     def _errs(self) -> list[list[dict[str, Any]]]:
         """Return by which features, and by the segment, the errors of each judge differ."""
-        table, found = self._scored.table, list[list[dict[str, Any]]]()
+        table = self._scored.table
         divisions = [
             *(confounds.thirds(key, table.columns[key]) for key in self._scored.baselines),
-            confounds.by_column("segment", self._segment.tolist()),
+            confounds.by_column("segment", self._here.tolist()),
         ]
-        for k in range(len(self._judges)):
-            sample = independence.independent(self._scored, self._promise, self.limits)[0][k]
-            drawn = sample.drawn(TEST, sample.labels) & ~np.isnan(self._values[k])
-            wrong = self._called(k) != (table.labels == 1)
-            rows = [
-                judge_agreement.errors_by(division, wrong, drawn)
+        found = [
+            [
+                row
                 for division in divisions
                 if division is not None
+                if (row := judge_agreement.errors_by(division, self._errors(k), rows)) is not None
             ]
-            found.append([row for row in rows if row is not None])
+            for k in range(len(self._judges))
+            for rows in [self._counting(self._scored, k)]
+        ]
         adjusted = iter(holm([row["p_value"] for rows in found for row in rows]).tolist())
         return [[{**row, "p_holm": next(adjusted)} for row in rows] for rows in found]
 
+    def _errors(self, k: int) -> NDArray[np.bool_]:
+        called: NDArray[np.bool_] = self._values[k] >= self._edges[k]
+        return (called ^ (self._scored.table.labels == 1)) & ~np.isnan(self._values[k])
+
     def errors(self) -> Iterator[dict[str, Any]]:
         """Yield the tested answers on which a judge and people disagree, segment by segment."""
-        labels = self._scored.table.labels
         for k, judge in enumerate(self._judges):
-            wrong = (self._called(k) != (labels == 1)) & ~np.isnan(self._values[k])
-            rows = np.flatnonzero(wrong & (self._scored.codes == TEST)).tolist()
-            for row in sorted(rows, key=lambda row: self._segment[row]):
+            rows = np.flatnonzero(self._errors(k) & (self._scored.codes == TEST)).tolist()
+            for row in sorted(rows, key=lambda row: self._here[row]):
                 example = self._examples[row]
                 yield {
                     "judge": judge,
-                    "segment": str(self._segment[row]),
+                    "segment": str(self._here[row]),
                     "id": example.id,
-                    "human": int(labels[row]),
+                    "human": int(self._scored.table.labels[row]),
                     "response": example.response,
                 }
-
-
-def _certificates(
-    requirement: Requirement, counts: Mapping[str, ClassCounts]
-) -> list[dict[str, Any]]:
-    """Return the certificates of a family of counts, corrected for their number (Holm)."""
-    return [item.certificate.to_dict() for item in certify_groups(counts, requirement).values()]
-
-
-def _in_words(
-    name: RateName, rate: Rate, sample: Sequence[judge_agreement.ShareTest]
-) -> dict[judge_agreement.Method, judge_agreement.RateEstimate]:
-    """Return the estimates with sentences in place of codes; none from what is no sample."""
-    doubt = words.differing([test.to_dict() for test in sample])
-    result = {}
-    for method, item in rate.items():
-        measure = replace(item.measure, reason=words.reason(name, item))
-        if doubt and measure.estimate is not None and method != "rogan_gladen":
-            reason = say("agree.no_sample", doubt=doubt)
-            measure = missing(measure.method, reason, measure.confidence)
-        result[method] = replace(
-            item,
-            measure=measure,
-            assumption=say(f"agree.assumes_{method}"),
-            promise=say(f"agree.promise_{method}"),
-        )
-    return result
-
-
-def _agreement(counts: LabelCounts, level: float) -> Agreement:
-    """Return the agreement with sentences in place of codes."""
-    result = judge_agreement.agreement(counts, level)
-    kappa = replace(result.kappa, reason=words.code_message(result.kappa.reason))
-    asymmetry = replace(result.asymmetry, reason=words.code_message(result.asymmetry.reason))
-    return replace(result, kappa=kappa, asymmetry=asymmetry)

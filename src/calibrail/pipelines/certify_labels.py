@@ -30,8 +30,7 @@ from calibrail.pipelines import data_reuse
 from calibrail.pipelines.calibration_overlap import Freshness, revised, without_proof
 from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
-from calibrail.report.documents.agree import code_message
-from calibrail.report.messages import say
+from calibrail.report.messages import say, spell_reasons
 from calibrail.serialization import plain
 
 
@@ -353,7 +352,7 @@ def agreement(replayed: Replay) -> dict[str, Any] | None:
     return {
         "n": n,
         "agreed": exact_bound(int(np.trace(table)), n, 0.95).to_dict(),
-        "kappa": replace(measured, reason=code_message(measured.reason)).to_dict(),
+        "kappa": spell_reasons(measured).to_dict(),
         "unsure": unsure,
         "open": sum(item.standing == "disagreement" for item in replayed.answers),
         "settled": len(settled),

@@ -9,10 +9,10 @@ import numpy as np
 
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
-    RateEstimate,
     prediction_powered,
     rogan_gladen,
 )
+from calibrail.evaluation.stats.intervals import Measure
 
 #: Runs of a simulation; a share of them is known to within four standard errors.
 RUNS = 400
@@ -65,20 +65,18 @@ def counted(human: Any, judge: Any, flagged: Any = None) -> LabelCounts:
     return LabelCounts(cells, flagged is not None)
 
 
-def estimates(
-    found: Callable[[LabelCounts], RateEstimate], drawn: Iterator[LabelCounts]
-) -> np.ndarray:
+def estimates(found: Callable[[LabelCounts], Measure], drawn: Iterator[LabelCounts]) -> np.ndarray:
     """Return estimate, lower and upper end of every file."""
-    measures = [found(counts).measure for counts in drawn]
+    measures = [found(counts) for counts in drawn]
     assert all(measure.estimate is not None for measure in measures)
     return np.array([(m.estimate, m.lower, m.upper) for m in measures], dtype=float)
 
 
-def by_errors(counts: LabelCounts) -> RateEstimate:
+def by_errors(counts: LabelCounts) -> Measure:
     return rogan_gladen(counts, 0.95)
 
 
-def powered(counts: LabelCounts) -> RateEstimate:
+def powered(counts: LabelCounts) -> Measure:
     return prediction_powered(counts, 0.95, flagged=True)
 
 
@@ -90,10 +88,3 @@ BOTH = (((50, 10), (6, 4)), ((3, 5), (7, 35)))  # human, judge, flag
 
 
 ALONE = ((500, 120), (90, 260))
-
-
-def rows_of(counts: LabelCounts) -> dict[str, np.ndarray]:
-    """Return one entry a row: human label (NaN for none), judge label, flag."""
-    index = np.argwhere(counts.cells[:, :2] >= 0)
-    rows = np.repeat(index, counts.cells[:, :2].ravel(), axis=0).astype(float)
-    return {"y": np.where(rows[:, 0] == 2, np.nan, rows[:, 0]), "j": rows[:, 1], "f": rows[:, 2]}

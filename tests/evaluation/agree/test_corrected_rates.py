@@ -33,8 +33,8 @@ def test_where_people_have_labelled_all_the_interval_is_exact() -> None:
     for name, count, n in (("coverage", 40, 50), ("fpr", 14, 70), ("prevalence", 50, 120)):
         found = rates[name]["prediction_powered"]  # type: ignore[index]
         ends = proportion_confint(count, n, alpha=0.1, method="beta")
-        assert found.weight == 0.0 and found.measure.estimate == pytest.approx(count / n)
-        assert (found.measure.lower, found.measure.upper) == pytest.approx(ends, abs=1e-9)
+        assert found.estimate == pytest.approx(count / n)
+        assert (found.lower, found.upper) == pytest.approx(ends, abs=1e-9)
 
 
 def test_segments_may_be_labelled_at_different_rates() -> None:
@@ -44,14 +44,14 @@ def test_segments_may_be_labelled_at_different_rates() -> None:
     sides = files(few, 50, 1950, runs, seed=1), files(many, 1000, 1000, runs, seed=2)
     for segments in zip(*sides, strict=True):
         pooled = LabelCounts(segments[0].cells + segments[1].cells, decided=False)
-        whole = corrected_rates(pooled)["prevalence"]["prediction_powered"].measure
-        found = stratified(segments, 0.95).measure
+        whole = corrected_rates(pooled)["prevalence"]["prediction_powered"]
+        found = stratified(segments, 0.95)
         assert None not in (found.lower, found.upper, whole.lower)
         held += found.lower <= truth <= found.upper
         assert whole.lower > truth
     assert held >= 0.95 * runs - 4 * np.sqrt(0.05 * 0.95 * runs)
     empty = LabelCounts(np.zeros((3, 3, 2), np.int64), decided=False)
-    assert stratified([segments[0], empty], 0.95).measure.reason == "segment_not_labelled"
+    assert stratified([segments[0], empty], 0.95).reason == "segment_not_labelled"
 
 
 def test_errors_that_gather_in_a_stratum_are_seen_and_others_are_not() -> None:
@@ -78,8 +78,7 @@ def test_no_table_gives_nan_or_an_interval_without_its_estimate(
     rates = corrected_rates(counts)
     assert set(rates) == ({"prevalence", "coverage", "fpr"} if decided else {"prevalence"})
     for rate in rates.values():
-        for found in rate.values():
-            measure = found.measure
+        for measure in rate.values():
             assert (measure.estimate is None) == (measure.reason is not None)
             if measure.estimate is not None:
                 assert 0 <= measure.lower <= measure.estimate <= measure.upper <= 1

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from calibrail.evaluation.judge_agreement import RateEstimate
 from calibrail.formatting import floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
@@ -96,7 +95,7 @@ def _gates(
             share_with_bounds(row["false_alarms"]),
             row["verdict"] or "",
             answers_more(row["needed"] or {}) if row["verdict"] == "inconclusive" else "",
-            _best(row["prevalence"]) if "prevalence" in row else "",
+            _best(row["rates"]["prevalence"]) if "segment" in row else "",
         )
         for row in rows
     ]
@@ -120,7 +119,12 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     for key, name in facts("agree.judged"):
         rate = agreement[key]
         rows.append(
-            (name, share(rate), interval(rate) if rate["n"] else rate["reason"], count_of(rate))
+            (
+                name,
+                share(rate),
+                interval(rate) if rate["n"] else say(f"agree.{key}"),
+                count_of(rate),
+            )
         )
     known = kappa["estimate"] is not None
     span, beyond = (bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
@@ -149,17 +153,15 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
                 cells.append(parts.Cell("", ""))
                 continue
             cells.append(parts.Cell(share(value), interval(value)))
-            granted[name] = f"{name}: {value['assumption']} ({value['promise']})."
+            granted[name] = f"{name}: {say(f'agree.granted_{method}')}."
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
-            elif "estimate" in value["clipped"]:
-                missing.append(f"{word('agree.rates', key)}, {name}: {say('agree.cut_off')}.")
         rows.append((word("agree.rates", key), *cells))
     title = f"Rates by people and {whose}, with {level} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, rows, two_lines=True))
     yield parts.Bullets("What each takes for granted", list(granted.values()))
-    yield parts.Bullets("Missing or cut off", missing)
+    yield parts.Bullets("Missing", missing)
 
 
 #: So many disagreements are shown; all stand in the machine-readable result.
@@ -187,29 +189,13 @@ def _errors(result: Json) -> parts.Section | None:
     )
 
 
-def code_message(code: str | None) -> str | None:
-    """Return what a code without numbers says."""
-    return None if code is None else say(f"agree.{code}")
-
-
-def reason(rate: str, estimate: RateEstimate) -> str | None:
-    """Return why a rate has no estimate, where it has none."""
-    code, values = estimate.measure.reason, estimate.values
-    if code is None:
-        return None
-    # The FPR is about faithful answers.
-    hallucinated = values.get("label", 1) == (rate != "fpr")
-    name = "hallucinated" if hallucinated else "faithful"
-    return say(f"agree.{code}", values, name=name)
-
-
 def differing(tests: Iterable[Json]) -> str:
     """Return by what the rows with human labels are seen to be no random sample; empty if not."""
     return " and ".join(
         say(
             "agree.differs",
             test,
-            what=test["share"],
+            what=say(f"agree.{test['share']}"),
             labelled=_rate(test["human_labelled"]),
             others=_rate(test["others"]),
         )
