@@ -305,5 +305,5 @@ def test_bad_input_is_named(options: dict[str, Any], name: str) -> None:
 
 
 def test_no_joint_confidence_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^delta = 0.9 leaves no error for false alarms"):
+    with pytest.raises(InputError, match=r"^delta = 0.9 and confidence 0.7 leave no confidence"):
         planned(0.1, delta=0.9, confidence=0.7, **DETECTOR)

@@ -101,8 +101,10 @@ def test_delta_is_part_of_the_one_confidence(tmp_path: Path) -> None:
     assert named.report.certificate["confidence"] == 0.9
     at_most = clopper_pearson(alarms["count"], alarms["n"], 0.96)[1]
     assert named.report.certificate["fpr_at_most"] == pytest.approx(at_most)
-    with pytest.raises(InputError, match=r"^delta = 0.1 leaves no error for false alarms"):
-        calibrated(rows, max_fpr=0.7, confidence=0.9, delta=0.1)
+    # One that takes all of the error leaves less confidence, still one number, and a note says so.
+    more = calibrated(rows, max_fpr=0.7, confidence=0.9, delta=0.1).report
+    assert more.certificate["confidence"] == more.requirement.confidence == 0.85
+    assert any("with 85% confidence" in note for note in more.notes)
     # Without a verdict it is what it always was, and may be anything.
     assert calibrated(rows).calibration.delta == 0.1
     assert calibrated(rows, delta=0.3).calibration.delta == 0.3

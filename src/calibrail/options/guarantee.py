@@ -267,7 +267,11 @@ class Requirement(Record):
         delta, error = promise.delta or 0.0, 1.0 - self.confidence
         if not (promise.of_this_threshold and self.limits) or delta < error - 1e-12:
             return self
-        return replace(self, confidence=round(1.0 - delta - error / 2.0, 12))
+        if (joint := round(1.0 - delta - error / 2.0, 12)) <= 0.0:
+            raise InputError(
+                error_text("confidence_without_room", delta=delta, confidence=self.confidence)
+            )
+        return replace(self, confidence=joint)
 
     def coverage(self, promise: Promise) -> float:
         """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""
