@@ -286,7 +286,16 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     chosen = json.loads((tmp_path / "runs" / "compared" / "chosen.json").read_text())
     assert "others_tried" not in [item["code"] for item in chosen["report"]["warnings"]]
     # A threshold in use is one of several detectors' all the same.
-    goals = "--higher hallucinated --threshold 1.5 --min-caught 0.5 --max-false-alarms 0.4".split()
+    goals = [
+        "--higher",
+        "hallucinated",
+        "--threshold",
+        "1.5",
+        "--min-caught",
+        "0.5",
+        "--max-false-alarms",
+        "0.4",
+    ]
     for name, told in (("a", False), ("b", True)):
         folder = tmp_path / "tests" / name
         command(0, "test", data, *columns(name), *goals, "-o", folder)
