@@ -21,7 +21,7 @@ PART: Final = ("limit", "sample", "sample_seed")
 PAIR: Final = ("faithful", "hallucinated")
 
 #: What a pair says by itself.
-LABELLING: Final = ("label_column", "label_map", "positive", "annotators")
+LABELLING: Final = ("label_column", "label_map", "positive", "annotators", "labelled_by")
 
 #: The class of a label whose rows are left out on request.
 SKIP: Final = "skip"
@@ -63,6 +63,9 @@ class ReadOptions:
         When a row with several labels is hallucinated; a tie of the majority is set aside. And who
         must have marked what is unsupported, where several people marked. None is ``majority`` of
         labels, and ``any`` of marks.
+    labelled_by : str or None
+        The judge that gave the labels (model, prompt); None or ``people`` for people's. What agrees
+        with a judge's labels is never certified.
     group_column, id_column : str or None
         Columns of what a split keeps whole, and of ids.
     options : mapping
@@ -93,6 +96,7 @@ class ReadOptions:
     positive: str | float | None = setting(default=None, metavar="VALUE")
     pair: Mapping[str, str] | None = setting(default=None, metavar="faithful=COL,hallucinated=COL")
     annotators: Annotators | None = setting(default=None)
+    labelled_by: str | None = setting(default=None, metavar="JUDGE")
     group_column: str | None = setting(default=None)
     id_column: str | None = setting(default=None)
     options: Mapping[str, Any] | None = setting(
@@ -116,7 +120,7 @@ class ReadOptions:
         for name in ("mapping", "options", "pair"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise InputError(f"{name} must be a dict; got {getattr(self, name)!r}")
-        for name in ("format", "preset", "group_column", "id_column"):
+        for name in ("format", "preset", "labelled_by", "group_column", "id_column"):
             if not isinstance(getattr(self, name), str | None):
                 raise InputError(f"{name} must be a name; got {getattr(self, name)!r}")
         if not isinstance(self.label_column, str | None):
@@ -183,6 +187,16 @@ class ReadOptions:
         return classes
 
 
+def judge_of(reading: Mapping[str, Any] | None) -> str | None:
+    """Return which judge gave the labels of data that was read so; None where people did.
+
+    >>> judge_of({"settings": {"labelled_by": "gpt"}}), judge_of({"settings": {}}), judge_of(None)
+    ('gpt', None, None)
+    """
+    judge = ((reading or {}).get("settings") or {}).get("labelled_by")
+    return None if judge == "people" else judge
+
+
 class ReadKeywords(TypedDict, total=False):
     """The fields of `ReadOptions`, which functions that read data take one by one."""
 
@@ -194,6 +208,7 @@ class ReadKeywords(TypedDict, total=False):
     positive: str | float | None
     pair: Mapping[str, str] | None
     annotators: Annotators | None
+    labelled_by: str | None
     group_column: str | None
     id_column: str | None
     options: Mapping[str, Any] | None

@@ -417,7 +417,9 @@ def agree(
         drawn = {row: item for row, item in people.items() if _stays(item, least / chances[row])}
     table[[row for row in people if row not in drawn], 0] = NONE
     sharing = Counter(item.group for item in drawn.values() if item.group is not None)
-    gate = _Gate(table, flags, segments, drawn, judges, pairs.signs, limits, looks)
+    gate = _Gate(
+        table, flags, segments, drawn, judges, pairs.signs, limits, looks, reading.labelled_by
+    )
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     verdicts = {row["verdict"] for row in about}
     result = JudgedRates(
@@ -486,7 +488,7 @@ class _Gate:
         What flags each row, and where it belongs.
     people : mapping of int to Example
         The rows that people labelled, in order.
-    judges, signs, limits, looks
+    judges, signs, limits, looks, labelled_by
         Columns, how ratings are turned (0 for labels), what is asked, and as in `agree`.
     """
 
@@ -500,7 +502,9 @@ class _Gate:
         signs: Sequence[float],
         limits: Requirement,
         looks: data_reuse.LooksFile,
+        labelled_by: str | None,
     ) -> None:
+        self._labelled_by = labelled_by
         self._table, self._judges, self._signs = table, judges, signs
         self._flags, self._segments = np.array(flags, np.int64), np.array(segments, object)
         self._asked = limits.max_fpr is not None
@@ -602,7 +606,8 @@ class _Gate:
                 worse, left = independence.worse_of(each, scored.data["n_near_copies"])
                 content = {**worse, **left}
             assumed = self.limits.assume_independent
-            content = independence.settled(content, scored.data["n_alike"], assumed=assumed)
+            n_alike, judge = scored.data["n_alike"], self._labelled_by
+            content = independence.settled(content, n_alike, assumed=assumed, judge=judge)
             if self._standing.earlier:
                 content = data_reuse.certificate_after_reuse(content, self._standing)
             result[key] = content

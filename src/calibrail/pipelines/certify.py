@@ -30,7 +30,7 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import ReadOptions, Requirement, fields
-from calibrail.options.data import ReadKeywords
+from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
@@ -419,7 +419,8 @@ def certify(
     freshness = seen.freshness(sha256, declared=fresh)
     proven = partial(calibration_overlap.without_proof, freshness=freshness)
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, proven)
-    alike = partial(independence.settled, n_alike=tally.n_alike, assumed=independent)
+    judge = judge_of(examples.how())
+    alike = partial(independence.settled, n_alike=tally.n_alike, assumed=independent, judge=judge)
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, alike)
     again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, again)

@@ -26,7 +26,7 @@ from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Candidates
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
-from calibrail.options.data import ReadKeywords
+from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse
 from calibrail.pipelines.independence import (
@@ -259,7 +259,8 @@ def compare(
         report = data_reuse.report_after_reuse(settled_report(report), standing)
         reports.append((name, add_messages(report)))
     if (certificate := winner.candidate_certificate) is not None:
-        left = settled(certificate, scored.data["n_alike"], assumed=assumed)
+        judge = judge_of(scored.data["reading"])
+        left = settled(certificate, scored.data["n_alike"], assumed=assumed, judge=judge)
         left = data_reuse.certificate_after_reuse(left, standing)
         winner = replace(winner, candidate_certificate=left)
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)

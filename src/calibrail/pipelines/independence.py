@@ -6,6 +6,7 @@ Taken for independent, six copies of each made 37 of 100 certificates wrong at a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from struct import pack
 from typing import Any, Final, cast
@@ -19,6 +20,7 @@ from calibrail.evaluation import Comparison, Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.evaluation.winner import Winner
 from calibrail.options import Promise, Requirement
+from calibrail.options.data import judge_of
 from calibrail.pipelines.calibration_overlap import (
     ALIKE,
     revised_report,
@@ -31,8 +33,10 @@ from calibrail.report.messages import say, spell
 from calibrail.scores.table import ScoreTable
 
 
-def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> dict[str, Any]:
-    """Return a certificate in words as rows that are alike leave it.
+def settled(
+    certificate: Mapping[str, Any], n_alike: int, *, assumed: bool, judge: str | None = None
+) -> dict[str, Any]:
+    """Return a certificate in words as rows that are alike, and labels of a judge, leave it.
 
     Parameters
     ----------
@@ -42,7 +46,12 @@ def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> d
         Rows that are the same as another one, where they are too many.
     assumed : bool
         Whether the requirement takes all answers as independent.
+    judge : str, optional
+        What gave the labels, in people's place: a certificate becomes agreement with it.
     """
+    if judge is not None and certificate["verdict"] == "certified":
+        reason = say("verdict.labels_of_judge", judge=judge)
+        return {**certificate, **withdrawn_for("labels_of_judge", reason)}
     if not n_alike:
         return dict(certificate)
     if assumed:
@@ -57,12 +66,18 @@ def settled(certificate: Mapping[str, Any], n_alike: int, *, assumed: bool) -> d
 
 def settled_report(report: Report) -> Report:
     """Return the report with what rows that are alike leave of its verdicts."""
-    n_alike, assumed = report.data["n_alike"], report.requirement.assume_independent
-    if not n_alike or assumed:
+    n_alike, judge = report.data["n_alike"], judge_of(report.data["reading"])
+    n_alike = 0 if report.requirement.assume_independent else n_alike
+    if not n_alike and judge is None:
         return report
-    report = without_cost_bound(report)
-    withdrawn = None if report.verdict == "inconclusive" else "rows_alike"
-    return revised_report(report, lambda row: settled(row, n_alike, assumed=False), withdrawn)
+    withdrawn = None
+    if n_alike:
+        report = without_cost_bound(report)
+        withdrawn = None if report.verdict == "inconclusive" else "rows_alike"
+    elif report.verdict == "certified":
+        withdrawn = "labels_of_judge"
+    about = partial(settled, n_alike=n_alike, assumed=False, judge=judge)
+    return revised_report(report, about, withdrawn)
 
 
 #: Verdicts, the worse first.

@@ -18,6 +18,7 @@ from calibrail.options import (
     Requirement,
     ShiftSplit,
 )
+from calibrail.options.data import judge_of
 from calibrail.options.fields import spell_words, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import document as parts
@@ -162,8 +163,9 @@ def reason(report: Json, n_assumed: int = 0) -> str:
         parts = [looked_before(report["looks"])]
     elif code == "near_copies":
         parts = [say("verdict.near_copies", report["certificate"]["near_copies"])]
-    elif code in ("caught_too_few", "rows_alike"):
-        about = {"n_alike": data.get("n_alike"), "unit": unit_words(report)}
+    elif code in ("caught_too_few", "rows_alike", "labels_of_judge"):
+        judge = judge_of(data.get("reading"))
+        about = {"n_alike": data.get("n_alike"), "unit": unit_words(report), "judge": judge}
         parts = [say(f"verdict.{code}", report, about)]
     elif code == "aims_at_the_requirement":
         parts.append(say("verdict.aims_at_the_requirement", report))
@@ -313,9 +315,12 @@ def is_unasked(result: Json) -> bool:
 
 def verdict_headline(result: Json) -> str:
     """Return the verdict of a report, or that a threshold was found where none was asked for."""
+    data = result.get("data") or {}
+    judge = judge_of(data.get("reading") or result.get("reading"))
     if not is_unasked(result):
-        return str(result["verdict"]).capitalize()
-    return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}")
+        verdict = str(result["verdict"]).capitalize()
+        return verdict if judge is None else say("verdict.of_judge", verdict=verdict, judge=judge)
+    return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 
 def _guessing(result: Json) -> str:

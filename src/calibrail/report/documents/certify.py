@@ -38,7 +38,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     return parts.Document(
         "certificate of",
         subject=guardrail,
-        headline=verdict.capitalize(),
+        headline=messages.verdict_headline(certificate),
         verdict=verdict,
         summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",
         tiles=tuple(measures.tiles(lines))

@@ -40,7 +40,7 @@ def guardrail_document(config: Json) -> Document:
     return Document(
         "guardrail of",
         subject=scale.column or str(config["score"]["name"]),
-        headline=verdict_headline(headline),
+        headline=verdict_headline({**headline, "data": config["data"]}),
         verdict=headline["verdict"],
         rule=rule,
         summary=f"When it was calibrated: {headline['reason']}",
