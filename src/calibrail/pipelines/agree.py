@@ -692,8 +692,9 @@ class _Gate:
         return [[{**row, "p_holm": next(adjusted)} for row in rows] for rows in found]
 
     def _errors(self, k: int) -> NDArray[np.bool_]:
-        called: NDArray[np.bool_] = self._values[k] >= self._edges[k]
-        return (called ^ (self._scored.table.labels == 1)) & ~np.isnan(self._values[k])
+        called = self._values[k] >= self._edges[k]
+        wrong: NDArray[np.bool_] = called ^ (self._scored.table.labels == 1)
+        return wrong & ~np.isnan(self._values[k])
 
     def errors(self) -> Iterator[dict[str, Any]]:
         """Yield the tested answers on which a judge and people disagree, segment by segment."""

@@ -141,7 +141,11 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     yield parts.section(
         title, parts.Table(title, columns, rows), parts.Text(leaning), *map(parts.Text, errs)
     )
-    rows, missing, granted = [], [], dict[str, str]()
+    estimates, missing, granted = (
+        list[tuple[str | parts.Cell, ...]](),
+        list[str](),
+        dict[str, str](),
+    )
     methods = {
         key: name for key, name in facts("agree.methods") if key in item["rates"]["prevalence"]
     }
@@ -156,10 +160,10 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             granted[name] = f"{name}: {say(f'agree.granted_{method}')}."
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
-        rows.append((word("agree.rates", key), *cells))
+        estimates.append((word("agree.rates", key), *cells))
     title = f"Rates by people and {whose}, with {level} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
-    yield parts.section(title, parts.Table(title, columns, rows, two_lines=True))
+    yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
     yield parts.Bullets("What each takes for granted", list(granted.values()))
     yield parts.Bullets("Missing", missing)
 
