@@ -141,7 +141,8 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     yield parts.section(
         title, parts.Table(title, columns, rows), parts.Text(leaning), *map(parts.Text, errs)
     )
-    estimates, missing, granted = (
+    estimates = list[tuple[str | parts.Cell, ...]]()
+    missing, granted = list[str](), dict[str, str]()
         list[tuple[str | parts.Cell, ...]](),
         list[str](),
         dict[str, str](),
