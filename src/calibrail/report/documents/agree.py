@@ -143,10 +143,6 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     )
     estimates = list[tuple[str | parts.Cell, ...]]()
     missing, granted = list[str](), dict[str, str]()
-        list[tuple[str | parts.Cell, ...]](),
-        list[str](),
-        dict[str, str](),
-    )
     methods = {
         key: name for key, name in facts("agree.methods") if key in item["rates"]["prevalence"]
     }
