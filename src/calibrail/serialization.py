@@ -8,8 +8,6 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from calibrail.errors import InputError
 
 
@@ -134,7 +132,9 @@ def _typed(hint: Any, value: Any) -> Any:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
     if origin is list:
         return [_typed(arguments[0], item) for item in value]
-    if origin is np.ndarray:
+    if getattr(origin, "__name__", "") == "ndarray":
+        import numpy as np
+
         return np.array(value, get_args(arguments[1])[0])
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {key: _typed(arguments[1], item) for key, item in value.items()}

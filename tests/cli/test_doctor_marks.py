@@ -81,7 +81,8 @@ def test_spans_are_told_and_the_command_runs(tmp_path: Path) -> None:
         "Cannot be used 1 x spans: hallucinated, and nobody marked what",
     ):
         assert part in shown
-    assert "from --alpha 0.1 on: add --unit sentence --min-kept 0.7 to calibrail calibrate" in shown
+    added = "--unit sentence --guarantee marginal --min-kept 0.7"
+    assert f"from --alpha 0.1 on: add {added} to calibrail calibrate" in shown
     assert shown.count("calibrail calibrate ") == 3 and "or, sentence by sentence:" in shown
     assert run_as_printed(shown, tmp_path)["data"]["n_examples"] == N - 2
     # The other one is about whole answers.

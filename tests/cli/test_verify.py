@@ -122,7 +122,7 @@ def test_a_guardrail_that_is_an_option_is_a_trusted_one(
     frozen().save(tmp_path / "g.json", sign=folder / "key.pem")
     if command == "agree":
         guardrail = folder / "words.json"
-        given = ("judged.jsonl", "--human", "human", "--judge", "judge")
+        given = ("judged.jsonl", "--label-column", "human", "--judge-column", "judge")
     else:
         guardrail = tmp_path / "g.json"
         given = ("traces.jsonl", "--max-fpr", 0.9, "--min-coverage", 0.4, "-o", "labels")

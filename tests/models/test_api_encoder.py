@@ -191,7 +191,7 @@ def test_another_model_under_the_same_name_is_noticed(cache: Path) -> None:
         load(server).sentences(["old"])
         shared_models.cache_clear()
         server.__class__ = ChatServer  # type: ignore[assignment]
-        with pytest.raises(ModelError, match=r"of 8 numbers before.* --clear --model emb"):
+        with pytest.raises(ModelError, match=r"of 8 numbers before.* cache clear --model emb"):
             load(server).sentences(["old", "new"])
 
 

@@ -174,7 +174,9 @@ def test_groups_and_undefined_scores_are_decided_as_the_rule_does(tmp_path: Path
         if index % 9 == 0:
             item["detector"] = None
     path = write(tmp_path / "a.jsonl", items)
-    run = calibrate(path, SPEC, alpha=0.2, by="kind", undefined="pass", max_fpr=0.5)
+    run = calibrate(
+        path, SPEC, alpha=0.2, by="kind", guarantee="marginal", undefined="pass", max_fpr=0.5
+    )
     assert run.examples is not None and run.rule.groups is not None
     for item in run.examples["misses"]:
         assert item["outcome"] == "pass" and item["group"] is not None

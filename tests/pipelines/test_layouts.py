@@ -235,7 +235,11 @@ def test_inverted_labels_are_suspected_aloud_and_never_turned(
 @pytest.mark.parametrize(
     ("faithful", "hallucinated", "advised"),
     [
-        ({"halluc": "N"}, {"halluc": "Y"}, "--label-column halluc"),
+        (
+            {"unsupported_answer": "N"},
+            {"unsupported_answer": "Y"},
+            "--label-column unsupported_answer",
+        ),
         ({"label": "good"}, {"label": "bad"}, "--positive bad"),
         ({"feedback": "thumbs_up"}, {"feedback": "thumbs_down"}, "--positive thumbs_down"),
         ({"label": "\u2705"}, {"label": "\u274c"}, "--positive \u274c"),

@@ -47,7 +47,7 @@ def test_a_guardrail_of_sentences_is_refused(name: str) -> None:
     calling: dict[str, Callable[..., Any]] = {
         "select": lambda guardrail: calibrail.select(guardrail, rows(10), fdr=0.2),
         "agree": lambda guardrail: calibrail.agree(
-            rows(10), human="label", judge="other", guardrail=guardrail
+            rows(10), label_column="label", judge_column="other", guardrail=guardrail
         ),
     }
     with pytest.raises(InputError, match=f"{name}.*removes sentences"):

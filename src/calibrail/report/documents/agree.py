@@ -116,8 +116,8 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     """Yield how far a judge agrees with people, what its errors go with, and both estimates."""
     level, agreement, rows = floor_percent(result["confidence"]), item["agreement"], []
     kappa, asymmetry, whose = agreement["kappa"], agreement["asymmetry"], plain(item["judge"])
-    for key, name in facts("agree.judged"):
-        rate = agreement[key]
+    for key in ("sensitivity", "specificity"):
+        rate, name = agreement[key], word("agree.judged", key)
         rows.append(
             (
                 name,

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from calibrail.conformal.group_thresholds import spelled
 from calibrail.formatting import Scale, floor_percent, number
+from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
@@ -55,7 +56,16 @@ def document(card: Json) -> Document:
             listing("What it promises", _promises(config, about)),
             listing("What it does not promise", remarks("card.limits", config, about)),
             section(shown, measures.table(shown, rates(headline, asked), confidence)),
-            section("Its data", parts.Facts(facts("card.data", config))),
+            section(
+                "Its data",
+                parts.Facts(
+                    facts(
+                        "card.data",
+                        config,
+                        labelled_by=judge_of(config["data"].get("reading")) or "",
+                    )
+                ),
+            ),
             section("Its detector", parts.Facts(of_detector)),
             section("Its file", parts.Facts(file)),
             section("Check it", parts.Code(_commands(config, name))),

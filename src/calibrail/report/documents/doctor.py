@@ -20,7 +20,7 @@ from calibrail.report.messages import environment, say, say_each
 
 #: What asks for it. A policy that removes everything keeps every promise, so that something must be
 #: kept.
-BY_SENTENCE: Final = "--unit sentence --min-kept 0.7"
+BY_SENTENCE: Final = "--unit sentence --guarantee marginal --min-kept 0.7"
 #: Columns that a page lists, and values of a label.
 _LISTED: Final = 200
 _VALUES: Final = 8
@@ -176,7 +176,9 @@ def _mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
     about = {
         "alpha": _removable_from(marks),
         "at": cli_or_python("--alpha ", "alpha="),
-        "by_sentence": cli_or_python(BY_SENTENCE, "unit='sentence', min_kept=0.7"),
+        "by_sentence": cli_or_python(
+            BY_SENTENCE, "unit='sentence', guarantee='marginal', min_kept=0.7"
+        ),
         "command": cli_or_python("calibrail calibrate", "calibrail.calibrate"),
     }
     yield from say_each({"doctor.removable": True}, about)
