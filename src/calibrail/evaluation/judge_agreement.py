@@ -98,78 +98,34 @@ class LabelCounts:
         return counts | alone
 
 
-@dataclass(frozen=True, slots=True)
-class ShareTest:
-    """Whether a share differs between two kinds of rows, by Fisher's exact test.
-
-    Attributes
-    ----------
-    share : str
-        Of what: ``called`` hallucinated by the judge, ``flagged``, or, among the answers of one
-        class, ``called_of_hallucinated`` and ``called_of_faithful``.
-    rows : mapping of str to mapping of str to int
-        By kind of row, the ``count`` of those with the property, and ``n``.
-    p_value : float or None
-        Two-sided; None where one kind has no row.
-    level : float
-        Below it the shares are said to differ.
-    reason : str or None
-        The kind without a row, e.g. ``no_flagged``.
-    """
-
-    share: str
-    rows: Mapping[str, Mapping[str, int]]
-    p_value: float | None
-    level: float
-    reason: str | None = None
-
-    @property
-    def differs(self) -> bool:
-        """Whether the difference is more than chance explains. False is no proof of likeness."""
-        return self.p_value is not None and self.p_value < self.level
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "share": self.share,
-            **self.rows,
-            "p_value": self.p_value,
-            "level": self.level,
-            "differs": self.differs,
-            "reason": self.reason,
-        }
-
-
-def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> tuple[ShareTest, ...]:
+def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> list[dict[str, Any]]:
     """Test whether the rows with a human label look like a random sample of the judged rows.
 
-    The judge's labels and the flags are known on both sides, so their shares can be compared
-    (Fisher, 1922). Rows drawn at random pass; that they pass does not prove that they were.
+    The judge's labels and the flags are known on both sides, so their shares can be compared by
+    Fisher's exact test (1922). Rows drawn at random pass; that they pass does not prove that they
+    were.
 
     Returns
     -------
-    tuple of ShareTest
-        The share that the judge calls hallucinated, and with decisions the share flagged.
+    list of dict
+        Of the share that the judge calls hallucinated, and with decisions of the share flagged:
+        ``share``, ``count`` and ``n`` of ``human_labelled`` and ``others``, ``p_value``, None with
+        a ``reason`` where either has no row, and whether it ``differs`` at ``level``.
     """
-    sides = {"human_labelled": counts.both.sum(axis=0), "others": counts.judge_alone}
+    sides, tests = {"human_labelled": counts.both.sum(axis=0), "others": counts.judge_alone}, []
     shares = ("called", "flagged") if counts.decided else ("called",)
-    return tuple(
-        _share_test(
-            share,
-            {name: rows.sum(axis=1 - axis) for name, rows in sides.items()},
-            level / len(shares),
-        )
-        for axis, share in enumerate(shares)
-    )
-
-
-def _share_test(share: str, rows: Mapping[str, NDArray[np.int64]], level: float) -> ShareTest:
-    """Compare rows counted as (without, with) the property."""
-    sizes = {name: {"count": int(part[1]), "n": int(part.sum())} for name, part in rows.items()}
-    if empty := [name for name, size in sizes.items() if not size["n"]]:
-        return ShareTest(share, sizes, None, level, f"no_{empty[0]}")
-    p_value = min(1.0, float(fisher_exact(np.stack(list(rows.values()))).pvalue))
-    return ShareTest(share, sizes, p_value, level)
+    level /= len(shares)
+    for axis, name in enumerate(shares):
+        table = {side: rows.sum(axis=1 - axis) for side, rows in sides.items()}
+        empty = next((f"no_{side}" for side, part in table.items() if not part.sum()), None)
+        p = None if empty else min(1.0, float(fisher_exact(np.stack([*table.values()])).pvalue))
+        sizes = {
+            side: {"count": int(part[1]), "n": int(part.sum())} for side, part in table.items()
+        }
+        differs = p is not None and p < level
+        about = {"p_value": p, "level": level, "differs": differs, "reason": empty}
+        tests.append({"share": name, **sizes, **about})
+    return tests
 
 
 def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ from calibrail.pipelines.loading import Context, batches, open_source, source_na
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say, spell_reasons
 from calibrail.scores.registry import build_column, key_of
-from calibrail.serialization import Record
+from calibrail.serialization import Record, plain
 
 #: From answers to flags, with how many scores were undefined, and on how many it failed.
 Decide = Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
@@ -186,9 +186,8 @@ def _label(value: object, reader: LabelReader) -> int | None:
 def _sign(column: str, first: Sequence[object], higher: str | None) -> float:
     """Return how a judge's ratings are turned, so that higher means hallucinated; 0 of labels."""
     cells = [cell for value in first if (cell := column_value(value)) is not None]
-    if {number_in(cell) for cell in cells} <= {None, 0.0, 1.0} or any(
-        number_in(cell) is None for cell in cells
-    ):
+    numbers = {number_in(cell) for cell in cells}
+    if None in numbers or numbers <= {0.0, 1.0}:
         return 0.0
     higher = higher or direction_of(column)
     if higher is None:
@@ -621,8 +620,8 @@ class _Gate:
         np.add.at(cells, (self._table[here, 0].astype(np.int64), called, self._flags[here]), 1)
         counts, level = LabelCounts(cells, decided), self.limits.confidence
         n = 1 if segment is None else len(set(self._segments))
-        tests = judge_agreement.sample_tests(counts, judge_agreement.SAMPLE_LEVEL / n)
-        sample, content = [test.to_dict() for test in tests], self._contents[k, segment]
+        sample = judge_agreement.sample_tests(counts, judge_agreement.SAMPLE_LEVEL / n)
+        content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(counts, level)}
         if doubt := words.differing(sample):
             reason = say("agree.no_verdict", doubt=doubt)
@@ -663,13 +662,7 @@ class _Gate:
                 )
                 parts += here
             judges.append(row)
-        for row in (*judges, *parts):
-            row |= {name: row[name].to_dict() for name in ("counts", "agreement")}
-            row["rates"] = {
-                name: {method: item.to_dict() for method, item in rate.items()}
-                for name, rate in row["rates"].items()
-            }
-        return spell_reasons((tuple(judges), tuple(parts)))
+        return spell_reasons((tuple(plain(judges)), tuple(plain(parts))))
 
     def _errs(self) -> list[list[dict[str, Any]]]:
         """Return by which features, and by the segment, the errors of each judge differ."""
