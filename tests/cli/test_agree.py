@@ -63,8 +63,8 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
 @pytest.mark.parametrize(
     ("share", "code", "says"),
     [
-        (0.02, 0, "Judge may stand in for people"),
-        (0.4, 3, "Judge may not stand in for people"),
+        (0.02, 0, "judge may stand in for people"),
+        (0.4, 3, "judge may not stand in for people"),
         (0.1, 4, "Have people label about"),
     ],
 )
