@@ -34,7 +34,9 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
-    lines = measures.of_test_part(report)
+    unasked = {} if asked else {"min_coverage": None, "max_fpr": None}
+    lines = measures.of_test_part({**report, **unasked})
+    where = "On the test part" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = _cost(report, about)
     return Document(
@@ -44,8 +46,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         rule=headline,
         summary=" ".join(filter(None, (answer, headline if asked else "", *cost[:1]))),
         tiles=(
-            parts.Tile("Caught", *lines[0][1:4]),
-            parts.Tile("False alarms", *lines[1][1:4]),
+            *measures.tiles(lines[:2]),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),
         ),
         blocks=(
@@ -63,14 +64,14 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             _cost_section(report, cost),
             None if about["yes_no"] else _curve(report),
             parts.section(
-                "On all answers",
+                where,
                 scores_figure(
                     report,
                     scores,
                     caption="Scores of the two classes.{dashed}",
                     dashed=" Answers at or {side} of the dashed line are flagged.",
                 ),
-                measures.table("On all answers", lines, report["confidence"]),
+                measures.table(where, lines, report["confidence"]),
                 parts.folded("More measures", measures.details(report)),
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
@@ -160,7 +161,8 @@ def _cost_section(report: Json, sentences: list[str]) -> parts.Section | None:
     errors = [_amount(cost["costs"][name]) for name in ("cost_miss", "cost_alarm")]
     title = say("fixed_threshold.cost_title", cost, errors=errors)
     most = f"At most ({floor_percent(cost['confidence'])})"
-    table = parts.Table(title, parts.numbers("Way", "Cost", most), rows)
+    columns = (*parts.texts("Way"), *parts.numbers("Cost", most))
+    table = parts.Table(title, columns, rows)
     return parts.section("Expected cost", table, *map(parts.Text, sentences[1:]))
 
 
