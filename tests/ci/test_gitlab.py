@@ -73,7 +73,7 @@ def test_the_job_ends_as_the_verdict_and_reports_it(
     assert case.attrib["name"] == "certificate of guardrail.json"
     assert {child.tag for child in case} == {"system-out"} | ({outcome} - {None})
     assert int(suite.attrib["failures"]) == (outcome == "failure")
-    assert "92.5% confidence" in (folder / "certificate.md").read_text(encoding="utf-8")
+    assert "90% confidence" in (folder / "certificate.md").read_text(encoding="utf-8")
 
 
 def test_variables_are_values_whatever_they_hold(made: Path, tmp_path: Path) -> None:

@@ -442,9 +442,13 @@ def test_two_processes_at_once_share_one_cache(answers: Path, tmp_path: Path) ->
     assert len(_values(server)) == n
 
 
+#: With a test half, as few answers as there are here.
+MARGINAL: dict[str, Any] = {"alpha": 0.05, "guarantee": "marginal", "max_fpr": 0.5}
+
+
 def test_a_yes_no_judge_says_what_can_be_had_and_shows_logprob_beside_it(answers: Path) -> None:
     with ChatServer(verdicts(lambda text: 0.25 + 0.5 * supported(text))) as server:
-        run = calibrate(answers, spec(server, ",mode=verdict"), alpha=0.05, max_fpr=0.5)
+        run = calibrate(answers, spec(server, ",mode=verdict"), **MARGINAL)
         assert run.table is not None
         assert len(server.seen) == len(run.table), "logprob beside it costs no call"
     report = run.report.to_dict()

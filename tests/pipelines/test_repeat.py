@@ -267,6 +267,7 @@ def test_what_cannot_be_repeated_is_refused(options: dict[str, Any], match: str)
 def test_calibrate_names_a_judge_that_flips_more_than_its_margin(tmp_path: Path) -> None:
     answers = write(tmp_path / "answers.jsonl", rows(80))
     asked: dict[str, Any] = {"alpha": 0.3, "max_fpr": 0.5, "baselines": False}
+    asked["guarantee"] = "marginal"
     with ChatServer(flickering(0.0, wrong=0.02), logprobs=False) as server:
         plain = calibrate(answers, spec(server), **asked)
         assert plain.verdict == "certified" and "repeats" not in plain.report.data
