@@ -28,11 +28,14 @@ OWN |= {"th", "td", "pre", "code", "details", "summary"}
 
 #: What follows each command: DATA is a file with a hostile name, OUT what the command writes.
 SCENARIOS = {
-    "agree": ("judged.jsonl", "--human", "human", "--judge", "judge"),
+    "agree": ("judged.jsonl", "--label-column", "human", "--judge-column", "judge"),
     "audit": ("DATA", *COLUMN, "--by", "kind", "--no-geometry", "-o", "OUT"),
     "cache clear": (),
     "cache show": (),
-    "calibrate": ("DATA", *COLUMN, "--alpha", 0.2, "--by", "kind", "--max-fpr", 0.9, "-o", "OUT"),
+    "calibrate": (
+        *("DATA", *COLUMN, "--alpha", 0.2, "--by", "kind", "--max-fpr", 0.9, "-o", "OUT"),
+        *("--guarantee", "marginal"),
+    ),
     "certify": ("guardrail.json", "DATA", "--max-fpr", 0.1, "--by", "kind", "--fresh"),
     "check": ("guardrail.json", "DATA", "-o", "OUT"),
     "compare": ("DATA", *COLUMN, "--score", "length", "--alpha", 0.2, "-o", "OUT"),

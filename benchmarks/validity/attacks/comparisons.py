@@ -71,7 +71,7 @@ def best_row_again(rng: np.random.Generator, folder: Path) -> bool | None:
         samples[name] = Sample(scores, labels, split)
     alpha = 1.01 / (setting.sum() + 1)
     asked = Requirement(limit, 0.5)
-    content = compare_detectors(samples, Promise(alpha), asked).to_dict()
+    content = compare_detectors(samples, Promise(alpha, "marginal"), asked).to_dict()
     if content["leader"] is not None:
         return None
     best = content["detectors"][0]
