@@ -453,7 +453,7 @@ def cost_at_most(
     Examples
     --------
     >>> round(cost_at_most((10, 100), (20, 100), (2.0, 0.9), 0.95), 3)
-    0.534
+    0.533
     >>> ends = [clopper_pearson(count, 100, 0.95)[1] for count in (10, 20)]
     >>> round(2.0 * ends[0] + 0.9 * ends[1], 3)
     0.615

@@ -363,7 +363,7 @@ def calibrate(
     --------
     >>> run = calibrate("example:facts", "novel_count", alpha=0.1, max_fpr=0.9)
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
-    (15, True)
+    (20, True)
     """
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     if threshold is not None:
