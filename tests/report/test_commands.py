@@ -14,7 +14,10 @@ def made_by(command: str | None, baselines: str | None = None) -> dict[str, dict
 
 
 def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
-    run = made_by("calibrail calibrate a.csv --score sgi --by=topic --min-n 5 --clustered --seed 3")
+    run = made_by(
+        "calibrail calibrate a.csv --score sgi --by=topic --min-n 5 --clustered --seed 3 "
+        "--cost-miss 20 --cost-alarm=1 --base-rate 0.1"
+    )
     expected = "calibrail compare a.csv --score sgi --seed 3 --score NAME -o RUN-compared"
     assert calibrate_sections.for_several(run) == expected
     assert calibrate_sections.for_several(made_by(None)).startswith(
@@ -43,6 +46,15 @@ def test_what_is_left_out_is_what_the_other_command_does_not_take(
 ) -> None:
     taken = {option for item in get_command(app).commands[command].params for option in item.opts}
     assert refused and not taken & {option.removesuffix("=") for option in refused}
+
+
+def test_no_other_option_of_calibrate_is_refused_by_compare() -> None:
+    taken = {
+        name: {option for item in get_command(app).commands[name].params for option in item.opts}
+        for name in ("calibrate", "compare")
+    }
+    kept = taken["calibrate"] - {option.removesuffix("=") for option in calibrate_sections.ONE_ONLY}
+    assert kept <= taken["compare"]
 
 
 def test_a_column_is_turned_round() -> None:

@@ -13,6 +13,7 @@ from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import (
     Beyond,
+    Costs,
     Promise,
     ReadOptions,
     Requirement,
@@ -39,6 +40,8 @@ ONE_ONLY: Final = (
     spellings(Promise, without=OF_ONE_THRESHOLD)
     | spellings(Requirement, only=OF_ONE_DETECTOR)
     | spellings(Beyond)
+    | spellings(Costs)
+    | {"--threshold="}
 )
 #: Options of shift that calibrate does not take.
 SIDES: Final = spellings(ShiftSplit, without=("by",))
