@@ -18,6 +18,7 @@ from venn_abers import VennAbers
 import calibrail
 from calibrail import Decision, Guardrail, Run
 from calibrail.errors import InputError, MissingExtraError
+from calibrail.guardrail.decision import parse_probability
 from calibrail.guardrail.decision_rule import HallucinationProbability
 from calibrail.guardrail.file import ClassScores
 from calibrail.pipelines.check import CheckTask
@@ -44,6 +45,12 @@ def told(bad: list[float], good: list[float], score: float, **more: Any) -> dict
 
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.7])
+def test_no_base_rate_lifts_an_end_above_one(rate: float) -> None:
+    ends = told([1.0] * 42, [0.0] * 108, 1.0, base_rate=rate)
+    assert ends["upper"] == 1.0 and parse_probability(ends) == ends
 
 
 @settings(max_examples=150, deadline=None)

@@ -105,6 +105,8 @@ def check_command(
             **({"trimmed": trimmed} if loaded.unit == "sentence" else {}),
             "left_out": dict(read[0].filtered),
             "part": read[0].part(),
+            # Of a threshold that was given, of which nothing was asked.
+            **({} if loaded.config.promise.coverage else {"goal": None}),
         },
         "" if to_stdout else f"wrote {output}",
         say("command.not_judged", n=errors) if errors else "",

@@ -115,6 +115,7 @@ def freeze_into(
     }
     rule, scale, headline = guardrail.rule, guardrail.scale, config.headline
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
+    asked = headline.verdict != "inconclusive" or config.requirement.asks
     line = say(
         "command.frozen",
         output=output,
@@ -126,7 +127,7 @@ def freeze_into(
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
         given=config.promise.guarantee == "fixed",
-        asked=headline.verdict != "inconclusive" or config.requirement.asks,
+        asked=asked,
         choice=config.data.choice,
     )
     certified = headline.verdict == "certified"
@@ -136,7 +137,7 @@ def freeze_into(
         line,
         content,
         [
-            "" if certified else say("command.not_certified", reason=headline.reason),
+            "" if certified or not asked else say("command.not_certified", reason=headline.reason),
             *tried,
             unprobed,
             say("command.other_versions", differ=differ) if differ else "",
@@ -232,6 +233,7 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
         "digest": config.digest,
         "detector": Scale.of(spec).column or config.score.name,
         "verdict": config.headline.verdict,
+        "asked": config.requirement.asks or config.headline.verdict != "inconclusive",
         "signature": None if signature is None else signature.to_dict(),
         "signed": signature is not None or signature_path(path).exists(),
         "probes": probes,

@@ -45,7 +45,6 @@ from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.formatting import count, listed
-from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
 
@@ -508,8 +507,7 @@ def _calibrate_clusters(
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
             f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
-            f"groups are needed. Label {{labels}}, raise alpha, or "
-            f"allow flagging everything ({spell_option(Promise, 'allow_flag_all', True)})",
+            f"groups are needed. Label {{labels}}, {threshold.other_ways(total, promise)}",
             least,
             total,
             "groups",

@@ -23,6 +23,7 @@ from calibrail.conformal.threshold import decimal, minimum_n, rank
 from calibrail.errors import InputError, error_text
 from calibrail.formatting import Shown
 from calibrail.options import Requirement
+from calibrail.options.fields import cli_or_python
 from calibrail.options.guarantee import Promise, whole_answers
 
 #: More labelled answers than this are as good as never.
@@ -588,10 +589,13 @@ def plan(
     least = Plan(alpha, delta, minimum, labels, None, assumed, base, part)
     if not assumed:
         if limit is not None:
-            raise InputError("max_fpr needs an assumption to plan with: auroc, or coverage and fpr")
+            assume = cli_or_python("--auroc, or --coverage and --fpr", "auroc, or coverage and fpr")
+            name = cli_or_python("--max-false-alarms", "max_fpr")
+            raise InputError(f"{name} needs an assumption to plan with: {assume}")
         return least
     if limit is None or base is None:
-        missing = "max_fpr" if limit is None else "base_rate"
+        flags = ("--max-false-alarms", "max_fpr"), ("--base-rate", "base_rate")
+        missing = cli_or_python(*flags[limit is not None])
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
     level = requirement.at_first_look(spends=rates is not None).confidence
     if rates is None:

@@ -538,10 +538,22 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
     return TooFewExamplesError(
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
         f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {{labels}}, "
-        "raise alpha, or allow flagging everything "
-        f"({spell_option(Promise, 'allow_flag_all', True)})",
+        f"{other_ways(n, promise)}",
         least,
         n,
+    )
+
+
+def other_ways(n: int, promise: Promise) -> str:
+    """Return what to do about ``n`` examples, too few for a promise, other than to label more.
+
+    A promise on average is named where half of them, which set its threshold, are enough.
+    """
+    average = f"promise an average ({spell_option(Promise, 'guarantee', 'marginal')}), "
+    able = promise.guarantee == "pac" and n // 2 >= minimum_n(promise.alpha, "marginal")
+    return (
+        f"raise alpha, {average if able else ''}or allow flagging everything "
+        f"({spell_option(Promise, 'allow_flag_all', True)})"
     )
 
 

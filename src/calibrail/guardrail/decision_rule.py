@@ -274,7 +274,7 @@ class HallucinationProbability:
         """Return ``lower`` and ``upper`` of a score, and the ``base_rate`` they are for."""
         ends = self._fitted.predict_proba(self._columns([score]))[1][0]
         lower, upper = sorted(
-            float(end * self._shift / (end * self._shift + 1.0 - end))
+            float(end * self._shift / (end * self._shift + (1.0 - end)))
             for end in np.clip(ends, 0, 1)
         )
         return {"lower": lower, "upper": upper, "base_rate": self._rate}

@@ -337,7 +337,8 @@ def share(value: object, name: str) -> float:
     """
     checked = number(value, name)
     if not 0.0 < checked < 1.0:
-        raise InputError(f"{name} must lie in (0, 1); got {value!r}")
+        percent = f" ({checked:g}% is {checked / 100.0:g})" if 1.0 < checked < 100.0 else ""
+        raise InputError(f"{name} must lie in (0, 1); got {value!r}{percent}")
     return checked
 
 
@@ -345,7 +346,8 @@ def rate(value: object, name: str) -> float:
     """Return ``value`` as a float in [0, 1], or raise naming the argument."""
     checked = number(value, name)
     if not 0.0 <= checked <= 1.0:
-        raise InputError(f"{name} must lie in [0, 1]; got {value!r}")
+        percent = f" ({checked:g}% is {checked / 100.0:g})" if 1.0 < checked <= 100.0 else ""
+        raise InputError(f"{name} must lie in [0, 1]; got {value!r}{percent}")
     return checked
 
 

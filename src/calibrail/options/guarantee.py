@@ -233,7 +233,8 @@ class Requirement(Record):
         fields.share(self.confidence, "confidence")
         for name in ("min_coverage", "max_fpr", "min_kept"):
             if getattr(self, name) is not None:
-                fields.rate(getattr(self, name), name)
+                spelled = fields.spell_option(type(self), name).removesuffix("=...")
+                fields.rate(getattr(self, name), spelled)
         if self.n_looks is not None:
             fields.count(self.n_looks, "n_looks")
         if self.min_kept == 0.0:

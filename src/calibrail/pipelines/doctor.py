@@ -33,7 +33,7 @@ from calibrail.data.values import value_at
 from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
-from calibrail.options import Promise, ReadOptions, fields, keywords
+from calibrail.options import Promise, ReadOptions, Requirement, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Unit
 from calibrail.pipelines.loading import watched
@@ -43,7 +43,6 @@ from calibrail.scores.registry import build, parse_specs
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
 GUARANTEES: Final[tuple[Guarantee, ...]] = ("marginal", "pac")
-DELTA: Final = 0.1
 
 
 def _supports_at(
@@ -55,10 +54,11 @@ def _supports_at(
     """Return the guarantees for which a split leaves enough hallucinated answers.
 
     Of answers that share a group one counts, as for a threshold. A promise that proves itself needs
-    no split.
+    no split; it is counted as for a verdict, with the confidence that one has where none is named.
     """
     from calibrail.conformal import minimum_n
 
+    delta = Promise().settled(Requirement(max_fpr=1.0)).delta
     every, half = (
         len(np.unique(groups[part & (labels == 1)])) for part in (codes >= 0, codes == CALIBRATION)
     )
@@ -71,7 +71,7 @@ def _supports_at(
             else (half, (0.0, 0.5, 0.5)),
         )
         for alpha in ALPHAS
-        for needed in (minimum_n(alpha, guarantee, DELTA),)
+        for needed in (minimum_n(alpha, guarantee, delta),)
     )
 
 

@@ -45,7 +45,8 @@ def check_document(content: Json) -> Document:
                 "decisions.read_removed": trims,
                 "decisions.none_passes": n_flagged + n_failed == total,
                 "decisions.label_some": True,
-            }
+            },
+            open="goal" in content,
         ),
         data={"source": content["source"], "n": total},
         footer="The decision about each answer stands in the file that was written.",

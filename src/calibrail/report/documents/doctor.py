@@ -40,7 +40,7 @@ def document(diagnosis: Json) -> parts.Document:
     supports = [
         (
             floor_percent(1.0 - item["alpha"]),
-            item["guarantee"],
+            say(f"doctor.guarantee_{item['guarantee']}"),
             f"{item['needed']:,}",
             f"{item['available']:,}",
             "yes" if item["possible"] else say("doctor.to_label", item),
