@@ -27,6 +27,11 @@ def test_card_is_printed_or_written(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "THRESHOLD FOUND  g.json (novel_stretch)" in done.stdout
     assert "What it does not promise" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "It is not certified: no limit was set, so no verdict was asked for." in said
+    assert "meets what was asked" not in said and "--min-caught" not in said
+    done = calibrail("guardrail", "verify", folder / "g.json")
+    assert done.stdout.endswith("\nno verdict was asked for\n")
     for name, begins in (("card.html", "<!doctype html>"), ("card.md", "# calibrail card of")):
         path = folder / "out" / name
         done = calibrail(

@@ -72,8 +72,11 @@ def test_the_figure_is_written(tmp_path: Path, name: str) -> None:
         (("--figure", "plan.gif"), "--figure must end in .svg, .png, .pdf; got 'plan.gif'"),
         (("--figure", "plan.svg"), "plan must hold a curve"),
         (("--guarantee", "paper"), "--guarantee must be one of marginal, pac"),
-        (("--max-false-alarms", 0.2), "max_fpr needs an assumption"),
-        (("--auroc", 0.9, "--max-false-alarms", 0.2), "base_rate must be given"),
+        (
+            ("--max-false-alarms", 0.2),
+            "--max-false-alarms needs an assumption",
+        ),
+        (("--auroc", 0.9, "--max-false-alarms", 0.2), "--base-rate must be given"),
         (("--coverage", 0.9), "fpr must be given too"),
         ((*RATES, "--n", 0), "n must be at least 1"),
     ],

@@ -22,6 +22,7 @@ from calibrail.conformal import (
 )
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.options import Promise
+from calibrail.options.fields import cli_spelling
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 score_arrays = hnp.arrays(np.float64, st.integers(1, 60), elements=finite)
@@ -174,6 +175,24 @@ def test_too_few_examples_say_how_many_are_missing() -> None:
             f"1 hallucinated calibration examples are too few for the {kind} "
             f"guarantee at {level}: at least {least} are needed. Label {least - 1} more"
         )
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "able"), [(6, 0.2, False), (10, 0.2, True), (20, 0.1, True)]
+)
+def test_an_average_is_named_where_half_of_too_few_are_enough_for_it(
+    n: int, alpha: float, able: bool
+) -> None:
+    promise, scores = Promise(alpha, "pac", 0.025), np.arange(float(n))
+    for make in (
+        lambda: calibrate_threshold(scores, promise),
+        lambda: calibrate_clusters(scores, np.arange(n), promise),
+    ):
+        with pytest.raises(TooFewExamplesError) as caught, cli_spelling():
+            make()
+        assert ("promise an average (--guarantee marginal)" in str(caught.value)) == able
+    if able:
+        calibrate_threshold(scores[: n // 2], Promise(alpha, "marginal"))
 
 
 def test_a_calibration_without_numbers_is_not_read() -> None:

@@ -123,6 +123,7 @@ def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path
     assert calibrail.certify(guardrail, file, **asked).verdict == "inconclusive"
     assert calibrail.certify(guardrail, answers(seed=9), **asked).verdict == "certified"
     card = calibrail.card(guardrail).markdown()
+    assert "95% interval" in card and "97.5%" not in card
     assert "picked by what errors cost" in card and "by whoever uses it" not in card
 
 

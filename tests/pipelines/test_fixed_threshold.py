@@ -370,7 +370,9 @@ def test_a_guardrail_of_which_nothing_was_asked_asks_when_it_is_certified(file: 
         calibrail.certify(guardrail, answers(seed=3), max_fpr=0.3, looks=False)
     asked = {"max_fpr": 0.3, "min_coverage": 0.7, "looks": False}
     assert calibrail.certify(guardrail, answers(seed=3), **asked).verdict == "certified"
-    assert "no answer set it" in calibrail.card(guardrail).markdown()
+    card = calibrail.card(guardrail).markdown()
+    assert "no answer set it" in card
+    assert "FRESH_LABELS --max-false-alarms LIMIT --min-caught SHARE" in card
 
 
 def test_it_is_no_test_of_whoever_imports_it() -> None:

@@ -496,14 +496,19 @@ def label_anew(
         nouns["answers"] = "answer of either kind", "answers of either kind"
     if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
         return None
+    beyond = {
+        "hallucinated": sides[0]["estimate"] < certificate["min_coverage"],
+        "faithful": sides[1]["estimate"] > certificate["max_fpr"],
+    }
+    if any(beyond.values()) and not sentences:
+        # What is missed by one alone is rejected.
+        needed = {label: n for label, n in needed.items() if beyond[label]}
     wanted = [
         count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n or not sentences
     ]
     if sentences:
         return "label_sentences_anew", {"wanted": wanted}
-    missed = sides[0]["estimate"] < certificate["min_coverage"]
-    alarms = certificate["fpr"]["estimate"] > certificate["max_fpr"]
-    verdict = "rejected" if missed or alarms else "certified"
+    verdict = "rejected" if any(beyond.values()) else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
 
 

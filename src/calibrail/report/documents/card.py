@@ -48,6 +48,9 @@ def document(card: Json) -> Document:
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
     rates = measures.trim_rates if about["trims"] else measures.rates
     shown, confidence = f"What the {seen_on} show", headline["fpr"]["confidence"]
+    if config["promise"]["guarantee"] == "fixed":
+        # Both intervals hold together at the confidence asked for.
+        confidence = headline["confidence"]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))
