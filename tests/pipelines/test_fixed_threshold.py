@@ -80,6 +80,12 @@ def test_the_verdict_is_that_of_both_bounds_and_ends_the_command(
     assert content["needed"] == dict(asked.needed)
 
 
+def test_two_reasons_of_a_rejection_are_two_clauses(file: Path) -> None:
+    both = {"min_caught": 0.99, "max_false_alarms": 0.01}
+    reason = calibrail.test(file, threshold=1.0, **both).report.reason
+    assert " is required; it flags at least " in reason and " and it " not in reason
+
+
 def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> None:
     done = command("test", file.name, "--threshold", 1, cwd=file.parent)
     said, lines = " ".join(done.stdout.split()), [*filter(str.strip, done.stdout.splitlines())]
@@ -323,6 +329,7 @@ def test_a_dry_run_knows_the_column_that_is_found(file: Path) -> None:
         ({}, {}, "a threshold is needed"),
         ({}, {"threshold": 70}, "beyond all scores of hallucination_score.*no answer would"),
         ({}, {"threshold": -70}, "every answer would be flagged"),
+        ({}, {"threshold": 1, "min_caught": 80}, r"min_coverage must .*80% is 0.8\)"),
         ({}, {"threshold": 1, "min_caught": 0.8}, "a verdict is about both"),
         ({}, {"threshold": 1, "n_looks": 2}, "name what is asked, too"),
         ({}, {"threshold": 1, "score": ["novelty", "length"]}, "test takes one score"),

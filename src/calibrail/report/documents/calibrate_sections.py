@@ -407,8 +407,9 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         if sentences:
             return "use_pac_sentences", {}
         if not report["by_group"]:
-            return "use_pac", {}
-        if required >= 1.0 - report["alpha"] - 1e-12:
+            if _enough_for_pac(report):
+                return "use_pac", {}
+        elif required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
             return "use_pac_by_group", {}
     if phrases.is_proven(certificate["coverage"]):
@@ -465,6 +466,14 @@ def answers_more(needed: Json) -> str:
         if (n := needed.get(label))
     ]
     return " and ".join(counted)
+
+
+def _enough_for_pac(report: Json) -> bool:
+    """Say whether all hallucinated answers are as many as a verdict under ``pac`` takes."""
+    from calibrail.conformal import minimum_n
+
+    promise = Promise(report["alpha"]).settled(Requirement(1.0, confidence=report["confidence"]))
+    return bool(report["data"]["n_hallucinated"] >= minimum_n(promise.alpha, "pac", promise.delta))
 
 
 def label_anew(
