@@ -132,6 +132,14 @@ def test_an_unknown_argument_is_met_with_all_that_are_known(
     assert ("did you mean alpha?" in str(refused.value)) == ("alpha" in known)
 
 
+@pytest.mark.parametrize(
+    ("given", "known"), [("max_false_alarms", "max_fpr"), ("min_caught", "min_coverage")]
+)
+def test_a_name_of_the_command_line_is_met_with_that_of_python(given: str, known: str) -> None:
+    with pytest.raises(InputError, match=f"{given}'; did you mean {known}[?]"):
+        calibrate("example:facts", **{given: 0.3})  # type: ignore[call-overload, arg-type, unused-ignore]
+
+
 def test_a_part_of_another_object_is_named_with_it() -> None:
     with pytest.raises(InputError, match=r"give it as splitting=SplitOptions\(fit_share=...\)"):
         calibrate("example:facts", fit_share=0.1)  # type: ignore[call-arg]

@@ -377,6 +377,13 @@ def test_a_guardrail_of_which_nothing_was_asked_asks_when_it_is_certified(file: 
         calibrail.certify(guardrail, answers(seed=3), max_fpr=0.3, looks=False)
     asked = {"max_fpr": 0.3, "min_coverage": 0.7, "looks": False}
     assert calibrail.certify(guardrail, answers(seed=3), **asked).verdict == "certified"
+    guardrail.save(file.with_name("asked.json"))
+    decisions = ("-o", file.with_name("asked.jsonl"), "--force")
+    done = command("check", file.with_name("asked.json"), file, *decisions)
+    said = " ".join(done.stdout.split())
+    assert said.endswith("--max-false-alarms LIMIT --min-caught SHARE")
+    verified = command("guardrail", "verify", file.with_name("asked.json")).stdout
+    assert verified.endswith("no verdict was asked for\n") and "inconclusive" not in verified
     card = calibrail.card(guardrail).markdown()
     assert "no answer set it" in card
     assert "FRESH_LABELS --max-false-alarms LIMIT --min-caught SHARE" in card

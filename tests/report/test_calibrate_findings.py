@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrail import calibrate
 from calibrail.evaluation import Sample
 from calibrail.report.documents.calibrate_sections import (
     assumptions,
@@ -172,3 +173,22 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     certificate["needed"] = {"hallucinated": 4_000, "faithful": 0}
     code, parameters = label_anew(certificate) or ("", {})
     assert code == "label_anew" and "4,200 hallucinated answers" in parameters["wanted"]
+    # What is missed by one alone is rejected: labels of the other decide nothing.
+    certificate["max_fpr"] = 0.5
+    code, parameters = label_anew(certificate) or ("", {})
+    assert parameters["verdict"] == "rejected"
+    assert [wanted.split()[1] for wanted in parameters["wanted"]] == ["faithful"]
+
+
+@pytest.mark.parametrize(("n", "pac"), [(10, False), (17, True)])
+def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> None:
+    rows = [
+        {"id": f"a{i}", "label": i % 2, "s": i % 2 + (i * 7919 % 101) / 60} for i in range(2 * n)
+    ]
+    asked = {"alpha": 0.2, "max_fpr": 0.3, "baselines": False}
+    score = "column:column=s,higher=hallucinated"
+    report = calibrate(rows, score, guarantee="marginal", **asked).report
+    assert report.verdict == "inconclusive"
+    assert next_step(report.to_dict()).startswith("Calibrate again with --guarantee pac") == pac
+    if pac:
+        calibrate(rows, score, guarantee="pac", **asked)

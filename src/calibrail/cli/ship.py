@@ -115,7 +115,6 @@ def freeze_into(
     }
     rule, scale, headline = guardrail.rule, guardrail.scale, config.headline
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
-    asked = headline.verdict != "inconclusive" or config.requirement.asks
     line = say(
         "command.frozen",
         output=output,
@@ -127,17 +126,17 @@ def freeze_into(
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
         given=config.promise.guarantee == "fixed",
-        asked=asked,
+        asked=config.asked,
         choice=config.data.choice,
     )
-    certified = headline.verdict == "certified"
+    told = headline.verdict == "certified" or not config.asked
     chosen = ("compared_before", "others_tried")
     tried = [item.message for item in frozen.report.warnings if item.code in chosen]
     return (
         line,
         content,
         [
-            "" if certified or not asked else say("command.not_certified", reason=headline.reason),
+            "" if told else say("command.not_certified", reason=headline.reason),
             *tried,
             unprobed,
             say("command.other_versions", differ=differ) if differ else "",
@@ -233,7 +232,7 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
         "digest": config.digest,
         "detector": Scale.of(spec).column or config.score.name,
         "verdict": config.headline.verdict,
-        "asked": config.requirement.asks or config.headline.verdict != "inconclusive",
+        "asked": config.asked,
         "signature": None if signature is None else signature.to_dict(),
         "signed": signature is not None or signature_path(path).exists(),
         "probes": probes,

@@ -330,6 +330,11 @@ class FrozenConfig(_Frozen):
     _later = ("probability",)
 
     @property
+    def asked(self) -> bool:
+        """Whether its verdict was asked for."""
+        return self.requirement.asks or self.headline.verdict != "inconclusive"
+
+    @property
     def detector_chosen(self) -> bool:
         """Whether the answers that set the threshold chose the detector among others, too."""
         return self.data.choice is not None or "compared_before" in self.headline.warnings

@@ -9,6 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.options.data import SplitOptions
+from calibrail.options.fields import flag
+from calibrail.options.guarantee import Requirement
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -119,6 +121,8 @@ def refuse_unknown(names: Iterable[str], taken: Signature) -> None:
             raise InputError(
                 f"{name} is part of splitting; give it as splitting=SplitOptions({name}=...)"
             )
-        close = get_close_matches(name, known, n=1)
+        # Limits have other names on the command line.
+        flags = {flag(item)[2:].replace("-", "_"): item.name for item in fields(Requirement)}
+        close = [flags[name]] if flags.get(name) in known else get_close_matches(name, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")
