@@ -237,9 +237,13 @@ def test_new_answers_as_a_verdict_asks_for_settle_it(
     assert advice is not None
     assert not whole or " and ".join(advice[1]["wanted"]) in next_step(report)
     sides = certificate["coverage"], certificate["fpr"]
-    fresh = []
-    for label, wanted, side in zip((1, 0), advice[1]["wanted"], sides, strict=True):
-        n = int(wanted.split()[0].replace(",", ""))
+    fresh, wanted = [], {}
+    for item in advice[1]["wanted"]:
+        number, name = item.split()[:2]
+        wanted[name] = int(number.replace(",", ""))
+    # Where one class alone decides, as many of the other as there were.
+    for label, name, side in zip((1, 0), ("hallucinated", "faithful"), sides, strict=True):
+        n = wanted.get(name, side["n"])
         signs = np.where(np.arange(n) < round(side["estimate"] * n), 1.0, -1.0)
         values = threshold + signs * (1.0 + np.arange(n) / n)
         fresh += [{"id": f"{label}-{k}", "label": label, "s": v} for k, v in enumerate(values)]

@@ -180,7 +180,7 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     assert [wanted.split()[1] for wanted in parameters["wanted"]] == ["faithful"]
 
 
-@pytest.mark.parametrize(("n", "pac"), [(10, False), (17, True)])
+@pytest.mark.parametrize(("n", "pac"), [(16, False), (17, True)])
 def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> None:
     rows = [
         {"id": f"a{i}", "label": i % 2, "s": i % 2 + (i * 7919 % 101) / 60} for i in range(2 * n)
