@@ -16,7 +16,11 @@ Public = Callable[Parameters, Result]
 
 
 def options_from_keywords(
-    *, only: Mapping[str, type] | None = None, override: bool = False, **kinds: Any
+    *,
+    only: Mapping[str, type] | None = None,
+    override: bool = False,
+    former: Mapping[str, str] | None = None,
+    **kinds: Any,
 ) -> Callable[[Public[Parameters, Result]], Public[Parameters, Result]]:
     """Let the keywords of a function stand for the fields of the option objects that it takes.
 
@@ -31,6 +35,8 @@ def options_from_keywords(
         Keywords that stand for a field only where their value is of a type.
     override : bool
         Whether keywords win over the object that is given beside them, or are refused.
+    former : mapping of str to str
+        Keywords by the names that they had, which still do.
     **kinds
         The class of each parameter that takes an object. A keyword is a field of the first of
         them that has it.
@@ -56,6 +62,7 @@ def options_from_keywords(
 
         @wraps(function)
         def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+            keywords = {(former or {}).get(key, key): value for key, value in keywords.items()}
             refuse_unknown(keywords.keys() - taken.parameters.keys(), taken)
             given = dict(taken.bind_partial(*args, **keywords).arguments)
             parts: dict[str, dict[str, Any]] = {}

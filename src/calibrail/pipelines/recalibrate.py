@@ -28,6 +28,7 @@ from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.labelling.sampling import Pool
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
+from calibrail.options.data import judge_of
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, monitor_inputs, run
 from calibrail.report.documents import recalibrate as words
@@ -295,6 +296,13 @@ def _labels(
     }
 
 
+def _by_people(reading: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return how data was read, as labelled by people, whoever had labelled the data before."""
+    if reading is None or judge_of(reading) is None:
+        return reading
+    return {**reading, "settings": {**reading["settings"], "labelled_by": "people"}}
+
+
 def _data_record(
     config: FrozenConfig, folder: Path, sample: LabelledSample, taken: Bools, verdict: str
 ) -> DataRecord:
@@ -325,7 +333,7 @@ def _data_record(
         seed=read_plan(folder).seed,
         calibration_examples=sorted(threshold),
         sketches=sketches.to_text() if sketches.exact.any() else None,
-        reading=config.data.reading,
+        reading=_by_people(config.data.reading),
         known_by=looked.known_by.counts(),
         looked_at=look.to_dict(),
     )

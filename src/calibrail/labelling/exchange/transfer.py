@@ -24,6 +24,7 @@ from calibrail.options import ReadOptions, fields
 from calibrail.options.data import SKIP
 from calibrail.options.fields import cli_or_python, one_of, optional
 from calibrail.options.labelling import Drawing
+from calibrail.report.messages import say
 from calibrail.serialization import Record
 
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
@@ -262,7 +263,7 @@ def import_labels(
         Who labelled, where a row does not say so.
     reading : ReadOptions, optional
         Its ``label_column``, ``label_map`` and ``positive`` say what labels mean that are no plain
-        words for a class.
+        words for a class. Labels of a judge (``labelled_by``) are refused.
 
     Returns
     -------
@@ -275,6 +276,8 @@ def import_labels(
     """
     place = fields.path(path, "path")
     reading = optional(reading, ReadOptions, "reading")
+    if (judge := reading.labelled_by) not in (None, "people"):
+        raise InputError(say("refused.labels_of_judge", judge=judge))
     column = reading.label_column or "label"
     if not isinstance(column, str):
         raise InputError("label_column must name one column; import each annotator's by itself")
