@@ -200,8 +200,8 @@ def _signs(
         numbers = [cell for cell in cells if number_in(cell) is not None]
         numeric.append(2 * len(numbers) > len(cells))
         rated.append(numeric[-1] and any(_label(cell, reader) is None for cell in numbers))
-    signs = list[float]()
-    for reader, is_rated in zip(readers, rated if any(rated) or not higher else numeric, strict=True):
+    rated, signs = rated if any(rated) or not higher else numeric, list[float]()
+    for reader, is_rated in zip(readers, rated, strict=True):
         meant = higher or direction_of(reader.column)
         if is_rated and meant is None:
             raise InputError(say("refused.which_rating", column=reader.column))
@@ -383,11 +383,12 @@ def agree(
     if guardrail is not None:
         require_answers(guardrail.config, "agree")
     columns, described, decide = _flagging(guardrail, scores)
-    context, by_people = optional(context, Context, "context"), None
+    context = optional(context, Context, "context")
+    by_people: dict[str, int] | None = None
     if labels is not None:
         by_people = {}
-        plain_labels = replace(reading, quarantine=None, group_column=None)
-        for item in read(labels, plain_labels, require=()):
+        apart = replace(reading, quarantine=None, group_column=None)
+        for item in read(labels, apart, require=()):
             if item.content is not None:
                 raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
             label = int(item.label or 0)
@@ -431,11 +432,10 @@ def agree(
             continue
         if not place and by_people is not None:
             raise DataError(say("refused.no_id_met", name=name, first=next(iter(by_people), "")))
-        role = "judge" if place else "human"
         if not table_rows and pairs.entries:
             # What stands in the way may be a judge's label, where people's are fine.
             column = json.loads(pairs.entries[0])["field"]
-            role = "human" if column == human else "judge"
+        role = "human" if column == human else "judge"
         raise DataError(words.no_label(name, column, role, len(pairs.entries), pairs.first))
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
     drawn = people

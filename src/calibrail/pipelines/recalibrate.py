@@ -296,19 +296,15 @@ def _labels(
     }
 
 
-def _by_people(reading: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return how data was read, as labelled by people, whoever had labelled the data before."""
-    if reading is None or judge_of(reading) is None:
-        return reading
-    return {**reading, "settings": {**reading["settings"], "labelled_by": "people"}}
-
-
 def _data_record(
     config: FrozenConfig, folder: Path, sample: LabelledSample, taken: Bools, verdict: str
 ) -> DataRecord:
     """Return which answers set the new threshold, and that they were looked at."""
-    pool = Pool(folder / POOL_FILE)
+    pool, reading = Pool(folder / POOL_FILE), config.data.reading
     pool.refresh()
+    if reading is not None and judge_of(reading) is not None:
+        # These labels are people's, whoever gave those before.
+        reading = {**reading, "settings": {**reading["settings"], "labelled_by": "people"}}
     looked, threshold = data_reuse.TestSetFingerprint(), dict[str, Example]()
     rows = np.flatnonzero(taken & ~np.isnan(sample.label))
     for row in rows.tolist():
@@ -333,7 +329,7 @@ def _data_record(
         seed=read_plan(folder).seed,
         calibration_examples=sorted(threshold),
         sketches=sketches.to_text() if sketches.exact.any() else None,
-        reading=_by_people(config.data.reading),
+        reading=reading,
         known_by=looked.known_by.counts(),
         looked_at=look.to_dict(),
     )

@@ -24,7 +24,6 @@ from calibrail.options import ReadOptions, fields
 from calibrail.options.data import SKIP
 from calibrail.options.fields import cli_or_python, one_of, optional
 from calibrail.options.labelling import Drawing
-from calibrail.report.messages import say
 from calibrail.serialization import Record
 
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
@@ -277,7 +276,7 @@ def import_labels(
     place = fields.path(path, "path")
     reading = optional(reading, ReadOptions, "reading")
     if (judge := reading.labelled_by) not in (None, "people"):
-        raise InputError(say("refused.labels_of_judge", judge=judge))
+        raise InputError(error_text("labels_of_judge_for_people", judge=judge))
     column = reading.label_column or "label"
     if not isinstance(column, str):
         raise InputError("label_column must name one column; import each annotator's by itself")
