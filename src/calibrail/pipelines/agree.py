@@ -134,9 +134,9 @@ class _Labels:
             cell = example.columns.get(reader.column)
             label = _rating(cell, sign) if sign else _label(cell, reader)
             if label is None:
-                number = number_in(cell)
-                if reader.column != self._names[0] and not sign and number is not None:
-                    raise DataError(say("refused.late_rating", column=reader.column, value=number))
+                if reader is not self._readers[0] and not sign and number_in(cell) is not None:
+                    about = {"column": reader.column, "value": str(cell)}
+                    raise DataError(say("refused.late_rating", about))
                 self._set_aside(example, reader, rated=bool(sign))
                 return None
             # What a judge left blank is no number, whatever its numbers are.

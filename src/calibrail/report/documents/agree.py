@@ -68,10 +68,7 @@ def document(result: Json) -> Document:
 
 def _in_short(item: Json, result: Json) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
-    rates = {
-        name: share_with_bounds(item[name]) if item[name]["n"] else say("agree.unlabelled")
-        for name in ("caught", "false_alarms")
-    }
+    rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
     text = say("agree.in_short", rates, judge=plain(item["judge"]), level=result["confidence"])
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'])}"
