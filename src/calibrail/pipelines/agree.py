@@ -207,7 +207,7 @@ def _signs(
             raise InputError(say("refused.which_rating", column=reader.column))
         if is_rated:
             direction(meant, ScoreThreshold)
-        signs.append((1.0 if meant == "hallucinated" else -1.0) if is_rated else 0.0)
+        signs.append(is_rated * (1.0 if meant == "hallucinated" else -1.0))
     return signs
 
 
@@ -384,15 +384,13 @@ def agree(
         require_answers(guardrail.config, "agree")
     columns, described, decide = _flagging(guardrail, scores)
     context = optional(context, Context, "context")
-    by_people: dict[str, int] | None = None
+    by_people: dict[str, Any] | None = None
     if labels is not None:
         by_people = {}
-        apart = replace(reading, quarantine=None, group_column=None)
-        for item in read(labels, apart, require=()):
+        for item in read(labels, replace(reading, quarantine=None, group_column=None), require=()):
             if item.content is not None:
                 raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
-            label = int(item.label or 0)
-            if by_people.setdefault(item.id, label) != label:
+            if by_people.setdefault(item.id, item.label) != item.label:
                 raise DataError(say("refused.two_labels", name=spoken(labels), id=item.id))
     further = [item for item in (by, probability) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
