@@ -520,3 +520,92 @@ def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None
     made[0] |= {"human": 1, "chance": 0}
     with pytest.raises(DataError, match="id 'a0', field chance: a labelled row needs"):
         agree(write(tmp_path / "b.jsonl", made), **COLUMNS, probability="chance")
+
+
+def ids(labels: Iterable[tuple[object, object]]) -> list[str]:
+    return ["id,human", *(f"{id},{label}" for id, label in labels)]
+
+
+def test_ids_that_stand_twice_are_told(tmp_path: Path) -> None:
+    source, made = standing_in(tmp_path, {"judge": (0.08, 0.08)}, n=200)
+    pairs = [(row["id"], row["human"]) for row in made]
+    bare = write(tmp_path / "bare.jsonl", ({**row, "human": None} for row in made))
+    # The same label twice, as of two people, is one label.
+    twice = table(tmp_path / "twice.csv", ids([*pairs, pairs[3]]))
+    apart = agree(bare, **COLUMNS, labels=twice)
+    assert only(apart)["caught"] == only(agree(source, **COLUMNS))["caught"]
+    unlike = table(tmp_path / "unlike.csv", ids([*pairs, ("a3", 1 - made[3]["human"])]))
+    with pytest.raises(DataError, match="gives id a3 two labels"):
+        agree(bare, **COLUMNS, labels=unlike)
+    other = {**made[3], "human": None, "response": "Another answer.", "judge": 1}
+    again = write(tmp_path / "again.jsonl", [*({**row, "human": None} for row in made), other])
+    with pytest.raises(DataError, match="has several answers of id a3"):
+        agree(again, **COLUMNS, labels=twice)
+    # Where labels stand beside the answers, each answer of an id has its own.
+    beside = write(tmp_path / "beside.jsonl", [*made, {**other, "human": 1}])
+    assert only(agree(beside, **COLUMNS))["counts"]["n_both"] == 201
+
+
+@pytest.mark.parametrize("spelt", ["{}", "{}.0", '"{}"'])
+def test_numbers_as_ids_join_however_they_are_spelt(tmp_path: Path, spelt: str) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.08, 0.08)}, n=100)
+    answers = write(
+        tmp_path / "n.jsonl", [{"id": i, "judge": row["judge"]} for i, row in enumerate(made)]
+    )
+    labels = ids((spelt.format(i), row["human"]) for i, row in enumerate(made))
+    result = agree(answers, **COLUMNS, labels=table(tmp_path / "l.csv", labels))
+    assert only(result)["counts"]["n_both"] == 100 and not result.data["n_unmet"]
+
+
+def rated(tmp_path: Path, ratings: Iterable[object]) -> Path:
+    rows = ({"id": i, "human": i % 2, "judge": value} for i, value in enumerate(ratings))
+    return write(tmp_path / "rated.jsonl", rows)
+
+
+def test_ratings_beside_words_and_after_labels_are_ratings(tmp_path: Path) -> None:
+    source = rated(
+        tmp_path,
+        ("N/A" if i % 9 == 0 else "refused" if i % 9 == 1 else 1 + 3 * (i % 2) for i in range(360)),
+    )
+    with pytest.raises(InputError, match="does a higher rating of judge speak"):
+        agree(source, **COLUMNS)
+    result = agree(source, **COLUMNS, judge_higher="hallucinated")
+    assert only(result)["threshold"] == 4 and only(result)["caught"]["estimate"] == 1.0
+    late = rated(tmp_path, (i % 2 * (1 if i < 200 else 5) for i in range(400)))
+    with pytest.raises(DataError, match="judge holds 5, a rating, after labels"):
+        agree(late, **COLUMNS)
+    found = only(agree(late, **COLUMNS, judge_higher="hallucinated"))
+    assert found["threshold"] is not None and found["caught"]["estimate"] == 1.0
+
+
+def test_a_direction_of_labels_is_not_ignored(tmp_path: Path) -> None:
+    source = rated(tmp_path, (1 - i % 2 for i in range(400)))
+    assert only(agree(source, **COLUMNS))["caught"]["estimate"] == 0.0
+    found = only(agree(source, **COLUMNS, judge_higher="faithful"))
+    assert (found["caught"]["estimate"], found["false_alarms"]["estimate"]) == (1.0, 0.0)
+
+
+def test_labels_of_numbers_that_a_map_explains_are_no_ratings(tmp_path: Path) -> None:
+    source = rated(tmp_path, (1 + i % 2 for i in range(100)))
+    result = only(agree(source, **COLUMNS, label_map={0: 0, 1: 0, 2: 1}, judge_higher=None))
+    assert result["threshold"] is None and result["counts"]["n_both"] == 100
+
+
+def test_a_word_of_the_judge_that_is_not_clear_is_told_of_the_judge(tmp_path: Path) -> None:
+    source = rated(tmp_path, (["yes", "no"][i % 2] for i in range(40)))
+    with pytest.raises(
+        DataError, match=r"has a judge label in the column 'judge'.*--positive|positive="
+    ):
+        agree(source, **COLUMNS)
+    assert only(agree(source, **COLUMNS, positive="no"))["caught"]["estimate"] == 1.0
+
+
+def test_the_former_keywords_still_do(answers: Path) -> None:
+    assert agree(answers, human="human", judge="judge") == agree(answers, **COLUMNS)
+
+
+def test_declared_looks_share_the_error_where_no_file_keeps_them(tmp_path: Path) -> None:
+    source, _ = standing_in(tmp_path, {"judge": (0.08, 0.08)}, n=200)
+    once, thrice = agree(source, **COLUMNS, **LIMITS), agree(source, **COLUMNS, **LIMITS, n_looks=5)
+    assert once.confidence == 0.95 and thrice.confidence == pytest.approx(0.99)
+    assert only(thrice)["caught"]["lower"] < only(once)["caught"]["lower"]

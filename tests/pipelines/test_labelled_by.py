@@ -8,9 +8,20 @@ from typing import Any
 import pytest
 
 import calibrail
+from calibrail.errors import InputError
+from calibrail.guardrail import Guardrail
+from calibrail.guardrail.file import FrozenConfig
+from calibrail.labelling.exchange.transfer import import_labels
+from calibrail.options import ReadOptions
+from calibrail.options.data import judge_of
 from calibrail.report.document import Document
 from calibrail.report.documents import build_document
+from calibrail.report.documents.compare import finding
 from tests.answers import rows, write
+from tests.labelling.test_exchange import begun
+from tests.pipelines.test_recalibrate import Product, guardrail
+
+__all__ = ["guardrail"]
 
 JUDGE = "gpt-5, prompt 3"
 LIMITS: dict[str, Any] = {"max_fpr": 0.5, "min_coverage": 0.5}
@@ -86,6 +97,39 @@ def test_a_comparison_certifies_nothing_by_labels_of_a_judge(source: Path, score
         for by in (None, JUDGE)
     ]
     assert "certified" in verdicts[0] and "certified" not in verdicts[1]
+    told = [
+        calibrail.compare(source, [score, "novelty"], labelled_by=by).comparison.to_dict()
+        for by in (None, JUDGE)
+    ]
+    leads = [headline("compare", content) for content in told]
+    assert leads[1] == f"{leads[0]}, on labels of {JUDGE}"
+    sentences = [finding(content) for content in told]
+    assert sentences[1] == sentences[0].replace(leads[0], leads[1], 1)
+
+
+def test_a_threshold_from_labels_of_people_is_not_told_as_a_judges(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    reading = {"columns": {"label": "label"}, "settings": {"labelled_by": JUDGE}}
+    data = guardrail.config.data.model_copy(update={"reading": reading})
+    judged = guardrail.config.model_copy(update={"data": data, "digest": ""})
+    old = Guardrail(FrozenConfig.from_bytes(judged.to_bytes()))
+    audited = Product(tmp_path, old, 0, per_day=60)
+    audited.week(600)
+    audited.label()
+    new = audited.recalibrate().config.data.reading
+    assert judge_of(old.config.data.reading) == JUDGE and judge_of(new) is None
+    assert new["columns"] == reading["columns"]
+
+
+def test_labels_of_a_judge_are_not_imported_as_those_of_people(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"labels of {JUDGE} are no labels of people"):
+        import_labels(
+            begun(tmp_path / "labels"),
+            tmp_path / "judged.csv",
+            "ada",
+            reading=ReadOptions(labelled_by=JUDGE),
+        )
 
 
 def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:

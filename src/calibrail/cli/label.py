@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, cast
 
 import typer
 
@@ -123,7 +123,8 @@ def label_command(
     # How labels of a file are read, and how traces are.
     words = reading
     if words is not None:
-        traces_read = replace(words, label_column=None, label_map=None, positive=None)
+        said = ("label_column", "label_map", "positive", "labelled_by")
+        traces_read = replace(words, **cast(Any, dict.fromkeys(said)))
         if traces_read != words and sitting.taken_from is None:
             raise InputError(say("refused.labels_of_import"))
         reading = traces_read if changed(traces_read) else None

@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import setting
-from calibrail.options.guarantee import FORMER_FLAGS
+from calibrail.options.guarantee import FORMER_FLAGS, FORMER_OF_COMMANDS
 from calibrail.serialization import encodable_json
 
 if TYPE_CHECKING:
@@ -315,8 +315,9 @@ class CommandHelp(TyperCommand):
             echo(ctx.get_help())
             ctx.exit()
         parts = (word.partition("=") for word in args)
+        former = FORMER_FLAGS | FORMER_OF_COMMANDS.get(str(ctx.info_name), {})
         return super().parse_args(
-            ctx, [FORMER_FLAGS.get(name, name) + given + value for name, given, value in parts]
+            ctx, [former.get(name, name) + given + value for name, given, value in parts]
         )
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

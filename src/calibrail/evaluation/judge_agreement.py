@@ -570,9 +570,7 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
     if not counts.judge_alone.sum():
         # There is nothing to add to what people say.
         exact = exact_bound(hits if flagged else int(both[1].sum()), n, level)
-        return _measure(
-            cast(float, exact.estimate), Interval(exact.lower, exact.upper), exact.method, level
-        )
+        return Measure(exact.estimate, exact.lower, exact.upper, exact.method, level)
     rows = both.sum(axis=0) + counts.judge_alone
     if not flagged:
         estimate, ends = _mixed(both.sum(axis=2), rows.sum(axis=1), rng)

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.options.data import SplitOptions
@@ -15,10 +15,11 @@ from calibrail.options.guarantee import Requirement
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Public = Callable[Parameters, Result]
+Names: TypeAlias = Mapping[str, Any] | None
 
 
 def options_from_keywords(
-    *, only: Mapping[str, type] | None = None, override: bool = False, **kinds: Any
+    *, only: Names = None, override: bool = False, former: Names = None, **kinds: Any
 ) -> Callable[[Public[Parameters, Result]], Public[Parameters, Result]]:
     """Let the keywords of a function stand for the fields of the option objects that it takes.
 
@@ -33,6 +34,8 @@ def options_from_keywords(
         Keywords that stand for a field only where their value is of a type.
     override : bool
         Whether keywords win over the object that is given beside them, or are refused.
+    former : mapping of str to str
+        Keywords by the names that they had, which still do.
     **kinds
         The class of each parameter that takes an object. A keyword is a field of the first of
         them that has it.
@@ -58,8 +61,9 @@ def options_from_keywords(
 
         @wraps(function)
         def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Result:
-            refuse_unknown(keywords.keys() - taken.parameters.keys(), taken)
-            given = dict(taken.bind_partial(*args, **keywords).arguments)
+            words = {(former or {}).get(key, key): value for key, value in keywords.items()}
+            refuse_unknown(words.keys() - taken.parameters.keys(), taken)
+            given = dict(taken.bind_partial(*args, **words).arguments)
             parts: dict[str, dict[str, Any]] = {}
             for name in given.keys() & holders.keys():
                 if isinstance(given[name], (only or {}).get(name, object)):

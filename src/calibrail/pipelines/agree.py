@@ -15,7 +15,7 @@ from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.data.example import Example, shorten
 from calibrail.data.labels import LabelReader, TieError, another_column, label_key, label_remedy
-from calibrail.data.reading import Reading
+from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.data.suggested_options import direction_of
@@ -103,7 +103,7 @@ class _Labels:
         self._source, self._reading, self._by_people = source, reading, by_people
         self._names = human, *judges
         people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
-        self._readers, self.signs = list[LabelReader](), list[float]()
+        self._readers = list[LabelReader]()
         for column, first in zip(judges, others, strict=True):
             # A value of the judge's alone says nothing of the words of people.
             named = {label_key(value) for value in first} - {label_key(value) for value in people}
@@ -114,7 +114,7 @@ class _Labels:
                 self._readers.append(LabelReader(reading, human, names=names, beside=beside))
             names = rows.class_names.get(column, ())
             self._readers.append(LabelReader(reading, column, names=names, beside=first))
-            self.signs.append(_sign(column, first, higher))
+        self.signs = _signs(self._readers[1:], others, higher)
         #: Rows that were set aside.
         self.entries: list[str] = []
         self.first: str | None = None
@@ -134,6 +134,9 @@ class _Labels:
             cell = example.columns.get(reader.column)
             label = _rating(cell, sign) if sign else _label(cell, reader)
             if label is None:
+                if reader is not self._readers[0] and not sign and number_in(cell) is not None:
+                    about = {"column": reader.column, "value": str(cell)}
+                    raise DataError(say("refused.late_rating", about))
                 self._set_aside(example, reader, rated=bool(sign))
                 return None
             # What a judge left blank is no number, whatever its numbers are.
@@ -183,17 +186,29 @@ def _label(value: object, reader: LabelReader) -> int | None:
     return label if isinstance(label, int) else None
 
 
-def _sign(column: str, first: Sequence[object], higher: str | None) -> float:
-    """Return how a judge's ratings are turned, so that higher means hallucinated; 0 of labels."""
-    cells = [cell for value in first if (cell := column_value(value)) is not None]
-    numbers = {number_in(cell) for cell in cells}
-    if None in numbers or numbers <= {0.0, 1.0}:
-        return 0.0
-    higher = higher or direction_of(column)
-    if higher is None:
-        raise InputError(say("refused.which_rating", column=column))
-    direction(higher, ScoreThreshold)
-    return 1.0 if higher == "hallucinated" else -1.0
+def _signs(
+    readers: Sequence[LabelReader], first: Sequence[Sequence[object]], higher: str | None
+) -> list[float]:
+    """Return how judges' ratings are turned, so that higher means hallucinated; 0 of labels.
+
+    Ratings are numbers, by most of the first cells, of which some can be read as no label. Where
+    all judges have labels, a direction that is said is theirs, as of ratings.
+    """
+    numeric, rated = list[bool](), list[bool]()
+    for reader, values in zip(readers, first, strict=True):
+        cells = [cell for value in values if (cell := column_value(value)) is not None]
+        numbers = [cell for cell in cells if number_in(cell) is not None]
+        numeric.append(2 * len(numbers) > len(cells))
+        rated.append(numeric[-1] and any(_label(cell, reader) is None for cell in numbers))
+    rated, signs = rated if any(rated) or not higher else numeric, list[float]()
+    for reader, is_rated in zip(readers, rated, strict=True):
+        meant = higher or direction_of(reader.column)
+        if is_rated and meant is None:
+            raise InputError(say("refused.which_rating", column=reader.column))
+        if is_rated:
+            direction(meant, ScoreThreshold)
+        signs.append(is_rated * (1.0 if meant == "hallucinated" else -1.0))
+    return signs
 
 
 def _rating(value: object, sign: float) -> float | None:
@@ -205,6 +220,8 @@ def _rating(value: object, sign: float) -> float | None:
 
 
 SCHEMA: Final = "calibrail.agreement/1"
+#: How its keywords were called before judges could be several.
+FORMER_KEYWORDS: Final = {"human": "label_column", "judge": "judge_column"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -261,7 +278,7 @@ class JudgedRates(Shown, Record):
         return int(self.data["n_quarantined"])
 
 
-@options_from_keywords(reading=ReadOptions)
+@options_from_keywords(former=FORMER_KEYWORDS, reading=ReadOptions)
 def agree(
     source: Source,
     *,
@@ -366,18 +383,22 @@ def agree(
     if guardrail is not None:
         require_answers(guardrail.config, "agree")
     columns, described, decide = _flagging(guardrail, scores)
-    context, by_people = optional(context, Context, "context"), None
+    context = optional(context, Context, "context")
+    by_people: dict[str, Any] | None = None
     if labels is not None:
-        found = list(open_source(labels, replace(reading, quarantine=None, group_column=None)))
-        if any(item.content is not None for item in found):
-            raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
-        by_people = {item.id: int(item.label or 0) for item in found}
+        by_people = {}
+        for item in read(labels, replace(reading, quarantine=None, group_column=None), require=()):
+            if item.content is not None:
+                raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
+            if by_people.setdefault(item.id, item.label) != item.label:
+                raise DataError(say("refused.two_labels", name=spoken(labels), id=item.id))
     further = [item for item in (by, probability) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
     examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
     name, fresh = spoken(source), Fresh(guardrail)
     pairs = _Labels(name, reading, human, judges, judge_higher, examples, by_people)
-    read: list[tuple[float, ...]] = []
+    table_rows: list[tuple[float, ...]] = []
+    met: dict[str, Example] = {}
     flags: list[bool] = []
     segments: list[str] = []
     chances: list[float] = []
@@ -392,22 +413,27 @@ def agree(
         flags += decided
         for example, row in batch:
             if row[0] != NONE:
-                people[len(read)] = example
-            read.append(row)
+                if by_people and met.setdefault(example.id, example) != example:
+                    raise DataError(say("refused.two_answers", name=name, id=example.id))
+                people[len(table_rows)] = example
+            table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
             if probability is not None:
                 chances.append(_chance(name, example, probability, row[0]))
         if context.progress is not None:
-            context.progress(len(read))
+            context.progress(len(table_rows))
     pairs.append()
-    table = np.array(read, np.float64).reshape(len(read), len(judges) + 1)
+    table = np.array(table_rows, np.float64).reshape(len(table_rows), len(judges) + 1)
     for place, column in enumerate((human, *judges)):
         # What is blank is 2 in the first column, and no number in the others.
         if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
             continue
         if not place and by_people is not None:
             raise DataError(say("refused.no_id_met", name=name, first=next(iter(by_people), "")))
-        role = "judge" if place else "human"
+        if not table_rows and pairs.entries:
+            # What stands in the way may be a judge's label, where people's are fine.
+            column = json.loads(pairs.entries[0])["field"]
+        role = "human" if column == human else "judge"
         raise DataError(words.no_label(name, column, role, len(pairs.entries), pairs.first))
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
     drawn = people
@@ -431,7 +457,7 @@ def agree(
         data={
             "source": source_name(source),
             "sha256": examples.digest(),
-            "n": len(read),
+            "n": len(table_rows),
             "n_human": len(drawn),
             "n_quarantined": len(pairs.entries) + examples.n_quarantined,
             "n_seen_before": fresh.n_seen_before,
@@ -520,8 +546,8 @@ class _Gate:
             companions=False,
         )
         self._values = [scored.table.columns[key_of(column)] for column in columns]
-        at = {example.id: row for row, example in people.items()}
-        self._rows = np.array([at[str(id)] for id in scored.table.ids.to_pylist()], np.int64)
+        # In the order in which they came, whatever ids several of one id have got.
+        self._rows = np.array([*people], np.int64)
         self._here = self._segments[self._rows]
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
         calibrating = scored.codes == CALIBRATION

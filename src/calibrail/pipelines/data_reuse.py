@@ -634,7 +634,9 @@ class DataUseHistory:
         elsewhere = overlapping_uses(look, others)
         void = exceeds_reuse_limit(elsewhere)
         if not self.keeps:
-            return Standing(share=0.0 if void else 1.0, earlier=elsewhere)
+            # Where nothing is kept, what was declared is taken at its word.
+            share = 0.0 if void else _shared((), n_looks, spends=False)[1]
+            return Standing(share=share, declared=n_looks, earlier=elsewhere)
         key, tried = digest_of(subject), 0
         with self._changing() as questions:
             if spends:

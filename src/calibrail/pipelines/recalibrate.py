@@ -28,6 +28,7 @@ from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.labelling.sampling import Pool
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
+from calibrail.options.data import judge_of
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, monitor_inputs, run
 from calibrail.report.documents import recalibrate as words
@@ -299,8 +300,11 @@ def _data_record(
     config: FrozenConfig, folder: Path, sample: LabelledSample, taken: Bools, verdict: str
 ) -> DataRecord:
     """Return which answers set the new threshold, and that they were looked at."""
-    pool = Pool(folder / POOL_FILE)
+    pool, reading = Pool(folder / POOL_FILE), config.data.reading
     pool.refresh()
+    if reading is not None and judge_of(reading) is not None:
+        # These labels are people's, whoever gave those before.
+        reading = {**reading, "settings": {**reading["settings"], "labelled_by": "people"}}
     looked, threshold = data_reuse.TestSetFingerprint(), dict[str, Example]()
     rows = np.flatnonzero(taken & ~np.isnan(sample.label))
     for row in rows.tolist():
@@ -325,7 +329,7 @@ def _data_record(
         seed=read_plan(folder).seed,
         calibration_examples=sorted(threshold),
         sketches=sketches.to_text() if sketches.exact.any() else None,
-        reading=config.data.reading,
+        reading=reading,
         known_by=looked.known_by.counts(),
         looked_at=look.to_dict(),
     )

@@ -262,7 +262,7 @@ def import_labels(
         Who labelled, where a row does not say so.
     reading : ReadOptions, optional
         Its ``label_column``, ``label_map`` and ``positive`` say what labels mean that are no plain
-        words for a class.
+        words for a class. Labels of a judge (``labelled_by``) are refused.
 
     Returns
     -------
@@ -275,6 +275,8 @@ def import_labels(
     """
     place = fields.path(path, "path")
     reading = optional(reading, ReadOptions, "reading")
+    if (judge := reading.labelled_by) not in (None, "people"):
+        raise InputError(error_text("labels_of_judge_for_people", judge=judge))
     column = reading.label_column or "label"
     if not isinstance(column, str):
         raise InputError("label_column must name one column; import each annotator's by itself")

@@ -95,21 +95,18 @@ def _gates(
             share_with_bounds(row["false_alarms"]),
             row["verdict"] or "",
             answers_more(row["needed"] or {}) if row["verdict"] == "inconclusive" else "",
-            _best(row["rates"]["prevalence"]) if "segment" in row else "",
+            share_with_bounds(row["rates"]["prevalence"]["prediction_powered"])
+            if "segment" in row
+            else "",
         )
         for row in rows
     ]
     heads = "Caught", "False alarms", "Verdict", "More needed", "Hallucinated"
     table = parts.Table(names[0], parts.texts(names[0], *heads), cells)
-    held = say("certify.corrected", confidence=result["confidence"], n=len(rows))
+    what = "group" if "segment" in rows[0] else "judge"
+    held = say("certify.corrected", confidence=result["confidence"], n=len(rows), what=what)
     asked = result["min_caught"] is not None and len(rows) > 1
     return parts.section(names[0], table, parts.Text(held if asked else ""))
-
-
-def _best(rate: Json) -> str:
-    """Return the prediction-powered share with its interval."""
-    found = rate["prediction_powered"]
-    return share_with_bounds(found) if found["estimate"] is not None else "none"
 
 
 def _judge(item: Json, result: Json) -> Iterator[parts.Block]:

@@ -85,7 +85,7 @@ def _groups(by_group: Json) -> parts.Section:
         )
         for row in map(measures.together, by_group["rows"])
     ]
-    corrected = say("certify.corrected", by_group, n=len(rows))
+    corrected = say("certify.corrected", by_group, n=len(rows), what="group")
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
     return parts.section(title, parts.Table(title, columns, rows), parts.Text(corrected))

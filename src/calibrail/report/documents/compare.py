@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from calibrail.formatting import Scale, count, duration, floor_percent, listed, outward, percent
+from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -313,16 +314,17 @@ def finding(comparison: Json) -> str:
         if winner["contradicted_by"]:
             why = say("compare.contradicted", winner=winner)
         more = "" if winner["times"] is None else say("compare.times", winner)
-        sentences = [f"No winner: {why} {name} {flags}", *ahead, more]
+        sentences = [f"{headline(comparison)}: {why} {name} {flags}", *ahead, more]
     return " ".join(filter(None, sentences))
 
 
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
     winner = comparison["winner"]
-    if winner["name"] is None:
-        return "No winner"
-    return f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
+    lead = f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
+    lead = "No winner" if winner["name"] is None else lead
+    judge = judge_of((comparison.get("data") or {}).get("reading"))
+    return lead if judge is None else say("verdict.of_judge", verdict=lead, judge=judge)
 
 
 def _worse(test: Json, measure: str, winner: Json) -> bool:
