@@ -9,12 +9,13 @@ from typing import Final
 from benchmarks.size import Size, measure
 
 #: What holds today, and the budget that takes its place once the planned cuts are made. A
-#: limit moves towards its budget: new code takes the place of old. (It moved away from it thrice,
-#: when readers of labels, replies and spellings came to know the same content again, and when
-#: verdicts came to hold for copies, choices and second looks.)
-LINES, LINES_BUDGET = 57_302, 46_000
+#: limit moves towards its budget: new code takes the place of old. (It moved away from it four
+#: times: when readers of labels, replies and spellings came to know the same content again, when
+#: verdicts came to hold for copies, choices and second looks, and when thresholds in use, costs
+#: and judges came to be tested.)
+LINES, LINES_BUDGET = 58_020, 46_000
 MODULES, MODULES_BUDGET = 240, 240
-IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
+IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.15, 8.0
 WEIGHTED_MEDIAN: Final = 220
 #: Modules that import each other when they are imported.
 CYCLES: Final = 0
