@@ -135,7 +135,7 @@ class _Labels:
             label = _rating(cell, sign) if sign else _label(cell, reader)
             if label is None:
                 if reader is not self._readers[0] and not sign and number_in(cell) is not None:
-                    about = {"column": reader.column, "value": str(cell)}
+                    about = {"column": reader.column, "value": label_key(cell)}
                     raise DataError(say("refused.late_rating", about))
                 self._set_aside(example, reader, rated=bool(sign))
                 return None
