@@ -587,15 +587,13 @@ def plan(
         labels = {kind: _labels(least, base, shares[kind]) for kind, least in minimum.items()}
     limit = requirement.max_fpr
     least = Plan(alpha, delta, minimum, labels, None, assumed, base, part)
+    spelled = cli_or_python("--max-false-alarms", "max_fpr")
     if not assumed:
         if limit is not None:
-            assume = cli_or_python("--auroc, or --coverage and --fpr", "auroc, or coverage and fpr")
-            name = cli_or_python("--max-false-alarms", "max_fpr")
-            raise InputError(f"{name} needs an assumption to plan with: {assume}")
+            raise InputError(error_text("plan_assumes", name=spelled))
         return least
     if limit is None or base is None:
-        flags = ("--max-false-alarms", "max_fpr"), ("--base-rate", "base_rate")
-        missing = cli_or_python(*flags[limit is not None])
+        missing = spelled if limit is None else cli_or_python("--base-rate", "base_rate")
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
     level = requirement.at_first_look(spends=rates is not None).confidence
     if rates is None:

@@ -551,10 +551,8 @@ def other_ways(n: int, promise: Promise) -> str:
     """
     average = f"promise an average ({spell_option(Promise, 'guarantee', 'marginal')}), "
     able = promise.guarantee == "pac" and n // 2 >= minimum_n(promise.alpha, "marginal")
-    return (
-        f"raise alpha, {average if able else ''}or allow flagging everything "
-        f"({spell_option(Promise, 'allow_flag_all', True)})"
-    )
+    all_flagged = spell_option(Promise, "allow_flag_all", True)
+    return f"raise alpha, {average if able else ''}or allow flagging everything ({all_flagged})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -9,8 +9,6 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.options.data import SplitOptions
-from calibrail.options.fields import flag
-from calibrail.options.guarantee import Requirement
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -126,7 +124,7 @@ def refuse_unknown(names: Iterable[str], taken: Signature) -> None:
                 f"{name} is part of splitting; give it as splitting=SplitOptions({name}=...)"
             )
         # Limits have other names on the command line.
-        flags = {flag(item)[2:].replace("-", "_"): item.name for item in fields(Requirement)}
+        flags = {"max_false_alarms": "max_fpr", "min_caught": "min_coverage"}
         close = [flags[name]] if flags.get(name) in known else get_close_matches(name, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")

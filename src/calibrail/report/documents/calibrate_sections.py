@@ -407,7 +407,10 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         if sentences:
             return "use_pac_sentences", {}
         if not report["by_group"]:
-            if _enough_for_pac(report):
+            from calibrail.conformal import minimum_n
+
+            delta = (1.0 - report["confidence"]) / 2.0
+            if report["data"]["n_hallucinated"] >= minimum_n(report["alpha"], "pac", delta):
                 return "use_pac", {}
         elif required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
@@ -468,14 +471,6 @@ def answers_more(needed: Json) -> str:
     return " and ".join(counted)
 
 
-def _enough_for_pac(report: Json) -> bool:
-    """Say whether all hallucinated answers are as many as a verdict under ``pac`` takes."""
-    from calibrail.conformal import minimum_n
-
-    promise = Promise(report["alpha"]).settled(Requirement(1.0, confidence=report["confidence"]))
-    return bool(report["data"]["n_hallucinated"] >= minimum_n(promise.alpha, "pac", promise.delta))
-
-
 def label_anew(
     certificate: Json, *, once: bool = False, confidence: float | None = None
 ) -> tuple[str, dict[str, Any]] | None:
@@ -505,19 +500,18 @@ def label_anew(
         nouns["answers"] = "answer of either kind", "answers of either kind"
     if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
         return None
-    beyond = {
-        "hallucinated": sides[0]["estimate"] < certificate["min_coverage"],
-        "faithful": sides[1]["estimate"] > certificate["max_fpr"],
-    }
-    if any(beyond.values()) and not sentences:
-        # What is missed by one alone is rejected.
-        needed = {label: n for label, n in needed.items() if beyond[label]}
+    missed = sides[0]["estimate"] < certificate["min_coverage"]
+    alarms = sides[1]["estimate"] > certificate["max_fpr"]
+    if missed != alarms and not sentences:
+        # What is missed by one class alone is rejected.
+        alone = "hallucinated" if missed else "faithful"
+        needed = {alone: needed[alone]}
     wanted = [
         count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n or not sentences
     ]
     if sentences:
         return "label_sentences_anew", {"wanted": wanted}
-    verdict = "rejected" if any(beyond.values()) else "certified"
+    verdict = "rejected" if missed or alarms else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
 
 

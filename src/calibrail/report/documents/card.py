@@ -10,12 +10,7 @@ from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import (
-    by_sentence,
-    is_unasked,
-    sure,
-    verdict_summary,
-)
+from calibrail.report.documents.calibrate_sections import by_sentence, sure, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
 from calibrail.report.text import capital, group_label, group_of, is_proven, plain, short
 
@@ -42,7 +37,6 @@ def document(card: Json) -> Document:
         "trims": by_sentence(config),
         "scale": scale,
         "name": scale.named(detector),
-        "unasked": is_unasked(headline),
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],
     }
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
@@ -216,9 +210,8 @@ def _commands(config: Json, name: str) -> str:
     """Return the commands that show whether the file is what this page says, and still holds."""
     file, limit = shlex.quote(plain(name)), config["headline"]["max_fpr"]
     asked = "LIMIT" if limit is None else f"{limit:g}"
-    if not config["headline"]["min_coverage"]:
-        asked += " --min-caught SHARE"
+    more = "" if config["headline"]["min_coverage"] else " --min-caught SHARE"
     return (
         f"calibrail guardrail verify {file} --key KEY.pub.pem\n"
-        f"calibrail certify {file} FRESH_LABELS --max-false-alarms {asked}"
+        f"calibrail certify {file} FRESH_LABELS --max-false-alarms {asked}{more}"
     )
