@@ -106,7 +106,7 @@ def test_what_cannot_be_read_or_written_is_an_error(tmp_path: Path, log: Path, f
         ((tmp_path / "empty", "-o", tmp_path / "w"), 1, "there is no decision log in"),
         ((log, "-o", tmp_path / "file"), 1, "is a file, and -o names a folder"),
         ((log, "-o", tmp_path / "w", "--arl", 0), 2, "arl must be at least 1"),
-        ((log, "-o", tmp_path / "w", "--max-fpr", 1.5), 2, "max_fpr"),
+        ((log, "-o", tmp_path / "w", "--max-fpr", 1.5), 2, "--max-false-alarms"),
         ((log,), 2, "-o"),
     ):
         done = calibrail("monitor", file, *words)

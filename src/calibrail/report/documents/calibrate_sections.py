@@ -410,7 +410,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
             from calibrail.conformal import minimum_n
 
             delta = (1.0 - report["confidence"]) / 2.0
-            if report["data"]["n_hallucinated"] >= minimum_n(report["alpha"], "pac", delta):
+            n_hallucinated = report["n_calibration"] + report["test"]["n_hallucinated"]
+            if n_hallucinated >= minimum_n(report["alpha"], "pac", delta):
                 return "use_pac", {}
         elif required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
@@ -500,17 +501,16 @@ def label_anew(
         nouns["answers"] = "answer of either kind", "answers of either kind"
     if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
         return None
+    if sentences:
+        wanted = [count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n]
+        return "label_sentences_anew", {"wanted": wanted}
     missed = sides[0]["estimate"] < certificate["min_coverage"]
     alarms = sides[1]["estimate"] > certificate["max_fpr"]
-    if missed != alarms and not sentences:
+    if missed != alarms:
         # What is missed by one class alone is rejected.
         alone = "hallucinated" if missed else "faithful"
         needed = {alone: needed[alone]}
-    wanted = [
-        count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n or not sentences
-    ]
-    if sentences:
-        return "label_sentences_anew", {"wanted": wanted}
+    wanted = [count(sizes[label] + n, *nouns[label]) for label, n in needed.items()]
     verdict = "rejected" if missed or alarms else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
 
