@@ -565,12 +565,15 @@ def rated(tmp_path: Path, ratings: Iterable[object]) -> Path:
 def test_ratings_beside_words_and_after_labels_are_ratings(tmp_path: Path) -> None:
     source = rated(
         tmp_path,
-        ("N/A" if i % 9 == 0 else "refused" if i % 9 == 1 else 1 + 3 * (i % 2) for i in range(360)),
+        (
+            "N/A" if i % 9 == 0 else "refused" if i % 9 == 1 else 1 + 3 * (i % 2) - i % 3 // 2
+            for i in range(360)
+        ),
     )
     with pytest.raises(InputError, match="does a higher rating of judge speak"):
         agree(source, **COLUMNS)
     result = agree(source, **COLUMNS, judge_higher="hallucinated")
-    assert only(result)["threshold"] == 4 and only(result)["caught"]["estimate"] == 1.0
+    assert only(result)["threshold"] == 3 and only(result)["caught"]["estimate"] == 1.0
     late = rated(tmp_path, (i % 2 * (1 if i < 200 else 5) for i in range(400)))
     with pytest.raises(DataError, match="judge holds 5, a rating, after labels"):
         agree(late, **COLUMNS)
@@ -583,6 +586,8 @@ def test_a_direction_of_labels_is_not_ignored(tmp_path: Path) -> None:
     assert only(agree(source, **COLUMNS))["caught"]["estimate"] == 0.0
     found = only(agree(source, **COLUMNS, judge_higher="faithful"))
     assert (found["caught"]["estimate"], found["false_alarms"]["estimate"]) == (1.0, 0.0)
+    # Of two values there is one call, so that every label tests it.
+    assert found["threshold"] is None and found["caught"]["n"] == 200
 
 
 def test_labels_of_numbers_that_a_map_explains_are_no_ratings(tmp_path: Path) -> None:

@@ -424,6 +424,12 @@ def agree(
             context.progress(len(table_rows))
     pairs.append()
     table = np.array(table_rows, np.float64).reshape(len(table_rows), len(judges) + 1)
+    for place, sign in enumerate(pairs.signs, start=1):
+        values = np.unique(table[~np.isnan(table[:, place]), place])
+        if sign and len(values) == 2:
+            # Of two ratings the one that means hallucinated is the call: nothing is to be chosen.
+            table[:, place] = np.interp(table[:, place], values, (0.0, 1.0))
+            pairs.signs[place - 1] = 0.0
     for place, column in enumerate((human, *judges)):
         # What is blank is 2 in the first column, and no number in the others.
         if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
