@@ -33,6 +33,7 @@ from tests.serve.watch import STATUS
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "production"
 PAGE = (ROOT / "docs" / "production.md").read_text(encoding="utf-8")
+RUNBOOK = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
 #: What a scrape adds, and what Prometheus knows by itself.
 SCRAPED = {"job", "instance"}
 OWN = {"up": SCRAPED}
@@ -326,10 +327,10 @@ def test_an_expression_reads_what_the_service_counts(
 
 
 def test_each_alert_says_what_it_is_and_what_to_do() -> None:
-    headings = re.findall(r"^### (\w+)\n\n(.+?)(?=\n\n###|\Z)", PAGE, re.M | re.S)
+    headings = re.findall(r"^### (\w+)\n\n(.+?)(?=\n\n###|\Z)", RUNBOOK, re.M | re.S)
     assert [name for name, _ in headings] == list(ALERTS)
     for name, rule in ALERTS.items():
-        assert rule["annotations"]["runbook"] == f"docs/production.md#{name.lower()}"
+        assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
         assert rule["labels"]["severity"] in ("warning", "critical")
     assert all(len(text.split()) >= 25 for _, text in headings)
 
@@ -378,9 +379,9 @@ def test_prometheus_asks_where_the_service_answers(
     assert all((FOLDER / name).is_file() for name in content["rule_files"])
     asked = re.findall(r"http://127\.0\.0\.1:(\d+)(/[\w/]*)", PAGE)
     assert asked and all(int(port) == ServeOptions().port and p in service[0] for port, p in asked)
-    for word in re.findall(r"`(/[a-z][\w/]*)`", PAGE):
+    for word in re.findall(r"`(/[a-z][\w/]*)`", PAGE + RUNBOOK):
         assert word in service[0] | {"/tmp"}
-    options = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--json"}
+    options = set(re.findall(r"`(--[a-z-]+)", PAGE + RUNBOOK)) - {"--json"}
     known = {f"--{name.replace('_', '-')}" for name in parsed(["g.json"])}
     assert options <= known
 

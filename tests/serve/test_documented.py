@@ -1,4 +1,4 @@
-"""What docs/service.md says there is, is what there is."""
+"""What docs/http-api.md says there is, is what there is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_A_WATCH = "calibrail_watch_"
 def test_the_page_names_every_metric_with_its_labels_and_every_route(
     visit: Visiting, surface: Path, words: Path, repository: Path
 ) -> None:
-    page = (repository / "docs" / "service.md").read_text()
+    page = (repository / "docs" / "http-api.md").read_text()
     rows = re.findall(r"^\| (`calibrail_[^|]+) \| ?([^|]*) \|", page, re.MULTILINE)
     shown = {
         name: set(re.findall(r"`(\w+)`", labels))
@@ -48,7 +48,7 @@ def test_the_page_names_every_metric_with_its_labels_and_every_route(
 
 
 def test_the_page_names_every_problem(repository: Path) -> None:
-    page = (repository / "docs" / "service.md").read_text()
+    page = (repository / "docs" / "http-api.md").read_text()
     rows = re.findall(r"^\| ([\d, ]+) \| ([^|]+) \|", page, re.MULTILINE)
     shown = {name for _, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
     folder = repository / "src" / "calibrail" / "serve"

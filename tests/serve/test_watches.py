@@ -165,7 +165,7 @@ def test_the_page_names_every_metric_of_a_watch_with_its_labels(
     there = {
         sample.name: set(sample.labels) for item in statuses.collect() for sample in item.samples
     }
-    page = (repository / "docs" / "service.md").read_text()
+    page = (repository / "docs" / "http-api.md").read_text()
     rows = re.findall(r"^\| (`calibrail_watch_[^|]+) \| ?([^|]*) \|", page, re.MULTILINE)
     shown = {
         name: set(re.findall(r"`(\w+)`", labels))
