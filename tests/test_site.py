@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import yaml
 
+from benchmarks.reference_pages import commands, on_config, page
+from calibrail.cli import COMMANDS
 from tests.installed import need
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +56,8 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# A page\n", encoding="utf-8")
     # The theme and its settings are those of the site; its pages take longer to build.
-    small = f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [index.md]\nplugins: [search]\n"
+    small = f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [index.md]\n"
+    small += "plugins: [search]\nhooks: []\n"
     (tmp_path / "mkdocs.yml").write_text(small, encoding="utf-8")
     git = {
         f"GIT_{who}_{what}": "calibrail@example.org"
@@ -86,3 +90,14 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
     assert '"provider": "mike"' in page
     assert 'data-md-color-scheme="slate"' in page
     assert "latest" in run("git", "show", "gh-pages:index.html")
+
+
+def test_every_command_has_a_page_with_all_its_options() -> None:
+    pages = {name: page(name, *of) for name, of in commands().items()}
+    assert pages.keys() == COMMANDS.keys()
+    for name, (_, command) in commands().items():
+        flags = {item.opts[0] for item in command.params if item.opts[0].startswith("--")}
+        assert {flag for flag in flags if flag not in pages[name]} == set()
+    nav = on_config(SimpleNamespace(nav=[{"Look up": [{"Command line": "cli.md"}]}])).nav
+    listed = nav[0]["Look up"][0]["Command line"]
+    assert listed[0] == "cli.md" and {"log verify": "commands/log-verify.md"} in listed
