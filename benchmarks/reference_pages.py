@@ -51,7 +51,8 @@ def page(name: str, context: click.Context, command: click.Command) -> str:
     parts = [f"# calibrail {name}", f"```text\n{usage}\n```", command.help or ""]
     for panel, rows in panels.items():
         if rows:
-            parts.append("\n".join([f"## {panel}\n", "| | |", "|---|---|", *rows]))
+            head = f"| {'argument' if panel == 'Arguments' else 'option'} | meaning |"
+            parts.append("\n".join([f"## {panel}\n", head, "|---|---|", *rows]))
     if command.epilog:
         parts.append(f"## Example\n\n    {command.epilog.removeprefix('Example: ')}")
     return "\n\n".join(parts) + "\n"
