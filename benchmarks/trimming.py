@@ -1,6 +1,6 @@
 """What do detectors leave of real answers that are trimmed, and what does that free?
 
-``python benchmarks/trimming.py`` writes ``results/trimming.md`` and a figure of docs/trimming.md:
+``python benchmarks/trimming.py`` writes ``results/trimming.md`` and docs/figures/trimming.svg:
 RAGTruth QA, FaithBench and two tables of WikiBio (``CALIBRAIL_DATA``), with the entailment model at
 ``CALIBRAIL_MODELS``. Sentences are scored once; then the answers are split by lot ``SPLITS`` times,
 half to calibrate and half to measure, as ``calibrail calibrate --unit sentence --clustered`` splits
