@@ -38,7 +38,20 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     files = [*docs.rglob("*.md"), *docs.glob("notebooks/*.ipynb")]
     written = {str(path.relative_to(docs)) for path in files}
     assert len(shown) == len(set(shown))
-    assert written <= set(shown)
+    assert written - set(shown) == set(CONFIG["not_in_nav"].split())
+
+
+def test_the_navigation_has_five_parts() -> None:
+    parts = [part for item in CONFIG["nav"] for part in item]
+    assert parts == ["Learn", "Do", "Understand", "Look up", "Evidence"]
+    assert "navigation.tabs" in CONFIG["theme"]["features"]
+
+
+def test_a_word_with_a_tooltip_stands_in_a_page() -> None:
+    lines = (ROOT / "docs" / "abbreviations.txt").read_text(encoding="utf-8").splitlines()
+    words = [line.removeprefix("*[").partition("]: ")[0] for line in lines]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert [word for word in words if word not in text] == []
 
 
 def test_a_reader_chooses_light_or_dark_and_may_search() -> None:
