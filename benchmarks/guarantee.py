@@ -50,9 +50,11 @@ class World:
     faithful: Floats
 
     def caught(self, threshold: float) -> float:
+        """Return the share of hallucinated claims that a threshold flags."""
         return float((self.hallucinated >= threshold).mean())
 
     def false_alarms(self, threshold: float) -> float:
+        """Return the share of faithful claims that a threshold flags."""
         return float((self.faithful >= threshold).mean())
 
 
@@ -204,7 +206,10 @@ def main() -> None:
                 f"{100 * teams.false_alarms.mean():.1f}% |"
             )
     error = 100 * (0.25 / TEAMS) ** 0.5
-    lines += ["", f"A share of teams has a Monte-Carlo error of at most {error:.1f} points (one SE)."]
+    lines += [
+        "",
+        f"A share of teams has a Monte-Carlo error of at most {error:.1f} points (one SE).",
+    ]
     write("guarantee", "What a shipped, a tuned and a promised threshold catch", lines)
 
 

@@ -51,7 +51,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     text = page.read_text(encoding="utf-8")
     # In a tab, and in an item of a list, both are four spaces further in.
     pattern = re.compile(
-        r"^(?: {4})?```python\n(.*?)^(?: {4})?```|^ {4}(?: {4})?(calibrail [^\n]*)$"
+        r"^(?: {4})?```python\n(.*?)^(?: {4})?```"
+        r"|^ {4}(?: {4})?(calibrail (?:[^\n]*\\\n)*[^\n]*)$"
         r"|^```text\n(.*?)^```",
         re.MULTILINE | re.DOTALL,
     )
@@ -61,7 +62,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         elif match[3] is not None:
             found.append(("output", match[3]))
         else:
-            command = match[2].strip()
+            command = re.sub(r"\\\n\s*", "", match[2]).strip()
             if not PLACEHOLDERS.search(command):
                 found.append(("command", command.split("  #")[0]))
     return found

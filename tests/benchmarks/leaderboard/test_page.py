@@ -37,7 +37,6 @@ STATED: Final = {
     "delta": "0.1",
     "a shipped threshold": "0.5",
     "sentences that both files of WikiBio hold, and their passages": "951 119 237",
-    "the number of a publication": "2502.17125",
 }
 FIGURE: Final = re.compile(r"(?<![\w./-])[+-]?\d[\d,]*(?:\.\d+)?(?!\w)")
 COMMENT: Final = re.compile(r"<!-- figures: (.*?)\s*-->", re.DOTALL)
@@ -174,7 +173,7 @@ def test_what_is_no_result_is_stated() -> None:
     stated = {figure for figures in STATED.values() for figure in figures.split()}
     text = PAGE.read_text(encoding="utf-8")
     places = [place for _, _, places in blocks(text) for place in places]
-    assert sum(not place.startswith("=") for place in places) > 80
+    assert sum(not place.startswith("=") for place in places) > 70
     assert {place[1:] for place in places if place.startswith("=")} == stated
 
 
