@@ -65,6 +65,7 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
     """The branch that is served holds each version, and says which is the latest."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# A page\n", encoding="utf-8")
+    (tmp_path / "docs" / "abbreviations.txt").touch()
     # The theme and its settings are those of the site; its pages take longer to build.
     small = f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [index.md]\nplugins: [search]\n"
     (tmp_path / "mkdocs.yml").write_text(small, encoding="utf-8")
