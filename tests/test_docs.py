@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import signal
+import textwrap
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,17 +49,20 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     """Return commands, Python blocks and shown output in the order in which they stand."""
     found: list[tuple[str, str]] = []
     text = page.read_text(encoding="utf-8")
+    # In a tab, and in an item of a list, both are four spaces further in.
     pattern = re.compile(
-        r"^```python\n(.*?)^```|^    (calibrail [^\n]*)$|^```text\n(.*?)^```",
+        r"^(?: {4})?```python\n(.*?)^(?: {4})?```"
+        r"|^ {4}(?: {4})?(calibrail (?:[^\n]*\\\n)*[^\n]*)$"
+        r"|^```text\n(.*?)^```",
         re.MULTILINE | re.DOTALL,
     )
     for match in pattern.finditer(text):
         if match[1] is not None:
-            found.append(("python", match[1]))
+            found.append(("python", textwrap.dedent(match[1])))
         elif match[3] is not None:
             found.append(("output", match[3]))
         else:
-            command = match[2].strip()
+            command = re.sub(r"\\\n\s*", "", match[2]).strip()
             if not PLACEHOLDERS.search(command):
                 found.append(("command", command.split("  #")[0]))
     return found
@@ -127,6 +131,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         log.write([Entry(Decision("1", "pass", 0.1, 0.2, 0.9, "low"), "sha256:...")])
     pq.write_table(pa.Table.from_pylist(rows(60, prefix="Stored ")), tmp_path / "answers.parquet")
     (tmp_path / "metric_scores.csv").write_text(summaries())
+    (tmp_path / "claims.csv").write_text(claims())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
@@ -192,6 +197,17 @@ def summaries() -> str:
         source = "bbc" if article % 2 else "cnndm"
         score = 0.88 - 0.024 * label - 0.01 * (source == "bbc") + rng.normal(0.0, 0.012)
         lines.append(f"{index},{article},{source},{label},{score:.6f}")
+    return "\n".join(lines) + "\n"
+
+
+def claims() -> str:
+    """A stand-in for the file of the worked example's second detector: blocks of claims."""
+    rng = np.random.default_rng(1)
+    lines = ["id,block,label,factcg_base"]
+    for index in range(1200):
+        label = int(rng.random() < 0.1)
+        score = np.clip(rng.normal(0.8 - 0.5 * label, 0.2), 0.0, 1.0)
+        lines.append(f"{index},{index // 6},{label},{score:.6f}")
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,8 @@ import pytest
 import calibrail
 import calibrail.conformal
 
-REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+REFERENCE = [DOCS / "reference.md", *sorted((DOCS / "reference").glob("*.md"))]
 
 #: A name that is added or renamed is so on purpose: here, in the reference and in the changes.
 PUBLIC = [
@@ -58,7 +59,8 @@ HEAVY = ("numpy", "scipy", "pandas", "pyarrow", "sklearn", "torch", "transformer
 
 def referred_to() -> dict[str, object]:
     """Return what each entry of the reference stands for."""
-    entries = re.findall(r"^::: (\S+)\.(\w+)$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
+    entries = re.findall(r"^::: (\S+)\.(\w+)$", text, re.MULTILINE)
     return {
         f"{module}.{name}": getattr(importlib.import_module(module), name)
         for module, name in entries

@@ -41,7 +41,20 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     files = [*docs.rglob("*.md"), *docs.glob("notebooks/*.ipynb")]
     written = {str(path.relative_to(docs)) for path in files}
     assert len(shown) == len(set(shown))
-    assert written <= set(shown)
+    assert written - set(shown) == set(CONFIG["not_in_nav"].split())
+
+
+def test_the_navigation_has_five_parts() -> None:
+    parts = [part for item in CONFIG["nav"] for part in item]
+    assert parts == ["Learn", "Do", "Understand", "Look up", "Evidence"]
+    assert "navigation.tabs" in CONFIG["theme"]["features"]
+
+
+def test_a_word_with_a_tooltip_stands_in_a_page() -> None:
+    lines = (ROOT / "docs" / "abbreviations.txt").read_text(encoding="utf-8").splitlines()
+    words = [line.removeprefix("*[").partition("]: ")[0] for line in lines]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert [word for word in words if word not in text] == []
 
 
 def test_a_reader_chooses_light_or_dark_and_may_search() -> None:
@@ -55,6 +68,7 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
     """The branch that is served holds each version, and says which is the latest."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# A page\n", encoding="utf-8")
+    (tmp_path / "docs" / "abbreviations.txt").touch()
     # The theme and its settings are those of the site; its pages take longer to build.
     small = f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [index.md]\n"
     small += "plugins: [search]\nhooks: []\n"

@@ -34,11 +34,9 @@ YES_NO: Final = ("true_teacher", "true_nli", "gpt_3_5_turbo", "gpt_4_turbo", "gp
 #: Figures that are no results, and what they are.
 STATED: Final = {
     "shares to be caught, and the confidence that goes with delta 0.1": "90 95",
-    "delta, the one not taken, and what it would have needed": "0.1 0.05 29",
+    "delta": "0.1",
     "a shipped threshold": "0.5",
     "sentences that both files of WikiBio hold, and their passages": "951 119 237",
-    "years and models' names": "2021 2024 2025 3.2",
-    "tables and numbers of publications": "2 5 8 2401.00396 2406.00975 2502.17125 2504.11704",
 }
 FIGURE: Final = re.compile(r"(?<![\w./-])[+-]?\d[\d,]*(?:\.\d+)?(?!\w)")
 COMMENT: Final = re.compile(r"<!-- figures: (.*?)\s*-->", re.DOTALL)
@@ -134,6 +132,8 @@ def field(row: Any, what: str) -> Any:
         return row[what]
     if what in ("difference", "p_adjusted"):
         return row["against"][what]
+    if what == "gain":
+        return -row["against"]["difference"]
     return in_target(row["targets"], what)
 
 
@@ -173,7 +173,7 @@ def test_what_is_no_result_is_stated() -> None:
     stated = {figure for figures in STATED.values() for figure in figures.split()}
     text = PAGE.read_text(encoding="utf-8")
     places = [place for _, _, places in blocks(text) for place in places]
-    assert sum(not place.startswith("=") for place in places) > 100
+    assert sum(not place.startswith("=") for place in places) > 70
     assert {place[1:] for place in places if place.startswith("=")} == stated
 
 

@@ -1,0 +1,84 @@
+"""The picture that explains a guarantee shows what its script measures, and the pages say it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def guarantee(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
+    return importlib.import_module("guarantee")
+
+
+def world(module: ModuleType, seed: int = 0) -> object:
+    rng = np.random.default_rng(seed)
+    return module.World(rng.normal(0.6, 0.2, 2000), rng.normal(0.3, 0.2, 2000))
+
+
+def test_promised_thresholds_keep_their_promise_and_tuned_ones_do_not(
+    guarantee: ModuleType,
+) -> None:
+    for n in guarantee.LABELS:
+        tuned, promised = guarantee.thresholds(world(guarantee), n)
+        error = (guarantee.DELTA * (1 - guarantee.DELTA) / guarantee.TEAMS) ** 0.5
+        assert promised.missed <= guarantee.DELTA + 3 * error
+        assert tuned.missed > 0.3
+        assert promised.false_alarms.mean() > tuned.false_alarms.mean()
+
+
+def test_the_same_scores_draw_the_same_bytes(guarantee: ModuleType, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.svg", "two.svg", "dark.svg")]
+    for file, scheme in zip(files, ("light", "light", "dark"), strict=True):
+        rows = guarantee.thresholds(world(guarantee), guarantee.LABELS[0])
+        guarantee.draw(world(guarantee), rows, scheme, file)
+    one, two, dark = (file.read_bytes() for file in files)
+    assert one == two != dark
+
+
+def test_the_committed_results_and_pictures_are_those_of_the_data(
+    guarantee: ModuleType, real_data: Path, repository: Path, tmp_path: Path
+) -> None:
+    if not (path := real_data / "aggrefact" / "scores.csv").is_file():
+        pytest.skip(f"no {path}")
+    claims = guarantee.read(path)
+    page = (repository / "benchmarks" / "results" / "guarantee.md").read_text(encoding="utf-8")
+    for n in guarantee.LABELS:
+        kinds = guarantee.thresholds(claims, n)
+        for name, teams in zip(("tuned", "pac"), kinds, strict=True):
+            shares = (teams.caught.mean(), teams.missed, teams.false_alarms.mean())
+            shown = " | ".join(f"{100 * share:.1f}%" for share in shares)
+            assert f"| {name} | {n} | {shown} |" in page
+        if n == guarantee.LABELS[0]:
+            for scheme in guarantee.SCHEMES:
+                guarantee.draw(claims, kinds, scheme, tmp_path / "figure.svg")
+                committed = repository / "docs" / "figures" / f"guarantee-{scheme}.svg"
+                assert (tmp_path / "figure.svg").read_bytes() == committed.read_bytes()
+
+
+def test_figures_of_the_pages_stand_in_the_results(guarantee: ModuleType, repository: Path) -> None:
+    page = (repository / "benchmarks" / "results" / "guarantee.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "why-not-0.5.md").read_text(encoding="utf-8")
+    claimed = re.findall(r"\d+\.\d%", text)
+    assert len(claimed) >= 8
+    assert {*claimed} <= {*re.findall(r"\d+\.\d%", page)}
+    counts = re.findall(r"([\d,]+) (?:hallucinated and|faithful\.)", page)
+    assert f"{sum(int(count.replace(',', '')) for count in counts):,} claims" in text
+    missed = {
+        name: round(guarantee.TEAMS * float(share) / 100)
+        for name, share in re.findall(r"\| (tuned|pac) \| 100 \| [\d.]+% \| ([\d.]+)%", page)
+    }
+    assert f"{missed['tuned']} of the {guarantee.TEAMS} thresholds" in text
+    assert f"{missed['pac']} of the {guarantee.TEAMS} teams" in text
+    home = (repository / "docs" / "index.md").read_text(encoding="utf-8")
+    [caption, _] = re.findall(r"!\[(A shipped [^\]]*)\]", home)
+    assert f"![{caption}]" in text
+    assert (
+        f"100 labels {missed['tuned']} miss" in caption and f"promise {missed['pac']} do" in caption
+    )
