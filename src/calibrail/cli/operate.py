@@ -335,8 +335,8 @@ def monitor_command(
         judge_labels=evidence.judge_labels,
         reference=evidence.reference_log,
         follow=stop if follow else None,
-        max_fpr=limits.max_fpr,
-        min_coverage=limits.min_coverage,
+        max_false_alarms=limits.max_fpr,
+        min_caught=limits.min_coverage,
     )
     show.finish(
         "watch",
