@@ -69,7 +69,13 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 class _Frozen(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        ser_json_inf_nan="constants",
+        # Most commands freeze and read no guardrail.
+        defer_build=True,
     )
     #: Fields that are not written where they are None: files were frozen before there were any.
     _later: ClassVar[tuple[str, ...]] = ()
