@@ -171,7 +171,7 @@ def _drawn(
     if drawing.design == "active":
         # Wrong by the shift, as one learnt before would be.
         guess = expit(_THEN * score - _THEN * _THEN / 2.0)
-        limits = Requirement(max_fpr=0.5, min_coverage=1.0 - at.alpha)
+        limits = Requirement(max_false_alarms=0.5, min_caught=1.0 - at.alpha)
         probability = labelling_probability(flagged, guess, limits, drawing, base_rate=_BASE_RATE)
     handed_out = rng.random(m) < probability
     label = np.where(handed_out, hallucinated.astype(np.float64), np.nan)

@@ -60,7 +60,7 @@ def assert_certified(
     guardrail, source, requirement
         As for `calibrail.certify`.
     **options
-        Its further parameters, e.g. ``max_fpr=0.2``.
+        Its further parameters, e.g. ``max_false_alarms=0.2``.
 
     Raises
     ------

@@ -195,6 +195,17 @@ def test_the_commands_freeze_it_and_write_it_for_a_base_rate(tmp_path: Path) -> 
         called = loaded.with_probability(rate).decide(examples(answers(300)))
         assert told == [item.probability for item in called]
     assert not any("probability" in line for line in lines("asked"))
+    explain = ("explain", tmp_path / "asked.json", "--response", "x", "--column")
+    for words, rate in ((("--probability",), None), (("--probability", "--base-rate", 0.05), 0.05)):
+        done = command(*explain, "hallucination_score=0.9", *words, "--json")
+        (told_of,) = loaded.tell(
+            loaded.decide(examples([{"label": 1, "hallucination_score": 0.9}])), rate
+        )
+        assert json.loads(done.stdout)["probability"] == told_of.probability
+        said = command(*explain, "hallucination_score=0.9", *words).stdout
+        assert "P(hallucinated) lies between" in " ".join(said.split())
+    done = command(*explain, "hallucination_score=0.9", "--base-rate", 0.1)
+    assert done.returncode == 2 and "is what --probability is for" in done.stderr
     assert "probability" not in json.loads((tmp_path / "plain.json").read_text())
     for words, says in (
         (("plain.json", "--probability"), "export its run with --probability"),

@@ -32,6 +32,7 @@ from calibrail import (
 from calibrail.errors import InputError
 from calibrail.options import AuditOptions, Costs, LabelOptions, ShiftSplit, WatchOptions
 from calibrail.options.data import ReadKeywords
+from calibrail.options.fields import KEYWORDS
 from calibrail.options.keywords import options_from_keywords
 
 #: The classes whose fields each function takes by themselves.
@@ -61,7 +62,7 @@ def test_the_keywords_are_the_fields_with_their_defaults(function: Callable[...,
     assert not any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     declared: dict[str, Any] = {}
     for kind in reversed(SPELLED[function]):
-        declared |= {item.name: item.default for item in fields(kind)}
+        declared |= {KEYWORDS.get(item.name, item.name): item.default for item in fields(kind)}
     declared.pop("reference", None)  # a number, or rows
     for name in function.option_kinds:  # type: ignore[attr-defined]
         declared.pop(name, None)
@@ -78,7 +79,7 @@ def asked(
     requirement: Requirement | None = None,
     *,
     alpha: float = 0.05,
-    max_fpr: float | None = None,
+    max_false_alarms: float | None = None,
     confidence: float = 0.95,
 ) -> tuple[Promise | None, Requirement | None]:
     return promise, requirement
@@ -117,8 +118,8 @@ def test_an_object_of_another_kind_is_refused_by_name() -> None:
     ("function", "among"),
     [
         (calibrate, "scores labels groups ids higher target reading splitting looks alpha"),
-        (compare, "scores reading splitting alpha max_fpr baselines"),
-        (certify, "scores labels max_fpr reading looks"),
+        (compare, "scores reading splitting alpha max_false_alarms baselines"),
+        (certify, "scores labels max_false_alarms reading looks"),
         (shift, "alpha reading"),
     ],
 )
@@ -133,11 +134,28 @@ def test_an_unknown_argument_is_met_with_all_that_are_known(
 
 
 @pytest.mark.parametrize(
-    ("given", "known"), [("max_false_alarms", "max_fpr"), ("min_caught", "min_coverage")]
+    ("new", "old"), [("max_false_alarms", "max_fpr"), ("min_caught", "min_coverage")]
 )
-def test_a_name_of_the_command_line_is_met_with_that_of_python(given: str, known: str) -> None:
-    with pytest.raises(InputError, match=f"{given}'; did you mean {known}[?]"):
-        calibrate("example:facts", **{given: 0.3})  # type: ignore[call-overload, arg-type, unused-ignore]
+def test_limits_may_be_given_by_their_names_and_by_those_that_files_have(
+    new: str, old: str
+) -> None:
+    def report(**limits: float) -> dict[str, Any]:
+        return calibrate("example:facts", "novel_count", alpha=0.1, **limits).report.to_dict()  # type: ignore[call-overload, arg-type, unused-ignore]
+
+    beside = {"max_fpr": 0.9} if new == "min_caught" else {}
+    assert report(**beside, **{new: 0.5}) == report(**beside, **{old: 0.5})
+    assert Requirement(**{new: 0.5}) == Requirement(**{old: 0.5})  # type: ignore[arg-type]
+    assert Requirement(**{old: 0.5}).to_dict()[old] == 0.5
+    assert new in inspect.signature(Requirement).parameters
+    for function in (calibrate, compare, certify):
+        assert {new} == {new, old} & {*inspect.signature(function).parameters}
+    for twice in (report, Requirement):
+        with pytest.raises(InputError, match=f"give {new} or {old}, not both"):
+            twice(**{new: 0.5, old: 0.5})
+    with pytest.raises(InputError, match=f"^{new} must lie in"):
+        Requirement(**{old: 1.5})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="max_fp"):
+        Requirement(max_fp=0.1)
 
 
 def test_a_part_of_another_object_is_named_with_it() -> None:

@@ -37,7 +37,7 @@ def test_a_promise_refuses(fields: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"max_fpr": 1.5}, r"max_fpr must lie in \[0, 1\]; got 1.5 \(1.5% is 0.015\)"),
+        ({"max_fpr": 1.5}, r"max_false_alarms must lie in \[0, 1\]; got 1.5 \(1.5% is 0.015\)"),
         ({"confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
         ({"risks": ["recall>=0.9"], "max_fpr": 0.1}, "with risks, ask for all limits as risks"),
     ],

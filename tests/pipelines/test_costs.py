@@ -253,3 +253,96 @@ def test_the_bound_of_the_cost_is_exceeded_as_seldom_as_stated(size: int, tmp_pa
         exceeded += 1000 * true > cost["upper"]
     # At most what chance makes of 20 in 100, and not next to never.
     assert 0.05 * runs < exceeded <= error * runs + 3.0 * (runs * error * (1.0 - error)) ** 0.5
+
+
+def fresh_answers(seed: int, n: int) -> list[dict[str, Any]]:
+    """Return answers whose score has a known distribution, hallucinated ones higher."""
+    rng = np.random.default_rng([7, seed])
+    return [
+        {"id": f"f{seed}-{i}", "label": i % 2, "s": 2.0 * (i % 2) + rng.normal()} for i in range(n)
+    ]
+
+
+def frozen_with(stated: float | None) -> Guardrail:
+    """Return a guardrail that states so many times its true cost (None: no bound)."""
+    run = calibrail.calibrate(fresh_answers(0, 300), "column:column=s,higher=hallucinated", **COSTS)
+    config = run.freeze().config
+    edge = run.calibration.threshold
+    true = 1000.0 * (2.0 * ndtr(edge - 2.0) + 0.9 * ndtr(-edge))
+    cost = {**(config.headline.cost or {}), "upper": stated and stated * float(true)}
+    headline = config.headline.model_copy(update={"cost": cost})
+    return Guardrail(config.model_copy(update={"headline": headline}))
+
+
+def test_the_guardrail_and_its_card_carry_what_errors_cost(file: Path, tmp_path: Path) -> None:
+    run = calibrail.calibrate(file, SCORE, **COSTS)
+    made = run.freeze()
+    path = tmp_path / "g.json"
+    made.save(path)
+    content = json.loads(path.read_text())
+    assert content["headline"]["cost"] == json.loads(json.dumps(run.report.cost))
+    read = Guardrail.load(path)
+    assert read.config.digest == content["digest"] and read.config.to_bytes() == path.read_bytes()
+    said = calibrail.card(path).markdown()
+    assert "It costs at most" in said and "| pass everything | 2,000 |" in said
+    assert "Asked" not in said and "0%" not in said.partition("## What it does")[0].replace(
+        "90%", ""
+    )
+    assert f"calibrail certify {path.name} FRESH_LABELS\n" in said
+    # A file without costs holds no word of them: its digest is what it was before there were any.
+    plain = calibrail.calibrate(file, SCORE, alpha=0.1).freeze()
+    assert b'"cost"' not in plain.config.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("stated", "n", "verdict"),
+    [
+        (9.0, 300, "certified"),
+        (0.01, 300, "rejected"),
+        (None, 300, "certified"),
+        (1.3, 60, "inconclusive"),
+    ],
+)
+def test_certify_tests_the_cost_that_a_guardrail_states(
+    stated: float | None, n: int, verdict: str
+) -> None:
+    guardrail = frozen_with(stated)
+    made = calibrail.certify(guardrail, fresh_answers(1, n), looks=False)
+    content = made.to_dict()
+    assert made.certificate.verdict == verdict, content["reason"]
+    assert content["cost"]["costs"] == COSTS and content["cost"]["per"] == 1000
+    assert "answers;" in content["reason"] and "per 1,000" in content["reason"]
+    assert all(content["needed"].values()) == (verdict == "inconclusive")
+    # Limits decide where they are named, and the cost is told beside them.
+    limits = {"max_false_alarms": 0.9, "min_caught": 0.1}
+    named = calibrail.certify(guardrail, fresh_answers(1, n), looks=False, **limits).to_dict()
+    assert named["verdict"] == "certified" and named["cost"] == content["cost"]
+    with pytest.raises(InputError, match="how many faithful answers"):
+        calibrail.certify(guardrail, fresh_answers(1, n), by="id", looks=False)
+
+
+def test_answers_that_certify_nothing_bound_no_cost(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    calibrail.calibrate(file, SCORE, **COSTS).freeze().save(path)
+    done = command("certify", path, file, "--json")
+    content = json.loads(done.stdout)
+    assert done.returncode == 4 and content["reason_code"] == "calibration_data"
+    assert content["cost"]["upper"] is None and not content["cost"]["beats"]
+    alike = [{"s": float(k % 2), "label": k % 2} for k in range(200)]
+    found = calibrail.certify(frozen_with(9.0), alike, looks=False, fresh=True).to_dict()
+    assert found["reason_code"] == "rows_alike" and found["cost"]["upper"] is None
+
+
+def test_a_cost_is_wrongly_certified_as_seldom_as_stated() -> None:
+    guardrail = frozen_with(1.0)
+    runs, error = 60, 0.2
+    verdicts = [
+        calibrail.certify(
+            guardrail, fresh_answers(seed, 120), looks=False, confidence=1.0 - error
+        ).certificate.verdict
+        for seed in range(1, runs + 1)
+    ]
+    most = error * runs + 3.0 * (runs * error * (1.0 - error)) ** 0.5
+    # It costs exactly what is stated: that is neither to be certified nor to be rejected often.
+    assert 0.05 * runs < verdicts.count("certified") <= most
+    assert verdicts.count("rejected") <= most

@@ -53,6 +53,55 @@ def test_a_batch_is_its_answers_one_by_one_and_evidence_is_given_on_request(
     visit(go, surface)
 
 
+def test_p_hallucinated_is_told_on_request_as_check_tells_it(
+    visit: Visiting, column: Path, tmp_path: Path
+) -> None:
+    rows = [
+        Example(response=f"answer {row}", label=row % 2, columns={"risk": row % 2 + row % 7 / 10})
+        for row in range(200)
+    ]
+    run = calibrate(rows, "column:column=risk,higher=hallucinated", alpha=0.1)
+    path = tmp_path / "both.json"
+    run.freeze(probability=True).save(path)
+    plain = Guardrail.load(path)
+    items = [{"id": str(n), "columns": {"risk": n / 10}} for n in range(12)]
+    items.append({"id": "none", "columns": {"risk": None}})
+
+    async def go(client: Any, _: Service) -> None:
+        for more, told in (
+            ({"probability": True}, plain.with_probability()),
+            ({"probability": True, "base_rate": 0.05}, plain.with_probability(0.05)),
+            ({}, plain),
+        ):
+            lines = [told.check(**item).line() for item in items]
+            said = await client.post("/v1/check/batch", json={"items": items, **more})
+            assert said.text == f'{{"items": [{", ".join(lines)}]}}'
+            said = await client.post("/v1/check", json={**items[3], **more})
+            assert said.text == lines[3] and ("probability" in said.text) == bool(more)
+        for more, where, says in (
+            ({"base_rate": 0.1}, "", "base_rate is what probability is for"),
+            ({"probability": True, "base_rate": 1.0}, "/base_rate", "less than 1"),
+            ({"probability": "yes"}, "/probability", "true or false"),
+        ):
+            said = await client.post("/v1/check", json={**items[0], **more})
+            assert said.status_code == 422 and says in said.json()["detail"], said.text
+            assert [item["pointer"] for item in said.json().get("errors", [])] == [where][
+                : where != ""
+            ]
+
+    visit(go, path)
+    log = DecisionLog(tmp_path / "log")
+
+    async def refused(client: Any, _: Service) -> None:
+        said = await client.post("/v1/check", json={**items[0], "probability": True})
+        assert said.status_code == 422 and "--probability" in said.json()["detail"]
+
+    visit(refused, column, log=log)
+    # It is refused before anything is decided.
+    written = "".join(file.read_text() for file in (tmp_path / "log").glob("*.jsonl"))
+    assert '"score"' not in written
+
+
 def test_evidence_is_the_same_whatever_was_asked_before(visit: Visiting, model: Path) -> None:
     guardrail = Guardrail.load(model)
     answers = [

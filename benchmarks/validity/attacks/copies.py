@@ -161,7 +161,7 @@ def calibrated(response: Answer, values: Values, rng: Rng, folder: Path, times: 
     """Calibrate, and return whether a threshold that misses too much was certified."""
     path = _write(folder, _reworded(rng, _drawn(rng, _N, response, values), times))
     run = calibrail.calibrate(
-        path, _SCORE, alpha=_ALPHA, guarantee="pac", max_fpr=0.9, baselines=False
+        path, _SCORE, alpha=_ALPHA, guarantee="pac", max_false_alarms=0.9, baselines=False
     )
     low = _caught(run.calibration.threshold, values) < 1.0 - _ALPHA
     return low and run.verdict == "certified"
@@ -173,7 +173,7 @@ def compared(response: Answer, values: Values, rng: Rng, folder: Path) -> bool:
     path = _write(folder, [row | {"s1": float(rng.normal())} for row in rows])
     others = [_SCORE, _SCORE.replace("s0", "s1")]
     made = calibrail.compare(
-        path, others, alpha=_ALPHA, guarantee="pac", max_fpr=0.9, baselines=False
+        path, others, alpha=_ALPHA, guarantee="pac", max_false_alarms=0.9, baselines=False
     )
     report = dict(made.comparison.detectors)["s0"]
     winner = made.comparison.winner
@@ -194,7 +194,9 @@ def certified(response: Answer, values: Values, rng: Rng, folder: Path, times: i
     """Certify a threshold that misses a fifth on fresh answers."""
     guardrail = _guardrail(response, values, rng)
     path = _write(folder, _reworded(rng, _drawn(rng, _N, response, values), times))
-    made = calibrail.certify(guardrail, path, max_fpr=0.97, min_coverage=1.0 - _ALPHA, fresh=True)
+    made = calibrail.certify(
+        guardrail, path, max_false_alarms=0.97, min_caught=1.0 - _ALPHA, fresh=True
+    )
     low = _caught(guardrail.calibration.threshold, values) < 1.0 - _ALPHA
     return low and made.verdict == "certified"
 
@@ -256,7 +258,7 @@ def flipped(rng: Rng, folder: Path) -> bool | None:
             _SCORE,
             alpha=0.15,
             guarantee="pac",
-            max_fpr=0.75,
+            max_false_alarms=0.75,
             baselines=False,
             splitting=SplitOptions(column="part"),
         )

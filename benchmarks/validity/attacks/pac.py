@@ -135,7 +135,7 @@ def wrong_verdict(draw: Draw, *, tied: bool = False, more: float = 0.0) -> Try:
     def attempt(rng: np.random.Generator, folder: Path) -> bool | None:
         required = 1.0 - ALPHA + more
         try:
-            run = ran(rng, folder, draw, tied=tied, max_fpr=limit, min_coverage=required)
+            run = ran(rng, folder, draw, tied=tied, max_false_alarms=limit, min_caught=required)
         except CalibrailError:
             return True
         threshold = run.calibration.threshold
@@ -157,7 +157,7 @@ def wrong_table(
 
     def attempt(rng: np.random.Generator, folder: Path) -> bool:
         try:
-            run = ran(rng, folder, draw, tied=tied, tiny=tiny, by="topic", max_fpr=alarmed)
+            run = ran(rng, folder, draw, tied=tied, tiny=tiny, by="topic", max_false_alarms=alarmed)
         except CalibrailError:
             return True
         rates, wrong = [], False
@@ -180,7 +180,7 @@ def topic_not_certified(n: int) -> Try:
 
     def attempt(rng: np.random.Generator, folder: Path) -> bool:
         draw = alone(n, 0.5)
-        run = ran(rng, folder, draw, by="topic", max_fpr=0.7, splitting=None)
+        run = ran(rng, folder, draw, by="topic", max_false_alarms=0.7, splitting=None)
         assert run.report.by_group is not None
         return bool(run.report.by_group["rows"][0]["verdict"] != "certified")
 
@@ -200,7 +200,7 @@ def not_certified(n: int) -> Try:
             "column:column=score,higher=hallucinated",
             alpha=0.05,
             guarantee="pac",
-            max_fpr=0.5,
+            max_false_alarms=0.5,
             baselines=False,
         )
         return run.verdict != "certified"

@@ -36,7 +36,7 @@ from .files import (
 from .sentences import Texts
 from .thresholds import BY_TOPIC
 
-_LIMIT: Final = Requirement(max_fpr=0.4)
+_LIMIT: Final = Requirement(max_false_alarms=0.4)
 #: What is asked of which population.
 CASES: Final[dict[str, tuple[Population | Texts, Promise, Requirement]]] = {
     "marginal": (ALONE, Promise(0.2, "marginal"), _LIMIT),

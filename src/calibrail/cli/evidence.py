@@ -324,13 +324,17 @@ class AnswerArguments:
 
 @opt.takes_settings
 def explain_command(
-    guardrail: opt.Guardrail, answer: AnswerArguments, trust: opt.TrustArguments, show: opt.Show
+    guardrail: opt.Guardrail,
+    answer: AnswerArguments,
+    trust: opt.TrustArguments,
+    told: opt.DecisionDetails,
+    show: opt.Show,
 ) -> None:
     """Decide about one answer and show why.
 
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
-    loaded = trust.load(guardrail)
+    loaded = told.by(trust.load(guardrail))
     example = calibrail.Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
     (decision,) = loaded.decide([example], alone=True)
     code = FAILURE if decision.outcome == "error" else DONE

@@ -24,14 +24,6 @@ from calibrail.options.fields import setting
 from calibrail.serve import exit_on_signal
 
 
-@dataclass(frozen=True)
-class CheckOptions(Showing):
-    """What is shown, and what decisions tell beside the outcome."""
-
-    probability: bool = setting(default=False)
-    base_rate: float | None = setting(default=None)
-
-
 @opt.takes_settings
 def check_command(
     guardrail: opt.Guardrail,
@@ -42,7 +34,8 @@ def check_command(
     reading: opt.ReadingUnlabelled,
     work: Annotated[opt.Work, opt.Pick(without=("batch",))],
     trust: opt.TrustArguments,
-    show: CheckOptions,
+    told: opt.DecisionDetails,
+    show: Showing,
     evidence: Annotated[
         bool,
         typer.Option(
@@ -65,11 +58,7 @@ def check_command(
 
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
-    loaded = trust.load(guardrail)
-    if show.probability:
-        loaded = loaded.with_probability(show.base_rate)
-    elif show.base_rate is not None:
-        raise InputError("--base-rate is what --probability is for; give that, too")
+    loaded = told.by(trust.load(guardrail))
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
@@ -335,8 +324,8 @@ def monitor_command(
         judge_labels=evidence.judge_labels,
         reference=evidence.reference_log,
         follow=stop if follow else None,
-        max_fpr=limits.max_fpr,
-        min_coverage=limits.min_coverage,
+        max_false_alarms=limits.max_fpr,
+        min_caught=limits.min_coverage,
     )
     show.finish(
         "watch",

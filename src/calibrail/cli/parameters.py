@@ -175,6 +175,22 @@ class NewGuardrail:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionDetails:
+    """What decisions tell beside the outcome."""
+
+    probability: bool = option_fields.setting(default=False)
+    base_rate: float | None = option_fields.setting(default=None)
+
+    def by(self, guardrail: "Loaded") -> "Loaded":
+        """Return a guardrail whose decisions tell it."""
+        if self.probability:
+            return guardrail.with_probability(self.base_rate)
+        if self.base_rate is not None:
+            raise InputError("--base-rate is what --probability is for; give that, too")
+        return guardrail
+
+
+@dataclass(frozen=True, slots=True)
 class TrustArguments:
     """Whose signature a guardrail file must bear."""
 

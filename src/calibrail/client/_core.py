@@ -433,10 +433,13 @@ def _cell(name: str, value: object) -> Any:
     return None if math.isnan(number) else number
 
 
-def evidence_field(evidence: bool) -> dict[str, bool]:
-    """Return the field that asks what a decision rests on."""
-    fields.yes_or_no(evidence, "evidence")
-    return {"evidence": True} if evidence else {}
+def telling(evidence: bool, probability: bool, base_rate: float | None) -> dict[str, bool | float]:
+    """Return the fields that ask what a decision is to tell."""
+    asked = {"evidence": evidence, "probability": probability}
+    for name, value in asked.items():
+        fields.yes_or_no(value, name)
+    rate = {} if base_rate is None else {"base_rate": fields.share(base_rate, "base_rate")}
+    return {name: True for name, value in asked.items() if value} | rate
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -276,6 +276,8 @@ class _Core(Generic[One, Several, Content]):
         samples: Sequence[str] = (),
         columns: Mapping[str, Cell] | None = None,
         evidence: bool = False,
+        probability: bool = False,
+        base_rate: float | None = None,
     ) -> One:
         """Decide about one answer, as ``Guardrail.check`` does, which explains the arguments.
 
@@ -283,6 +285,9 @@ class _Core(Generic[One, Several, Content]):
         ----------
         evidence : bool
             Whether the decision says what it rests on; the answer is then scored by itself.
+        probability, base_rate : bool and float
+            Whether it tells P(hallucinated), as ``Guardrail.with_probability`` has it, and for
+            which share of hallucinated answers.
         """
         item: dict[str, object] = {"response": response, "question": question, "id": id}
         item |= {"contexts": contexts, "samples": samples, "columns": columns}
@@ -291,18 +296,25 @@ class _Core(Generic[One, Several, Content]):
         def read(reply: Any) -> Decision:
             return _core.decision_about(reply, sent["id"], id)
 
-        body = {**sent, **_core.evidence_field(evidence)}
+        body = {**sent, **_core.telling(evidence, probability, base_rate)}
         decision: One = self._ask(Call("/v1/check", body, read))
         return decision
 
-    def check_batch(self, items: Sequence[object], *, evidence: bool = False) -> Several:
+    def check_batch(
+        self,
+        items: Sequence[object],
+        *,
+        evidence: bool = False,
+        probability: bool = False,
+        base_rate: float | None = None,
+    ) -> Several:
         """Decide about each of several answers, in their order.
 
         Parameters
         ----------
         items : sequence of dict or Example
             Each holds what `check` takes.
-        evidence : bool
+        evidence, probability, base_rate
             As for `check`.
         """
         sent, ids = _core.answers(items)
@@ -311,7 +323,7 @@ class _Core(Generic[One, Several, Content]):
             about = zip(_core.items_of(reply, sent), sent, ids, strict=True)
             return [_core.decision_about(given, item["id"], id) for given, item, id in about]
 
-        body = {"items": sent, **_core.evidence_field(evidence)}
+        body = {"items": sent, **_core.telling(evidence, probability, base_rate)}
         decisions: Several = self._ask(Call("/v1/check/batch", body, read))
         return decisions
 

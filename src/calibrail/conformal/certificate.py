@@ -67,7 +67,7 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
 
     Examples
     --------
-    >>> flip_tolerance(ClassCounts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
+    >>> flip_tolerance(ClassCounts(290, 300, 20, 400), Requirement(0.1, 0.9))
     FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
     """
     required = argument_checks.rate(requirement.min_coverage, "min_coverage")
@@ -253,7 +253,7 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
 
     Examples
     --------
-    >>> required = Requirement(min_coverage=0.9, max_fpr=0.1)
+    >>> required = Requirement(min_caught=0.9, max_false_alarms=0.1)
     >>> certify_counts(ClassCounts(290, 300, 20, 400), required).verdict
     'certified'
     >>> certify_counts(ClassCounts(290, 300, 200, 400), required).verdict
@@ -600,9 +600,7 @@ def _concluded(
         shown = [(refuting,), *((side.name, side.limit, side.refuting) for side in broken)]
     elif all(side.kept for side in sides):
         verdict, code, shown = "certified", "limits_kept", [(proving, together)]
-        for side in sides:
-            end = side.bound.lower if side.least else side.bound.upper
-            shown.append((side.name, side.limit, end))
+        shown += [(side.name, side.limit, side.proving) for side in sides]
     elif without := [side for side in sides if side.limit is None]:
         code, shown = "no_limit", [(side.name,) for side in without]
     else:
@@ -667,7 +665,7 @@ def certify_groups(
     --------
     >>> verdicts = certify_groups(
     ...     {"easy": ClassCounts(300, 300, 5, 300), "hard": ClassCounts(200, 300, 5, 300)},
-    ...     Requirement(min_coverage=0.9, max_fpr=0.1),
+    ...     Requirement(min_caught=0.9, max_false_alarms=0.1),
     ... )
     >>> [(name, item.certificate.verdict) for name, item in verdicts.items()]
     [('easy', 'certified'), ('hard', 'rejected')]
@@ -826,7 +824,7 @@ def certify_trimming(
 
     Examples
     --------
-    >>> required = Requirement(min_coverage=0.8, min_kept=0.5)
+    >>> required = Requirement(min_caught=0.8, min_kept=0.5)
     >>> counts = ClassCounts(95, 100, 60, 100)
     >>> certify_trimming(counts, [1.0, 0.5, 0.75, 1.0] * 50, required).verdict
     'certified'

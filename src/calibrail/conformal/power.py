@@ -556,7 +556,7 @@ def plan(
     >>> plan(Promise(0.05)).minimum
     {'marginal': 19, 'pac': 45}
     >>> rates = Assumption(coverage=0.97, fpr=0.1)
-    >>> held_out = plan(Promise(0.05), Requirement(max_fpr=0.2), rates, base_rate=0.3)
+    >>> held_out = plan(Promise(0.05), Requirement(max_false_alarms=0.2), rates, base_rate=0.3)
     >>> held_out.n, held_out.bottleneck, round(held_out.at.certified, 3)
     (2522, 'coverage', 0.846)
     """
@@ -587,7 +587,7 @@ def plan(
         labels = {kind: _labels(least, base, shares[kind]) for kind, least in minimum.items()}
     limit = requirement.max_fpr
     least = Plan(alpha, delta, minimum, labels, None, assumed, base, part)
-    spelled = cli_or_python("--max-false-alarms", "max_fpr")
+    spelled = cli_or_python("--max-false-alarms", "max_false_alarms")
     if not assumed:
         if limit is not None:
             raise InputError(error_text("plan_assumes", name=spelled))

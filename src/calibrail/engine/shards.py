@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from calibrail.atomic_files import own_folder, write_atomically
 from calibrail.data.example import Example
@@ -116,6 +115,8 @@ def write_result(
     durable : bool
         Whether it is to survive a power cut.
     """
+    import pyarrow.parquet as pq
+
     known = {**(table.schema.metadata or {}), _SEAL: _seal(table)}
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(known), sink, write_page_checksum=True)
@@ -124,6 +125,8 @@ def write_result(
 
 def read_result(path: Path) -> pa.Table | None:
     """Read a result; None where there is none, or the file is damaged."""
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path, page_checksum_verification=True)
         sealed = (table.schema.metadata or {}).get(_SEAL) == _seal(table)
@@ -226,6 +229,8 @@ def perform(task: ShardTask, input: Path, result: Path) -> str | None:
     Where the result stands already, nothing is computed. What a process that is killed leaves half
     written stands beside the shard, and goes with it.
     """
+    import pyarrow.parquet as pq
+
     try:
         if not result.is_file():
             write_result(result, task(pq.read_table(input)), beside=input.parent)

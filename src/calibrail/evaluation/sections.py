@@ -1,6 +1,7 @@
 """Attainable, baselines, clustering, curve, risks, review."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -198,21 +199,25 @@ def expected_cost(
     """
     share = conformal.exact_bound(data["n_hallucinated"], data["n_examples"], confidence)
     given, alone = costs.base_rate is not None, not sample.n_set_aside
-    rate = costs.base_rate if given else share.estimate
-    misses, alarms = weights = costs.weights(float(share.estimate or 0.0))
-    at = sample.one_per_group(flagged)
-    missed = at.n_hallucinated - at.caught, at.n_hallucinated
-    wrong = at.false_alarms, at.n_faithful
-    rates = (count / max(1, n) for count, n in (missed, wrong))
-    seen = sum(weight * wrongly for weight, wrongly in zip(weights, rates, strict=True))
-    upper = cost_at_most(missed, wrong, weights, confidence)
-    return {
-        "costs": costs.to_dict() | {"base_rate": rate},
+    rate = costs.base_rate if given else float(share.estimate or 0.0)
+    return cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence) | {
         "base_rate_is": "given" if given else "of the data",
         "base_rate_interval": [share.lower, share.upper] if alone and not given else None,
+    }
+
+
+def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[str, Any]:
+    """Return what `expected_cost` does, from counts, for the base rate of the costs."""
+    misses, alarms = weights = costs.weights(0.0)
+    missed, wrong = at.n_hallucinated - at.caught, at.false_alarms
+    rates = missed / max(1, at.n_hallucinated), wrong / max(1, at.n_faithful)
+    sides = (missed, at.n_hallucinated), (wrong, at.n_faithful)
+    upper = cost_at_most(*sides, weights, confidence)
+    return {
+        "costs": costs.to_dict(),
         "confidence": confidence,
         "per": PER,
-        "estimate": PER * seen,
+        "estimate": PER * (misses * rates[0] + alarms * rates[1]),
         "upper": PER * upper,
         "flag_all": PER * alarms,
         "pass_all": PER * misses,

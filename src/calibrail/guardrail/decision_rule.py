@@ -255,8 +255,7 @@ class HallucinationProbability:
 
     def __init__(self, scores: ClassScores, tolerance: float) -> None:
         self._digits = _digits(tolerance) if tolerance else None
-        own, self._rate = scores.own_rate, scores.base_rate or scores.own_rate
-        self._shift = self._rate / (1.0 - self._rate) / (own / (1.0 - own))
+        self._own, self._rate = scores.own_rate, scores.base_rate or scores.own_rate
         n, m = len(scores.hallucinated), len(scores.faithful)
         # The library turns warnings of numpy off for whoever imports it.
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
@@ -270,14 +269,15 @@ class HallucinationProbability:
         known = np.asarray(values if self._digits is None else np.round(values, self._digits))
         return np.column_stack([-known, known])
 
-    def of(self, score: float) -> dict[str, float]:
+    def of(self, score: float, base_rate: float | None = None) -> dict[str, float]:
         """Return ``lower`` and ``upper`` of a score, and the ``base_rate`` they are for."""
+        rate = self._rate if base_rate is None else base_rate
+        shift = rate / (1.0 - rate) / (self._own / (1.0 - self._own))
         ends = self._fitted.predict_proba(self._columns([score]))[1][0]
         lower, upper = sorted(
-            float(end * self._shift / (end * self._shift + (1.0 - end)))
-            for end in np.clip(ends, 0, 1)
+            float(end * shift / (end * shift + (1.0 - end))) for end in np.clip(ends, 0, 1)
         )
-        return {"lower": lower, "upper": upper, "base_rate": self._rate}
+        return {"lower": lower, "upper": upper, "base_rate": rate}
 
 
 @dataclass(frozen=True, slots=True)

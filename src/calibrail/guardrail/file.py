@@ -69,7 +69,13 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 class _Frozen(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        ser_json_inf_nan="constants",
+        # Most commands freeze and read no guardrail.
+        defer_build=True,
     )
     #: Fields that are not written where they are None: files were frozen before there were any.
     _later: ClassVar[tuple[str, ...]] = ()
@@ -174,6 +180,7 @@ class DataRecord(_Frozen):
 class Headline(_Frozen):
     """The report's summary when the guardrail was frozen.
 
+    ``cost`` is what its errors were to cost (``calibrail.evaluation.sections.expected_cost``).
     Of a guardrail of sentences ``coverage`` is the share of hallucinated answers freed of all
     unsupported sentences, and ``fpr`` that of faithful answers that lost one; ``kept_supported``
     and ``emptied`` stand in no other.
@@ -190,8 +197,9 @@ class Headline(_Frozen):
     warnings: list[str]
     kept_supported: dict[str, Any] | None = None
     emptied: dict[str, Any] | None = None
+    cost: dict[str, Any] | None = None
 
-    _later = ("kept_supported", "emptied")
+    _later = ("kept_supported", "emptied", "cost")
 
 
 #: Of the sixteen probe answers, or of all their sentences.

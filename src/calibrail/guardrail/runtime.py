@@ -79,6 +79,7 @@ class Guardrail(Shown):
         #: The detector.
         self.score: Final = frozen_detector(config.score, score, config.promise.unit)
         self._probability: HallucinationProbability | None = None
+        self._on_request: HallucinationProbability | None = None
         if (told := config.probability) and told.base_rate is not None:
             self._probability = HallucinationProbability(told, config.score.tolerance)
 
@@ -169,6 +170,25 @@ class Guardrail(Shown):
         made = type(self)(self.config.model_copy(update={"probability": told}), self.score)
         made.origin, made.probed = self.origin, self.probed
         return made
+
+    def tell(
+        self, decisions: Iterable[decision.Decision], base_rate: float | None = None
+    ) -> list[decision.Decision]:
+        """Return decisions of this guardrail that tell P(hallucinated), as `with_probability` does.
+
+        Raises
+        ------
+        InputError, MissingExtraError
+            As there.
+        """
+        if self._on_request is None:
+            self._on_request = self._probability or self.with_probability()._probability
+        rate = None if base_rate is None else share(base_rate, "base_rate")
+        of = cast(HallucinationProbability, self._on_request).of
+        return [
+            item if item.score is None else replace(item, probability=of(item.score, rate))
+            for item in decisions
+        ]
 
     @property
     def signature(self) -> Signature | None:

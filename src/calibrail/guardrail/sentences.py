@@ -7,7 +7,6 @@ sentence at or above the threshold, and `check` would not let it pass either, wh
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -482,6 +481,9 @@ class StreamCheck:
 
     async def ashow(self, tokens: AsyncIterable[str]) -> AsyncIterator[str]:
         """Yield as `show` does, while the event loop goes on: sentences are judged in a thread."""
+        # Loaded here: most commands have no event loop, and it takes long to load.
+        import asyncio
+
         try:
             async for token in tokens:
                 if sentences := self.split(token):

@@ -168,7 +168,7 @@ def probabilities(
     chances = labelling_probability(
         np.array([item.flagged for item in candidates]),
         guesses,
-        Requirement(max_fpr=most, min_coverage=least),
+        Requirement(max_false_alarms=most, min_caught=least),
         drawing,
         base_rate=float(share_so_far(hallucinated, round(sum(weights)))),
         undecided=(limits[0] is not None, limits[1] is not None),

@@ -20,6 +20,9 @@ from calibrail.errors import InputError, error_text
 #: Key under which a field's metadata holds its ``Option``.
 OPTION: Final = "option"
 
+#: What callers call fields that files know by another name.
+KEYWORDS: Final = {"max_fpr": "max_false_alarms", "min_coverage": "min_caught"}
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -201,7 +204,8 @@ def python_call(name: str, source: str, words: Sequence[str], *kinds: Any) -> st
         elif re.search(r"int|float", hint) and "str" not in hint:
             value = json.loads(value)
         given[kind][item.name] = value
-    parts = [f"{key}={value!r}" for values in given.values() for key, value in values.items()]
+    every = (item for values in given.values() for item in values.items())
+    parts = [f"{KEYWORDS.get(key, key)}={value!r}" for key, value in every]
     return f"calibrail.{name}({', '.join(filter(None, [source, *parts]))})"
 
 
@@ -253,7 +257,8 @@ def spell_option(settings: Any, name: str, value: Any = None) -> str:
     ('--map', '--map contexts=text')
     """
     given = "..." if value is None else repr(value)
-    return cli_or_python(shlex.join(_words(settings, name, value)), f"{name}={given}")
+    words = shlex.join(_words(settings, name, value))
+    return cli_or_python(words, f"{KEYWORDS.get(name, name)}={given}")
 
 
 def spell_words(kind: Any, words: Sequence[str]) -> str:

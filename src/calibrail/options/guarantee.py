@@ -131,7 +131,7 @@ class Promise(Record):
         groups, and ``marginal`` otherwise. Without a limit delta is 0.1; with one the threshold has
         half of the error that the confidence leaves, so that the certificate has that confidence.
 
-        >>> Promise().settled().guarantee, Promise().settled(Requirement(max_fpr=0.2)).guarantee
+        >>> Promise().settled().guarantee, Promise().settled(Requirement(0.2)).guarantee
         ('marginal', 'pac')
         """
         asked = None if requirement is None or not requirement.limits else requirement.confidence
@@ -185,16 +185,18 @@ FORMER_OF_COMMANDS: Final = {"agree": {"--human": "--label-column", "--judge": "
 TAKEN: Final = 0.75
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Requirement(Record):
     """What a verdict is about, and how sure it has to be.
 
     Attributes
     ----------
     max_fpr : float or None
-        The share of faithful answers that may be flagged; needed for a ``certified`` verdict.
+        The share of faithful answers that may be flagged; needed for a ``certified`` verdict. It is
+        given as ``max_false_alarms``, or by this name, which files have.
     min_coverage : float or None
-        The coverage that the verdict requires; 1 - alpha when left out.
+        The coverage that the verdict requires; 1 - alpha when left out. It is given as
+        ``min_caught``, likewise.
     confidence : float
         Level of every interval and of the verdict; kept looks at a guardrail share its error.
     assume_independent : bool
@@ -225,6 +227,30 @@ class Requirement(Record):
     n_looks: int | None = setting(default=None, flag="looks", metavar="K")
 
     later = ("min_kept", "n_looks")
+
+    def __init__(
+        self,
+        max_false_alarms: float | None = None,
+        min_caught: float | None = None,
+        confidence: float = 0.95,
+        assume_independent: bool = False,
+        risks: Iterable[str] = (),
+        min_kept: float | None = None,
+        n_looks: int | None = None,
+        **former: float | None,
+    ) -> None:
+        given = {"max_fpr": max_false_alarms, "min_coverage": min_caught}
+        for name, value in former.items():
+            if name not in given:
+                raise TypeError(f"Requirement has no {name!r}")
+            if value is not None and given[name] is not None:
+                raise InputError(f"give {fields.KEYWORDS[name]} or {name}, not both: they are one")
+            given[name] = given[name] if value is None else value
+        given |= {"confidence": confidence, "min_kept": min_kept}
+        others = {"assume_independent": assume_independent, "risks": risks, "n_looks": n_looks}
+        for name, held in {**given, **others}.items():
+            object.__setattr__(self, name, held)
+        self.__post_init__()
 
     def at_first_look(self, *, spends: bool) -> Self:
         """Return the requirement at the confidence of a first look, which may spend its error."""
@@ -264,7 +290,7 @@ class Requirement(Record):
         It is the one asked for, unless the promise's own error, as it was named, takes all that
         this leaves: then what delta and one end of an interval leave together.
 
-        >>> Requirement(max_fpr=0.2).beside(Promise(guarantee="pac", delta=0.1)).confidence
+        >>> Requirement(max_false_alarms=0.2).beside(Promise(guarantee="pac", delta=0.1)).confidence
         0.875
         """
         delta, error = promise.delta or 0.0, 1.0 - self.confidence

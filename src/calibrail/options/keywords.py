@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.options.data import SplitOptions
+from calibrail.options.fields import KEYWORDS
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -21,6 +22,7 @@ def options_from_keywords(
 ) -> Callable[[Public[Parameters, Result]], Public[Parameters, Result]]:
     """Let the keywords of a function stand for the fields of the option objects that it takes.
 
+    Fields that files know by another name (`KEYWORDS`) may be given by that, too.
     The function spells its keywords out, so that ``help()`` and an editor show them; those of
     ``reading`` as ``**how: Unpack[ReadKeywords]``. What is given of them makes the objects that it
     is called with; its own copies of them are not to be used. Where none is given, neither is an
@@ -56,16 +58,21 @@ def options_from_keywords(
     def decorate(function: Public[Parameters, Result]) -> Public[Parameters, Result]:
         taken = _spelled(signature(function), kinds)
         holders = _holders(taken, kinds)
+        others = {old: new for old, new in KEYWORDS.items() if new in taken.parameters}
+        others |= former or {}
+        names = {new: old for old, new in KEYWORDS.items()}
 
         @wraps(function)
         def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> Result:
-            words = {(former or {}).get(key, key): value for key, value in keywords.items()}
+            words = {others.get(key, key): value for key, value in keywords.items()}
+            if twice := [old for old in keywords if others.get(old) in keywords]:
+                raise InputError(f"give {others[twice[0]]} or {twice[0]}, not both: they are one")
             refuse_unknown(words.keys() - taken.parameters.keys(), taken)
             given = dict(taken.bind_partial(*args, **words).arguments)
             parts: dict[str, dict[str, Any]] = {}
             for name in given.keys() & holders.keys():
                 if isinstance(given[name], (only or {}).get(name, object)):
-                    parts.setdefault(holders[name], {})[name] = given.pop(name)
+                    parts.setdefault(holders[name], {})[names.get(name, name)] = given.pop(name)
             for name, kind in kinds.items():
                 made, part = given.get(name), parts.get(name, {})
                 if made is not None and not isinstance(made, kind):
@@ -74,7 +81,8 @@ def options_from_keywords(
                         f"{type(made).__name__}"
                     )
                 if made is not None and part and not override:
-                    raise InputError(f"give {min(part)} by itself or in the {name}, not both")
+                    keyword = KEYWORDS.get(min(part), min(part))
+                    raise InputError(f"give {keyword} by itself or in the {name}, not both")
                 if part:
                     given[name] = kind(**part) if made is None else replace(made, **part)
             return function(**given)  # type: ignore[call-arg]
@@ -102,10 +110,10 @@ def _spelled(taken: Signature, kinds: Mapping[str, Any]) -> Signature:
 def _holders(taken: Signature, kinds: Mapping[str, Any]) -> dict[str, str]:
     """Return, of each keyword that is a field, the parameter whose object has it."""
     return {
-        item.name: name
+        keyword: name
         for name, kind in reversed(list(kinds.items()))
-        for item in fields(kind)
-        if item.name in taken.parameters and item.name not in kinds
+        for keyword in (KEYWORDS.get(item.name, item.name) for item in fields(kind))
+        if keyword in taken.parameters and keyword not in kinds
     }
 
 
@@ -123,8 +131,6 @@ def refuse_unknown(names: Iterable[str], taken: Signature) -> None:
             raise InputError(
                 f"{name} is part of splitting; give it as splitting=SplitOptions({name}=...)"
             )
-        # Limits have other names on the command line.
-        flags = {"max_false_alarms": "max_fpr", "min_caught": "min_coverage"}
-        close = [flags[name]] if flags.get(name) in known else get_close_matches(name, known, n=1)
+        close = get_close_matches(name, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")

@@ -269,8 +269,8 @@ def calibrate(
     clustered: bool = False,
     beta: float | None = None,
     unit: Unit = "answer",
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
+    max_false_alarms: float | None = None,
+    min_caught: float | None = None,
     confidence: float = 0.95,
     assume_independent: bool = False,
     risks: Sequence[str] = (),
@@ -298,7 +298,8 @@ def calibrate(
     promise : Promise, optional
         What the threshold is to keep.
     requirement : Requirement, optional
-        What the data is to show of it. A ``certified`` verdict needs a ``max_fpr``, or risks.
+        What the data is to show of it. A ``certified`` verdict needs ``max_false_alarms``, or
+        risks.
     target : path, str or iterable of Example, optional
         Unlabelled production answers: the report says how far they differ from the calibration
         answers, and what weighting towards them would change. No exact promise follows.
@@ -333,7 +334,7 @@ def calibrate(
         groups overlap.
     undefined, allow_flag_all, min_n, clustered, beta, unit
         Further fields of `Promise`, by themselves in its place.
-    max_fpr, min_coverage : float, optional
+    max_false_alarms, min_caught : float, optional
         Share of faithful answers that may be flagged, and coverage that is required, of a verdict.
     confidence : float
         Level of every interval and of the verdict.
@@ -361,7 +362,7 @@ def calibrate(
 
     Examples
     --------
-    >>> run = calibrate("example:facts", "novel_count", alpha=0.1, max_fpr=0.9)
+    >>> run = calibrate("example:facts", "novel_count", alpha=0.1, max_false_alarms=0.9)
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
     (20, True)
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
-from calibrail.conformal.certificate import certify_group_trimming, certify_trimming
+from calibrail.conformal.certificate import Verdict, certify_group_trimming, certify_trimming
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import CopyFinder, divided, merge_groups
@@ -25,11 +25,11 @@ from calibrail.data.splits import TEST, group_numbers
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import Outcomes, shuffled
-from calibrail.evaluation.sections import operating_curve, risk_bounds, risk_verdict
+from calibrail.evaluation.sections import cost_of, operating_curve, risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.options import ReadOptions, Requirement, fields
+from calibrail.options import Costs, ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
@@ -38,6 +38,7 @@ from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
+from calibrail.report.documents.measures import amount
 from calibrail.report.messages import say, spell, spell_reasons
 from calibrail.serialization import plain
 
@@ -276,8 +277,8 @@ def certify(
     reading: ReadOptions | None = None,
     progress: loading.Progress | None = None,
     looks: data_reuse.LooksFile = None,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
+    max_false_alarms: float | None = None,
+    min_caught: float | None = None,
     confidence: float = 0.95,
     assume_independent: bool = False,
     risks: Sequence[str] = (),
@@ -303,9 +304,11 @@ def certify(
     source : path, str or data in memory
         Labelled answers that neither the calibration nor its report has used.
     requirement : Requirement, optional
-        Its ``max_fpr`` is the share of faithful answers that may be held back. It is needed, unless
-        the threshold was chosen to keep risks: those are certified then. A guardrail that removes
-        sentences needs a ``min_kept`` in its place. ``confidence`` is that of all bounds together.
+        Its ``max_false_alarms`` is the share of faithful answers that may be held back. It is
+        needed, unless the threshold was chosen to keep risks: those are certified then; or picked
+        by what errors cost: then the bound of the cost is certified that the guardrail states. A
+        guardrail that removes sentences needs a ``min_kept`` in its place. ``confidence`` is that
+        of all bounds together.
     by : str, optional
         Column of groups that get a verdict each, corrected for their number.
     fresh : bool
@@ -322,7 +325,7 @@ def certify(
         command; of a guardrail without a file this process keeps them. False keeps nothing, as a
         simulation does: then the stated error is that of one look alone. On the answers that its
         own report tested nothing is certified; these the guardrail knows by itself.
-    max_fpr, min_coverage : float, optional
+    max_false_alarms, min_caught : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
         Level of every interval and of the verdict.
@@ -357,7 +360,10 @@ def certify(
     source = loading.source_of(source, arrays, column)
     requirement = optional(requirement, Requirement, "requirement")
     frozen_risks = tuple(conformal.parse_risk(risk) for risk in guardrail.config.requirement.risks)
-    limits = _limits(guardrail, requirement, frozen_risks)
+    stated = guardrail.config.headline.cost
+    limits = _limits(
+        guardrail, requirement, frozen_risks, by_cost=stated is not None and by is None
+    )
     reading = run.inherited_reading(reading, guardrail, source, labelled=True)
     file = None if guardrail.origin is None else guardrail.origin.path
     history = data_reuse.DataUseHistory.of_guardrail(file, looks)
@@ -383,17 +389,20 @@ def certify(
     asked, limits = limits, standing.strict(limits)
     level = limits.confidence
     confidence = asked.confidence
-    certificate, verdicts, measured = _decided(tally, counts, limits, frozen_risks, confidence)
+    decided = partial(_decided, risks=frozen_risks, asked=confidence, stated=stated)
+    certificate, verdicts, measured, cost = decided(tally, counts, limits)
     near_copies = None
     if n_near := tally.n_near:
         tallies = [tally, tally.each(), tally.each(at_worst=True)]
         ways = [
-            (item, seen_in, *_decided(item, seen_in, limits, frozen_risks, confidence))
+            (item, seen_in, *decided(item, seen_in, limits))
             for item in tallies
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
         certificate, near_copies, place = _worse([way[2] for way in ways], n_near)
-        tally, counts, _, _, measured = ways[place]
+        tally, counts, _, _, measured, _ = ways[place]
+        if cost is not None:
+            cost = max((cast(dict[str, Any], way[5]) for way in ways), key=lambda of: of["upper"])
         if by is not None:
             groups = [cast(Mapping[str, GroupVerdict], way[3]) for way in ways]
             verdicts = {
@@ -425,6 +434,9 @@ def certify(
     again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, verdicts = calibration_overlap.revised(certificate, verdicts, again)
     history.conclude(guardrail.config.digest, look, certificate.verdict)
+    alone = independent or not tally.n_alike
+    if cost is not None and not (freshness in ("new", "declared") and alone and standing.share):
+        cost |= {"upper": None, "beats": False}
     result = Certification(
         certificate=certificate,
         by=by,
@@ -446,6 +458,7 @@ def certify(
         looks=tuple(data_reuse.to_report_rows(standing.earlier)),
         copies=tally.copies.counted(),
         near_copies=near_copies,
+        cost=cost,
     )
     if trimming:
         result = replace(result, **tally.delivered(level))
@@ -457,7 +470,7 @@ def certify(
         about = {**standing.to_dict(confidence), "confidence": confidence}
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
-            following = _decided(tally, counts, next_limits, (), confidence)[0]
+            following = decided(tally, counts, next_limits)[0]
             about["needed"] = dict(following.needed)
         result = replace(result, look=about)
     warnings = certify_warnings(
@@ -503,10 +516,17 @@ def _decided(
     tally: DecisionCounts,
     counts: ClassCounts,
     limits: Requirement,
+    *,
     risks: Sequence[Risk],
     asked: float,
-) -> tuple[conformal.Certificate, Mapping[str, GroupVerdict] | None, list[dict[str, Any]] | None]:
-    """Return the certificate of what counts, those of groups, and the risks as measured.
+    stated: Mapping[str, Any] | None,
+) -> tuple[
+    conformal.Certificate,
+    Mapping[str, GroupVerdict] | None,
+    list[dict[str, Any]] | None,
+    dict[str, Any] | None,
+]:
+    """Return the certificate of what counts, those of groups, the risks as measured, and the cost.
 
     Its reason names the confidence that was ``asked``, which it has with all other looks together.
     """
@@ -522,12 +542,63 @@ def _decided(
             verdicts = conformal.certify_groups(tally.by_group(), limits)
     certificate = replace(certificate, reason=spell(certificate.reason, asked))
     certificate, verdicts = spell_reasons((certificate, verdicts))
+    cost = None
+    if stated is not None:
+        cost = cost_of(counts, Costs(**stated["costs"]), limits.confidence)
+        cost |= {"base_rate_is": "of the guardrail", "base_rate_interval": None}
+        if limits.max_fpr is None:
+            certificate = _by_cost(certificate, counts, cost, stated, asked)
     if not risks:
-        return certificate, verdicts, None
+        return certificate, verdicts, None, cost
     measured = risk_bounds(risks, counts, limits.confidence)
     verdict = risk_verdict(measured)
     about: dict[str, Any] = {"reason": risks_reason(verdict, measured), "reason_code": "risks"}
-    return replace(certificate, verdict=verdict, flips=None, **about), verdicts, measured
+    return replace(certificate, verdict=verdict, flips=None, **about), verdicts, measured, None
+
+
+#: By which factors more labels are tried that may settle what errors cost.
+_TIMES: Final = (1.25, 1.5, 2, 3, 4, 6, 8, 12, 16)
+
+
+def _by_cost(
+    certificate: conformal.Certificate,
+    counts: ClassCounts,
+    cost: Mapping[str, Any],
+    stated: Mapping[str, Any],
+    asked: float,
+) -> conformal.Certificate:
+    """Return the certificate with the verdict about what a guardrail states of its cost.
+
+    That is its certified bound, or, where none was shown, what the cheaper of flagging and passing
+    everything costs. Each of the two bounds that may decide errs with 1 - confidence.
+    """
+    limit = stated["upper"] or min(cost["flag_all"], cost["pass_all"])
+
+    caught, n, wrong, m = asdict(counts).values()
+
+    def at_most(*of: int, times: float = 1.0) -> float:
+        more = ClassCounts(*(round(times * count) for count in of))
+        return float(cost_of(more, Costs(**cost["costs"]), cost["confidence"])["upper"])
+
+    # What is decided rightly is the rest of all that errors could cost.
+    lower = cost["flag_all"] + cost["pass_all"] - at_most(n - caught, n, m - wrong, m)
+    upper = cost["upper"]
+    verdict: Verdict = "certified" if upper <= limit else "inconclusive"
+    verdict = "rejected" if lower > limit else verdict
+    needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
+    if verdict == "inconclusive":
+        tried = _TIMES if cost["estimate"] < limit else ()
+        more = (t - 1.0 for t in tried if at_most(caught, n, wrong, m, times=t) <= limit)
+        times = next(more, None)
+        sizes = {"hallucinated": n, "faithful": m}
+        needed = {k: None if times is None else round(times * size) for k, size in sizes.items()}
+    shown: dict[str, Any] = {
+        "upper": amount(upper, upper=True),
+        "lower": amount(max(0.0, lower), upper=False),
+    }
+    shown |= {"limit": amount(limit, upper=True), "asked": asked, "verdict": verdict}
+    reason, code = say("certify.cost", cost, shown, stated=bool(stated["upper"])), f"cost_{verdict}"
+    return replace(certificate, verdict=verdict, needed=needed, reason=reason, reason_code=code)
 
 
 def _worse(
@@ -578,13 +649,20 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
     raise DataError(say("refused.labels_that_stopped", source=examples.source, remedy=remedy))
 
 
-def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:
-    """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
+def _limits(
+    guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk], *, by_cost: bool
+) -> Requirement:
+    """Return the requirement with the coverage and the FPR that are meant where it leaves them.
+
+    Where it names neither, and costs picked the threshold, these may decide.
+    """
     if requirement.risks:
         raise InputError(say("refused.risks_are_frozen", option=spell_option(Requirement, "risks")))
     requirement.check_unit(guardrail.config.promise)
     if guardrail.unit == "sentence" and requirement.min_kept is None:
         raise InputError(say("refused.min_kept_missing"))
+    if by_cost and not requirement.limits:
+        return replace(requirement, min_coverage=0.0)
     if not risks:
         if requirement.max_fpr is None and guardrail.unit == "answer":
             limit = guardrail.config.requirement.max_fpr

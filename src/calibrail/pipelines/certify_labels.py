@@ -84,6 +84,9 @@ class Certification(Shown):
         where wrongly. What is certified is so in all of them.
     possible : mapping or None
         Of a verdict that is not ``certified``: what other thresholds would do about either limit.
+    cost : mapping or None
+        Of a guardrail that states what its errors cost: what they cost on these answers, for its
+        base rate (``calibrail.evaluation.sections.expected_cost``).
     looks : tuple of mapping
         Earlier looks at this guardrail, its own report's among them where that is at answers of
         this data, with the share of the answers that each was the first to look at.
@@ -137,6 +140,7 @@ class Certification(Shown):
     known_as_spelt: bool = False
     near_copies: Mapping[str, Any] | None = None
     possible: Mapping[str, Any] | None = None
+    cost: Mapping[str, Any] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -166,6 +170,7 @@ class Certification(Shown):
             **({"known_as_spelt": True} if self.known_as_spelt else {}),
             **({} if self.near_copies is None else self._plain("near_copies")),
             **({} if self.possible is None else self._plain("possible")),
+            **({} if self.cost is None else self._plain("cost")),
             **({} if self.sequential is None else self._plain("sequential")),
         }
 

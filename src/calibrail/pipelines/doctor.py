@@ -58,7 +58,7 @@ def _supports_at(
     """
     from calibrail.conformal import minimum_n
 
-    delta = Promise().settled(Requirement(max_fpr=1.0)).delta
+    delta = Promise().settled(Requirement(max_false_alarms=1.0)).delta
     every, half = (
         len(np.unique(groups[part & (labels == 1)])) for part in (codes >= 0, codes == CALIBRATION)
     )

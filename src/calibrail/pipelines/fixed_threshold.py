@@ -146,8 +146,8 @@ def test(
     """
     context = optional(context, Context, "context")
     requirement = Requirement(
-        max_fpr=max_false_alarms,
-        min_coverage=min_caught,
+        max_false_alarms=max_false_alarms,
+        min_caught=min_caught,
         confidence=confidence,
         assume_independent=assume_independent,
         n_looks=n_looks,

@@ -209,7 +209,9 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
     requirement = optional(requirement, Requirement, "requirement")
     levels = {risk.name: risk.level for risk in map(parse_risk, guardrail.config.requirement.risks)}
     if requirement.risks:
-        raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
+        raise InputError(
+            "a verdict at any time is about max_false_alarms and min_caught; leave out risks"
+        )
     max_fpr = levels.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
         raise InputError(say("refused.max_fpr_missing", limit=guardrail.config.requirement.max_fpr))
@@ -218,7 +220,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
         promised = guardrail.config.promise
         coverage = levels.get("recall") if levels else requirement.stated_coverage(promised)
     if coverage is None:
-        raise InputError("min_coverage must be given: this guardrail promises none")
+        raise InputError("min_caught must be given: this guardrail promises none")
     return replace(requirement, max_fpr=max_fpr, min_coverage=coverage)
 
 
@@ -324,8 +326,8 @@ def label(  # type: ignore[misc]  # options are those of labelling
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
     looks: LooksFile = None,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
+    max_false_alarms: float | None = None,
+    min_caught: float | None = None,
     confidence: float = 0.95,
     assume_independent: bool = False,
     risks: Sequence[str] = (),
@@ -353,7 +355,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     folder : path
         For the labels; made where it is missing.
     requirement : Requirement, optional
-        Of the verdict: ``max_fpr`` is needed with a guardrail; ``min_coverage`` is what the
+        Of the verdict: ``max_false_alarms`` is needed with a guardrail; ``min_caught`` is what the
         guardrail promises unless said otherwise.
     guardrail : Guardrail or path, optional
         The frozen guardrail, or its file; a copy is kept in the folder.
@@ -371,7 +373,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     looks : path or False, optional
         File that keeps the looks at the guardrail, as for `certify`: these labels may err with
         what it leaves the next one. Left out, it is the one beside the guardrail.
-    max_fpr, min_coverage : float, optional
+    max_false_alarms, min_caught : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
         Level of every interval and of the verdict.

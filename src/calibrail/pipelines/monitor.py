@@ -518,8 +518,8 @@ def monitor(
     delta: float = 0.05,
     seed: int = 0,
     by: runtime.WatchedBy | None = None,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
+    max_false_alarms: float | None = None,
+    min_caught: float | None = None,
 ) -> Watch:
     """Watch a guardrail by its decision log: traffic, promise, prevalence.
 
@@ -550,7 +550,7 @@ def monitor(
         Go on reading what is logged, and writing what is found, until it is set.
     arl, delta, seed, by
         Fields of ``options``, by themselves in its place.
-    max_fpr, min_coverage : float, optional
+    max_false_alarms, min_caught : float, optional
         What the labels are to show, where it is not what the guardrail was to meet.
 
     Returns
@@ -567,7 +567,7 @@ def monitor(
         that cannot count, what the log shows without them is written first; a watch that follows
         names that in its files, and goes on.
     """
-    limits = Requirement(max_fpr=max_fpr, min_coverage=min_coverage)
+    limits = Requirement(max_false_alarms, min_caught)
     options = fields.optional(options, runtime.WatchOptions, "options")
     assert not isinstance(reference, int)  # which is part of the options
     config, file = frozen_config(guardrail)

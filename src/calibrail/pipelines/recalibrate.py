@@ -123,8 +123,8 @@ def recalibrate(
     requirement: Requirement | None = None,
     options: RecalibrateOptions | None = None,
     *,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
+    max_false_alarms: float | None = None,
+    min_caught: float | None = None,
     confidence: float = 0.95,
     assume_independent: bool = False,
     risks: Sequence[str] = (),
@@ -146,10 +146,10 @@ def recalibrate(
     logs : path or sequence of paths, optional
         Its decision logs: how much of all that they hold either threshold flags.
     requirement : Requirement, optional
-        ``max_fpr`` and ``min_coverage``; what the guardrail was to meet when left out.
+        ``max_false_alarms`` and ``min_caught``; what the guardrail was to meet when left out.
     options : RecalibrateOptions, optional
         ``delta``, and since when answers take part.
-    max_fpr, min_coverage : float, optional
+    max_false_alarms, min_caught : float, optional
         Share of faithful answers that may be flagged, and coverage that is required.
     confidence : float
         Level of every interval and of the verdict.

@@ -491,6 +491,7 @@ class Run(Shown):
                 auroc=(test["auroc"] or {}).get("estimate"),
                 warnings=[warning["code"] for warning in report["warnings"]],
                 **{name: test[name] for name in ("kept_supported", "emptied") if name in test},
+                cost=report.get("cost"),
             ),
             versions=dict(self.versions),
         )

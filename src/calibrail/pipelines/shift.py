@@ -91,8 +91,8 @@ def shift(
     clustered: bool = False,
     beta: float | None = None,
     unit: Unit = "answer",
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
+    max_false_alarms: float | None = None,
+    min_caught: float | None = None,
     confidence: float = 0.95,
     assume_independent: bool = False,
     risks: Sequence[str] = (),
@@ -211,7 +211,7 @@ def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
         raise InputError(say("refused.shift_one_threshold"))
     used = {name: getattr(requirement, name) for name in ("confidence", "assume_independent")}
     if requirement != Requirement(**used):
-        raise InputError("shift gives no verdict; leave out max_fpr, min_coverage and risks")
+        raise InputError("shift gives no verdict; leave out max_false_alarms, min_caught and risks")
 
 
 def _scored(

@@ -168,6 +168,11 @@ class Table:
     sortable: bool = False
 
 
+def asked_heading(asked: Iterable[str]) -> list[str]:
+    """Return the heading of what was asked; none where nothing was."""
+    return ["Asked"] if any(asked) else []
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Names with their values, side by side."""

@@ -103,8 +103,10 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
     if document.lead:
         begin += [*bullets(document.lead), ""]
     if document.tiles:
-        columns = (*parts.texts(""), *parts.texts("Value", "Interval", "Asked"))
-        rows = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
+        asked = parts.asked_heading(tile.asked for tile in document.tiles)
+        columns = parts.texts("", "Value", "Interval", *asked)
+        tiles = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
+        rows = [tile[: len(columns)] for tile in tiles]
         begin += [*_table(parts.Table("", columns, rows)), ""]
     if document.warnings:
         begin += ["## Warnings", "", *bullets(document.warnings), ""]

@@ -16,7 +16,6 @@ from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from calibrail.atomic_files import whole_file
@@ -282,6 +281,8 @@ def write_scores(path: str | Path, table: pa.Table) -> None:
     DataError
         If the file cannot be written.
     """
+    import pyarrow.parquet as pq
+
     # Ids and scores hardly ever repeat.
     often = [name for name in table.column_names if name in RESERVED[1:] or name.endswith(REASON)]
     table = table.replace_schema_metadata({"content": '{"schema": "calibrail.scores/1"}'})

@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -351,6 +351,27 @@ _CARDS: Final = {
 _SOURCE: Final = "request"
 
 
+async def _decided(
+    service: Service, loaded: Loaded, asked: schemas.Telling, examples: list[Example]
+) -> list[str]:
+    """Return the line of each answer's decision, with what it is asked to tell."""
+
+    async def told(decisions: Sequence[Decision]) -> Sequence[Decision]:
+        if not asked.probability and asked.base_rate is None:
+            return decisions
+        try:
+            if not asked.probability:
+                raise InputError("base_rate is what probability is for; ask for that, too")
+            return await asyncio.to_thread(loaded.guardrail.tell, decisions, asked.base_rate)
+        except CalibrailError as error:
+            raise schemas.ServiceProblem.of("invalid", error=error) from None
+
+    # What cannot be told is refused before anything is decided.
+    await told(())
+    decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
+    return [item.line(evidence=asked.evidence) for item in await told(decisions)]
+
+
 async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) -> str:
     """Return the JSON of what ``calibrail select`` prints, with each answer's own line.
 
@@ -451,8 +472,7 @@ def application(service: Service) -> FastAPI:
         """Decide about one answer."""
         asked = schemas.parse(schemas.Check, await request.body())
         example = asked.example(loaded.guardrail)
-        decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
-        return _json(decisions[0].line(evidence=asked.evidence))
+        return _json((await _decided(service, loaded, asked, [example]))[0])
 
     takes = _taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}})
 
@@ -469,8 +489,7 @@ def application(service: Service) -> FastAPI:
             item.example(loaded.guardrail, ("items", place))
             for place, item in enumerate(asked.items)
         ]
-        decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
-        lines = ", ".join(decision.line(evidence=asked.evidence) for decision in decisions)
+        lines = ", ".join(await _decided(service, loaded, asked, examples))
         return _json(f'{{"items": [{lines}]}}')
 
     takes = _taking(schemas.Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})

@@ -250,19 +250,33 @@ class Item(_Body):
         return example
 
 
-class Check(Item):
-    """One answer, and whether its decision is to say what it rests on."""
+class Telling(_Body):
+    """What decisions are to say beside the outcome."""
 
     evidence: bool = Field(
         False, description="Say what the score rests on; the answer is then scored by itself."
     )
+    probability: bool = Field(
+        False,
+        description="Tell P(hallucinated) as an interval, of a guardrail exported with "
+        "--probability.",
+    )
+    base_rate: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="With probability: share of hallucinated answers (default: as calibrated).",
+    )
 
 
-class CheckBatch(_Body):
+class Check(Item, Telling):
+    """One answer, and what its decision is to say."""
+
+
+class CheckBatch(Telling):
     """Answers to decide about, each by itself."""
 
     items: list[Item] = Field(min_length=1)
-    evidence: bool = Field(False, description="As for one answer.")
 
 
 class Select(_Body):
@@ -297,8 +311,9 @@ class RemovedReply(BaseModel):
 class DecisionReply(BaseModel):
     """A line of decisions.jsonl.
 
-    With column, column_value, column_threshold where the score is a column, evidence where it was
-    asked for, and text and removed where the guardrail removes sentences.
+    With column, column_value, column_threshold where the score is a column, evidence and
+    probability (lower, upper, base_rate) where they were asked for, and text and removed where the
+    guardrail removes sentences.
     """
 
     model_config = ConfigDict(extra="allow")

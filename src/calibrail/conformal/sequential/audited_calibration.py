@@ -138,7 +138,7 @@ def labelling_probability(
 
     Examples
     --------
-    >>> required = Requirement(min_coverage=0.9, max_fpr=0.2)
+    >>> required = Requirement(min_caught=0.9, max_false_alarms=0.2)
     >>> flagged, guess = [True, False, False], [0.9, 0.2, 0.001]
     >>> labelling_probability(flagged, guess, required, Drawing("active")).round(2).tolist()
     [0.44, 0.88, 0.2]

@@ -588,7 +588,7 @@ def plan_sequential(
 
     Examples
     --------
-    >>> required = Requirement(min_coverage=0.9, max_fpr=0.2)
+    >>> required = Requirement(min_caught=0.9, max_false_alarms=0.2)
     >>> made = plan_sequential(required, Assumption(coverage=0.97, fpr=0.1), 0.3, runs=100)
     >>> made.designs["active"].median < made.fixed
     True
@@ -659,7 +659,7 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
 
     Examples
     --------
-    >>> required = Requirement(min_coverage=0.8, max_fpr=0.2)
+    >>> required = Requirement(min_caught=0.8, max_false_alarms=0.2)
     >>> fewest_drawn(required, Drawing())
     (20, 20)
     >>> fewest_drawn(required, Drawing("active"))[0] > 50

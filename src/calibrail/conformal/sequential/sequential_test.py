@@ -205,7 +205,7 @@ class SequentialTest(Record):
 
         Examples
         --------
-        >>> required = Requirement(min_coverage=0.8, max_fpr=0.3, confidence=0.9)
+        >>> required = Requirement(min_caught=0.8, max_false_alarms=0.3, confidence=0.9)
         >>> test = SequentialTest(required).update([True] * 40 + [False] * 40, [1] * 40 + [0] * 40)
         >>> test.verdict, test.decided
         ('certified', Decided(drawn=50, labelled=50))

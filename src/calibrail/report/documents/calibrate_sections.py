@@ -505,7 +505,8 @@ def label_anew(
         wanted = [count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n]
         return "label_sentences_anew", {"wanted": wanted}
     missed = sides[0]["estimate"] < certificate["min_coverage"]
-    alarms = sides[1]["estimate"] > certificate["max_fpr"]
+    limit = certificate["max_fpr"]
+    alarms = limit is not None and sides[1]["estimate"] > limit
     if missed != alarms:
         # What is missed by one class alone is rejected.
         alone = "hallucinated" if missed else "faithful"

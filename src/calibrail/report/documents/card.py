@@ -52,13 +52,14 @@ def document(card: Json) -> Document:
         guardrail.guardrail_document(config),
         title="card of the guardrail",
         subject=f"{plain(name)} ({detector})",
-        summary=verdict_summary(headline),
+        summary=verdict_summary({**headline, "reason": guardrail.reason_or_cost(headline)}),
         blocks=(
             listing("What it does", _does(card, about)),
             section("Thresholds of groups", _groups(config, scale)),
             listing("What it promises", _promises(config, about)),
             listing("What it does not promise", remarks("card.limits", config, about)),
             section(shown, measures.table(shown, rates(headline, asked), confidence)),
+            measures.cost_section(headline.get("cost")),
             section(
                 "Its data",
                 parts.Facts(
@@ -211,7 +212,11 @@ def _commands(config: Json, name: str) -> str:
     file, limit = shlex.quote(plain(name)), config["headline"]["max_fpr"]
     asked = "LIMIT" if limit is None else f"{limit:g}"
     more = "" if config["headline"]["min_coverage"] else " --min-caught SHARE"
+    limits = f" --max-false-alarms {asked}{more}"
+    if limit is None and config["headline"].get("cost"):
+        # Then what it states of its cost is tested.
+        limits = ""
     return (
         f"calibrail guardrail verify {file} --key KEY.pub.pem\n"
-        f"calibrail certify {file} FRESH_LABELS --max-false-alarms {asked}{more}"
+        f"calibrail certify {file} FRESH_LABELS{limits}"
     )

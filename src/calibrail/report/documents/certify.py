@@ -58,6 +58,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
             ),
             parts.section("The risks", risks),
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
+            measures.cost_section(certificate.get("cost")),
             messages.possible_section(certificate.get("possible")),
         ),
         warnings=[parts.Bullet(text) for text in certificate.get("warnings", ())],

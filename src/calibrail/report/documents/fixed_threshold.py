@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from calibrail.conformal import ClassCounts, certify_counts
-from calibrail.formatting import Scale, floor_percent, number, outward
+from calibrail.formatting import Scale
 from calibrail.options import Requirement
 from calibrail.report import document as parts
 from calibrail.report import text
@@ -34,11 +34,10 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
-    unasked = {} if asked else {"min_coverage": None, "max_fpr": None}
-    lines = measures.of_test_part({**report, **unasked})
+    lines = measures.of_test_part(report)
     where = "On the test part" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
-    cost = _cost(report, about)
+    cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
     return Document(
         "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
@@ -61,7 +60,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 ]
             ),
             parts.Text(say("fixed_threshold.guessing", report) if unsure else "", "warning"),
-            _cost_section(report, cost),
+            measures.cost_section(report.get("cost")),
             None if about["yes_no"] else _curve(report),
             parts.section(
                 where,
@@ -117,53 +116,12 @@ def _about(report: Json) -> dict[str, Any]:
     }
 
 
-def _cost(report: Json, about: Json) -> list[str]:
-    """Say what the threshold costs, and on what base rate that rests; nothing without costs."""
-    if (cost := report.get("cost")) is None:
-        return []
-    why = ""
-    if cost["upper"] is None:
-        why = say("verdict.rows_alike", n_alike=report["data"].get("n_alike"))
-        why = sections.looked_before(report["looks"]) if report["looks"] else why
-    best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
-    least = _amount(cost[best])
-    shown = {**about, "best": best, "why": why, "most": _most(cost), "least": least}
-    return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
-
-
-def _most(cost: Json) -> str:
-    """Return the bound of a cost, rounded upward; empty where there is none."""
-    if (upper := cost["upper"]) is None:
-        return ""
-    return _amount(float(outward(upper, 1 if upper > 1.0 else 4, upper=True)))
-
-
-def _amount(cost: float) -> str:
-    """Return a cost to a tenth, a small one to four digits.
-
-    >>> _amount(500000.0), _amount(345.44), _amount(0.0123)
-    ('500,000', '345.4', '0.0123')
-    """
-    return f"{cost:,.1f}".removesuffix(".0") if cost >= 1.0 else number(cost)
-
-
-def _cost_section(report: Json, sentences: list[str]) -> parts.Section | None:
-    """Set the threshold beside flagging and passing everything."""
-    if not sentences:
-        return None
-    cost = report["cost"]
-    ways = {"this threshold": "estimate", "flag everything": "flag_all"}
-    ways["pass everything"] = "pass_all"
-    rows = [
-        (name, _amount(cost[way]), _most(cost) if way == "estimate" else "")
-        for name, way in ways.items()
-    ]
-    errors = [_amount(cost["costs"][name]) for name in ("cost_miss", "cost_alarm")]
-    title = say("fixed_threshold.cost_title", cost, errors=errors)
-    most = f"At most ({floor_percent(cost['confidence'])})"
-    columns = (*parts.texts("Way"), *parts.numbers("Cost", most))
-    table = parts.Table(title, columns, rows)
-    return parts.section("Expected cost", table, *map(parts.Text, sentences[1:]))
+def _no_bound(report: Json) -> str:
+    """Return why a report's answers bound no cost, where that is so."""
+    if report["looks"]:
+        return sections.looked_before(report["looks"])
+    n_alike = report["data"].get("n_alike")
+    return say("verdict.rows_alike", n_alike=n_alike) if n_alike else ""
 
 
 def _of_hundred(share: Json) -> str:

@@ -10,7 +10,12 @@ from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import by_sentence, unit_words, verdict_headline
+from calibrail.report.documents.calibrate_sections import (
+    by_sentence,
+    is_unasked,
+    unit_words,
+    verdict_headline,
+)
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import capital, clean, estimate, plain, short
 
@@ -43,7 +48,7 @@ def guardrail_document(config: Json) -> Document:
         headline=verdict_headline({**headline, "data": config["data"]}),
         verdict=headline["verdict"],
         rule=rule,
-        summary=f"When it was calibrated: {headline['reason']}",
+        summary=f"When it was calibrated: {reason_or_cost(headline)}",
         tiles=(
             *measures.tiles(lines),
             parts.Tile("AUROC by sentence" if trims else "AUROC", area),
@@ -51,6 +56,12 @@ def guardrail_document(config: Json) -> Document:
         blocks=(Facts(facts("guardrail.facts", config, limit=limit, has_delta=has_delta)),),
         footer="Every number on this page is in the guardrail's file.",
     )
+
+
+def reason_or_cost(headline: Json) -> str:
+    """Return why a guardrail has its verdict; of one that costs picked, what it costs."""
+    said = measures.costs_in_words(headline.get("cost"), why := str(headline["reason"]))
+    return said[0] if said and is_unasked(headline) else " ".join((why, *said[:1]))
 
 
 def lines(content: Mapping[str, Any]) -> list[str]:
@@ -118,6 +129,8 @@ def document(decision: Json, score: str) -> Document:
     cases = {"guardrail.rare": known and not trims, "guardrail.rare_sentence": known}
     # A column's name stays as it is, at the beginning of a sentence, too.
     reason = decision["reason"] if decision.get("column") else capital(decision["reason"])
+    if told := decision.get("probability"):
+        reason = f"{reason}. {say('guardrail.probability', told)}"
     evidence = evidence_block(decision["evidence"], most=10_000, characters=1_000_000)
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
     left = _trimming(decision) if trims else ()
@@ -126,7 +139,7 @@ def document(decision: Json, score: str) -> Document:
         subject=score,
         headline=decision["outcome"].capitalize(),
         verdict=_TONES[decision["outcome"]],
-        summary=f"{reason}.",
+        summary=f"{reason.removesuffix('.')}.",
         blocks=(Text(say_first(cases, decision)), *left, evidence, Text(nothing)),
         footer="Everything on this page is in what --json prints.",
     )

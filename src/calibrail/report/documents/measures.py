@@ -7,7 +7,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import Scale, ceiling_percent, count, floor_percent, number, percent
+from calibrail.formatting import (
+    Scale,
+    ceiling_percent,
+    count,
+    floor_percent,
+    lower_percent,
+    number,
+    outward,
+    percent,
+    upper_percent,
+)
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Json
@@ -22,19 +32,26 @@ LABELS: Final = ("hallucinated", "faithful")
 #: What the sign of a difference between the classes means, whatever way a column runs.
 _SIGN: Final = "; positive = hallucinated answers are the more suspicious ones"
 
-_NO_LIMIT: Final = "no limit"
-
-#: Measure, value, interval, what was asked, counts.
+#: Measure, value, interval, what was asked (and in brackets the end that decided), counts.
 Line = tuple[str, str, str, str, str]
 
 
 def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
-    """Return measures with their intervals and what was asked."""
-    heads = parts.texts(f"{floor_percent(confidence)} interval", "Asked", "Counts")
+    """Return measures with their intervals, and what was asked where anything was."""
+    asked = parts.asked_heading(line[3] for line in lines)
+    heads = parts.texts(f"{floor_percent(confidence)} interval", *asked, "Counts")
     columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
-    return parts.Table(
-        title, columns, [(*line[:4], parts.Cell(line[4], style="muted")) for line in lines]
-    )
+    rows: list[parts.Row] = [
+        (*line[:3], *[_asked_cell(line[3])][: len(asked)], parts.Cell(line[4], style="muted"))
+        for line in lines
+    ]
+    return parts.Table(title, columns, rows)
+
+
+def _asked_cell(asked: str) -> parts.Cell:
+    """Return what was asked, with the end that decided below it."""
+    limit, _, end = asked.removesuffix(")").partition(" (")
+    return parts.Cell(limit, end)
 
 
 def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line:
@@ -48,12 +65,8 @@ def rates(measured: Json, asked: Json) -> list[Line]:
     if measured.get("kept_supported") or measured.get("kept"):
         return trim_rates(measured, asked)
     return [
-        share_line(
-            "Caught", measured["coverage"], _bound(">=", asked["min_coverage"]), " hallucinated"
-        ),
-        share_line(
-            "False alarms (FPR)", measured["fpr"], _bound("<=", asked["max_fpr"]), " faithful"
-        ),
+        share_line("Caught", measured["coverage"], _least("coverage", asked), " hallucinated"),
+        share_line("False alarms", measured["fpr"], _most(asked), " faithful"),
     ]
 
 
@@ -71,14 +84,13 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
     ]
     among = f", those {' or '.join(withheld)} among them" if withheld else ""
     about = f" hallucinated answers{among}"
-    lines = [share_line("Freed", freed, _bound(">=", asked["min_coverage"]), about)]
+    lines = [share_line("Freed", freed, _least("coverage", asked), about)]
     if kept := measured.get("kept_supported") or measured.get("kept"):
         # A mean of shares: its count is no number of answers.
         over = f"mean over {count(kept['n'], 'answer')}"
-        least = _bound(">=", asked.get("min_kept"))
+        least = _least("kept", asked)
         lines.append(("Supported sentences kept", share(kept), text.interval(kept), least, over))
-    limit = _bound("<=", asked["max_fpr"])
-    lines.append(share_line("Faithful answers touched", measured["fpr"], limit, " faithful"))
+    lines.append(share_line("Faithful answers touched", measured["fpr"], _most(asked), " faithful"))
     if emptied := measured.get("emptied"):
         lines.append(share_line("Emptied: nothing is left", emptied, about=" answers"))
     return lines
@@ -97,16 +109,39 @@ def left_whole(measured: Json) -> Iterator[Line]:
 
 
 def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
-    """Yield rates as the numbers to look at first; a limit that nobody asked for is left out."""
+    """Yield rates as the numbers to look at first."""
     for name, value, span, asked, _ in lines:
-        brief = word("calibrate.brief", name, name)
-        yield parts.Tile(brief, value, span, asked.replace(_NO_LIMIT, ""))
+        yield parts.Tile(word("calibrate.brief", name, name), value, span, asked)
 
 
-def _bound(relation: str, share: float | None) -> str:
-    if share is None:
-        return _NO_LIMIT
-    return f"{relation} {floor_percent(share) if relation == '>=' else ceiling_percent(share)}"
+def _least(name: str, asked: Json) -> str:
+    """Return what a share was to reach, and the end that decided; empty where nothing was asked.
+
+    The end is that of a certificate, or of a report's own, and holds by itself.
+    """
+    # A share of 0 is what a threshold has of which nothing was asked.
+    if not (least := asked.get(f"min_{name}")):
+        return ""
+    certificate = asked.get("certificate") or asked
+    if (end := certificate.get(f"{name}_at_least")) is None:
+        return f">= {floor_percent(least)}"
+    upper = certificate[name]["upper"]
+    missed = upper is not None and upper < least
+    shown = f"at most {upper_percent(upper)}" if missed else f"at least {lower_percent(end)}"
+    return f">= {floor_percent(least)} ({shown} shown)"
+
+
+def _most(asked: Json) -> str:
+    """Return the limit on false alarms, and the end that decided, as `_least` does."""
+    if (most := asked["max_fpr"]) is None:
+        return ""
+    certificate = asked.get("certificate") or asked
+    if (end := certificate.get("fpr_at_most")) is None:
+        return f"<= {ceiling_percent(most)}"
+    lower = certificate["fpr"]["lower"]
+    missed = lower is not None and lower > most
+    shown = f"at least {lower_percent(lower)}" if missed else f"at most {upper_percent(end)}"
+    return f"<= {ceiling_percent(most)} ({shown} shown)"
 
 
 def together(certificate: Json) -> Json:
@@ -127,7 +162,7 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
         caught, alarms, about = "freed", "touched", "What is freed, kept and touched"
         between = [("kept", kept, asked["min_kept"])]
     rows = [
-        (caught, measured["coverage"], asked["min_coverage"]),
+        (caught, measured["coverage"], asked["min_coverage"] or None),
         *between,
         (alarms, measured["fpr"], asked["max_fpr"]),
     ]
@@ -137,6 +172,52 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
         f"{about}, with bounds. Dashed: what was asked.",
         lines=interval_lines(rows),
     )
+
+
+def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
+    """Say what a threshold costs, and on what base rate that rests; nothing without costs.
+
+    ``why`` there is no bound is said where there is none.
+    """
+    if cost is None:
+        return []
+    best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
+    shown = {
+        "best": best,
+        "why": why,
+        "most": amount(cost["upper"], upper=True),
+        "least": amount(cost[best]),
+    }
+    return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
+
+
+def amount(cost: float | None, *, upper: bool | None = None) -> str:
+    """Return a cost to a tenth, a small one to four digits, a bound rounded outward; or nothing.
+
+    >>> amount(500000.0), amount(345.44), amount(0.0123)
+    ('500,000', '345.4', '0.0123')
+    """
+    if cost is None:
+        return ""
+    if upper is not None:
+        cost = float(outward(cost, 1 if cost > 1.0 else 4, upper=upper))
+    return f"{cost:,.1f}".removesuffix(".0") if cost >= 1.0 else number(cost)
+
+
+def cost_section(cost: Json | None) -> parts.Section | None:
+    """Set the threshold beside flagging and passing everything."""
+    if cost is None:
+        return None
+    ways = {"this threshold": "estimate", "flag everything": "flag_all"}
+    ways["pass everything"] = "pass_all"
+    most = amount(cost["upper"], upper=True)
+    rows = [(name, amount(cost[way]), most * (way == "estimate")) for name, way in ways.items()]
+    errors = [amount(cost["costs"][name]) for name in ("cost_miss", "cost_alarm")]
+    title = say("fixed_threshold.cost_title", cost, errors=errors)
+    bound = f"At most ({floor_percent(cost['confidence'])})"
+    columns = (*parts.texts("Way"), *parts.numbers("Cost", bound))
+    table = parts.Table(title, columns, rows)
+    return parts.section("Expected cost", table, parts.Text(costs_in_words(cost)[1]))
 
 
 def measured_on(test: Json) -> str:

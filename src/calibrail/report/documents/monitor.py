@@ -520,9 +520,9 @@ def _promise(status: Json) -> parts.Section:
         }
         return parts.section(title, parts.Text(say_first(cases, promise, promised=promised)))
     rows = []
-    for name, called, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms (FPR)", "<=")):
+    for name, called, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms", "<=")):
         value, limit = promise[name], limits[name]
-        asked = "no limit" if limit is None else f"{sign} {percent(limit)}"
+        asked = "" if limit is None else f"{sign} {percent(limit)}"
         of = "" if value.get("n") is None else f"{value['n']:,} {RATES[name][1]}"
         rows.append((called, share(value), interval(value), asked, parts.Cell(of, style="muted")))
     columns = (

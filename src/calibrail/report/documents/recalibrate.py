@@ -41,7 +41,7 @@ def document(content: Json) -> Document:
         summary=reason(content),
         tiles=tuple(
             parts.Tile(name, share(new[rate]), interval(new[rate]), asked[rate])
-            for name, rate in (("Caught", "coverage"), ("False alarms (FPR)", "fpr"))
+            for name, rate in (("Caught", "coverage"), ("False alarms", "fpr"))
         ),
         blocks=(
             parts.Text(say("recalibrate.threshold", content, scale=scale, sure=_sure(content))),
