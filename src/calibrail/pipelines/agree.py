@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import compress
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
@@ -29,6 +30,8 @@ from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling.folder import has_labels
+from calibrail.labelling.replay import drawn_answers
 from calibrail.options import (
     ReadOptions,
     Requirement,
@@ -320,7 +323,8 @@ def agree(
         The judges: 1 = hallucinated, 0 = faithful, blank = no label; or ratings. Where one has
         ratings, half of the human labels, by group, choose its threshold, and the rest tests.
     labels : path or iterable of Example, optional
-        Where the human labels are, by the ids of the source, if they are not in its label column.
+        Where the human labels are, by the ids of the source, if they are not in its label column. A
+        folder of labels, here or as the source, says with which probabilities they were drawn.
     min_caught, max_false_alarms : float, optional
         What a judge is to keep, for a verdict: the share of hallucinated answers that it calls so
         at least, and of faithful ones at most. Both or neither.
@@ -376,6 +380,14 @@ def agree(
     judges = (judge_column,) if isinstance(judge_column, str) else tuple(judge_column)
     if not judges:
         raise InputError("judge_column must name at least one column")
+    name, asked = spoken(source), source
+    folder = next(filter(_holds_labels, (source, labels)), None)
+    drawn_rows = [] if folder is None else drawn_answers(Path(cast(str, folder)))
+    if _holds_labels(source):
+        # All that judges say of the answers drawn; what people say is joined by their ids.
+        source, labels = [{**row, "human": None} for row in drawn_rows], source
+    if labelled_by := next((row["labelled_by"] for row in drawn_rows if row["labelled_by"]), None):
+        reading = replace(reading, labelled_by=labelled_by)
     source = reusable(source)
     seen = open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
@@ -396,7 +408,9 @@ def agree(
     columns, described, decide = _flagging(guardrail, scores)
     context = optional(context, Context, "context")
     by_people: dict[str, Any] | None = None
-    if labels is not None:
+    if folder is not None:
+        by_people = {row["id"]: row["human"] for row in drawn_rows if row["human"] is not None}
+    elif labels is not None:
         by_people = {}
         for item in read(labels, replace(reading, quarantine=None, group_column=None), require=()):
             if item.content is not None:
@@ -407,7 +421,7 @@ def agree(
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
     examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
-    name, fresh = spoken(source), Fresh(guardrail)
+    fresh, chance_of = Fresh(guardrail), {row["id"]: row["probability"] for row in drawn_rows}
     pairs = _Labels(name, reading, human, judges, judge_higher, examples, by_people)
     table_rows: list[tuple[float, ...]] = []
     met: dict[str, Example] = {}
@@ -443,7 +457,9 @@ def agree(
             places.append(0 if example.group is None else members[example.group])
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
-            if probability is not None:
+            if chance_of:
+                chances.append(chance_of.get(example.id, 0.0))
+            elif probability is not None:
                 chances.append(_chance(name, example, probability, row[0]))
         if context.progress is not None:
             context.progress(len(table_rows))
@@ -495,7 +511,7 @@ def agree(
         columns={"human": human, "judges": list(judges), "by": by, "probability": probability},
         flag=described,
         data={
-            "source": source_name(source),
+            "source": source_name(asked),
             "sha256": examples.digest(),
             "n": len(table_rows),
             "n_human": len(drawn),
@@ -517,6 +533,10 @@ def agree(
     )
     notes = [say("fixed_threshold.halved")] if gate.halved else []
     return replace(result, warnings=(*words.warnings(result.to_dict()), *notes, *pairs.warnings()))
+
+
+def _holds_labels(source: object) -> bool:
+    return isinstance(source, str | PathLike) and has_labels(Path(source))
 
 
 def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
