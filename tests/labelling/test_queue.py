@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from calibrail.labelling.replay import replay
 from calibrail.labelling.session import Session
 from calibrail.options import Drawing
 from calibrail.report.documents.data import data_notes
+from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, lines, traces, truth, write
 
 QUEUE: dict[str, Any] = {"queue": "disagreements", "looks": False}
@@ -28,7 +30,7 @@ def guardrail() -> Guardrail:
 def judged(n: int) -> list[dict[str, Any]]:
     """Return answers of which a judge misjudges one in ten, and another calls all faithful."""
     return [
-        {**row, "judge": truth(row["id"]) ^ (i % 10 == 0), "lazy_judge": 0}
+        {**row, "judge": truth(row["id"]) ^ (i % 10 == 0), "lazy_judge": "faithful"}
         for i, row in enumerate(traces(n))
     ]
 
@@ -91,7 +93,10 @@ def test_two_judges_and_an_earlier_label_need_no_guardrail(tmp_path: Path) -> No
         ({"judges": ("judge",)}, "those of two columns"),
         ({"judges": ("nobody", "judge")}, "'nobody'"),
         ({"judges": ("question", "judge")}, "is no clear label"),
-        ({"judges": ("judge", "lazy_judge"), "promise": calibrail.Promise(0.1)}, "no random sample"),
+        (
+            {"judges": ("judge", "lazy_judge"), "promise": calibrail.Promise(0.1)},
+            "no random sample",
+        ),
         ({"judges": ("judge",), "queue": None}, "add --queue disagreements"),
     ],
 )
@@ -177,3 +182,61 @@ def test_a_review_of_no_label_is_a_damaged_file(tmp_path: Path, guardrail: Guard
     write(tmp_path / "labels.jsonl", told)
     with pytest.raises(DataError, match=r"labels\.jsonl, line 1: it reviews a label"):
         replay(tmp_path)
+
+
+WORDS = ("faithful", "hallucinated")
+LIMITS = {"min_caught": 0.7, "max_false_alarms": 0.3}
+
+
+def test_labels_of_a_queue_test_a_judge_by_their_probabilities(tmp_path: Path) -> None:
+    """All labels together misjudge the judge, which errs in each answer that is surely labelled."""
+    rows = [{**row, "other_judge": WORDS[truth(row["id"])]} for row in judged(900)]
+    with calibrail.label(rows, tmp_path, judges=("judge", "other_judge"), **QUEUE) as session:
+        label_all(session, 900)
+    n = {line["probability"] for line in lines(tmp_path / "draws.jsonl")}
+    assert n == {0.1, 1.0}
+    found = calibrail.agree(tmp_path, judge_column="judge", **LIMITS)
+    (judge,) = found.judges
+    handed = sum(line["handed_out"] for line in lines(tmp_path / "draws.jsonl"))
+    assert found.data["source"] == str(tmp_path) and found.data["n"] == 900
+    assert found.data["n_human"] + found.data["n_thinned"] == handed
+    wrong = judge["counts"]["n_both"] - judge["agreement"]["agreement"]["count"]
+    assert wrong < 0.2 * judge["counts"]["n_both"]
+    # Of all labels half are of its errors.
+    assert handed < 2.6 * sum(index % 10 == 0 for index in range(900))
+    elsewhere = write(tmp_path.parent / "judged.jsonl", rows)
+    joined = calibrail.agree(elsewhere, judge_column="judge", labels=tmp_path, **LIMITS)
+    assert joined.judges[0]["counts"] == judge["counts"]
+    with calibrail.label(rows, tmp_path / "b", guardrail=frozen(), max_fpr=0.5, looks=False) as b:
+        label_all(b, 20)
+    stopped = calibrail.agree(elsewhere, judge_column="judge", labels=tmp_path / "b")
+    assert any("labelling stops when that falls" in text for text in stopped.warnings)
+
+
+def test_a_new_judge_is_tested_on_old_labels_which_is_a_look(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    guardrail.save(tmp_path / "g.json")
+    rows, folder = judged(500), tmp_path / "labels"
+    # Nobody knew of the judge when the labels were drawn.
+    known = [{k: v for k, v in row.items() if "judge" not in k} for row in rows]
+    with calibrail.label(known, folder, guardrail=tmp_path / "g.json", max_fpr=0.5) as session:
+        label_all(session, 200)
+    file = write(tmp_path / "judged.jsonl", rows)
+    asked = ("recalibrate", tmp_path / "g.json", file, "--labels", folder, "--json")
+    limits = ("--min-caught", 0.75, "--max-false-alarms", 0.25)
+    done = command(*asked, "--new-judge", "judge", *limits)
+    content = json.loads(done.stdout)
+    assert (done.returncode, content["verdict"]) == (0, "certified"), done.stderr
+    assert content["judges"][0]["counts"]["n_both"] == 200
+    lazy = json.loads(command(*asked, "--new-judge", "lazy_judge", *limits).stdout)
+    assert lazy["verdict"] == "inconclusive" and "looked at before" in lazy["judges"][0]["reason"]
+    fresh = command(*asked[:-1], "--new-judge", "lazy_judge", *limits, "--json")
+    assert json.loads(fresh.stdout) == lazy
+    # A detector of our own is tested on the texts that were set aside.
+    (tmp_path / "g.looks.json").unlink()
+    own = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "length", *limits)
+    assert own.returncode in (3, 4) and json.loads(own.stdout)["judges"][0]["threshold"] > 1
+    nobody = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "nobody")
+    assert nobody.returncode == 2 and "no column of the answers in" in nobody.stderr
+    assert command(*asked[:2], *asked[3:5]).returncode == 2

@@ -30,7 +30,7 @@ from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.labelling.folder import has_labels
+from calibrail.labelling.folder import has_labels, read_plan
 from calibrail.labelling.replay import drawn_answers
 from calibrail.options import (
     ReadOptions,
@@ -532,6 +532,8 @@ def agree(
         errors=tuple(gate.errors()),
     )
     notes = [say("fixed_threshold.halved")] if gate.halved else []
+    if folder is not None and read_plan(Path(cast(str, folder))).purpose == "certify":
+        notes.append(say("agree.stopped"))
     return replace(result, warnings=(*words.warnings(result.to_dict()), *notes, *pairs.warnings()))
 
 

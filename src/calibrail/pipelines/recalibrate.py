@@ -316,8 +316,9 @@ def judge_on_labels(
         try:
             (score,) = resolve_scores(judge)
         except InputError as error:
-            listed = ", ".join(row for row in rows[0] if row not in (*FIELDS, "human"))
-            about = {"judge": judge, "folder": folder, "listed": listed, "error": error}
+            own = (*FIELDS, "human", "probability", "labelled_by")
+            listed = ", ".join(name for name in rows[0] if name not in own) or "none"
+            about = {"judge": judge, "folder": folder, "listed": listed}
             raise InputError(say("refused.no_such_judge", about)) from error
         texts = [Example(**{k: v for k, v in row.items() if k in FIELDS}) for row in rows]
         values = score.score(texts).values.tolist()
