@@ -11,6 +11,7 @@ they are open.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from calibrail.conformal.sequential.audited_calibration import (
     labelling_probability,
 )
 from calibrail.conformal.sequential.forecast import Draw, Units, follow, gaussian
+from calibrail.conformal.sequential.sequential_test import SequentialTest
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.errors import TooFewExamplesError
 from calibrail.options import Drawing, Promise, Requirement
@@ -59,6 +61,41 @@ def groups(at: Setting) -> Iterator[Check]:
     """Draw whole groups whose answers are alike, all of them labelled or by a guess."""
     for drawing in (Drawing(whole_groups=True), Drawing("active", whole_groups=True)):
         yield from _wrong(at, drawing, f"{drawing.design}, groups of 1 to {LARGEST_GROUP}")
+
+
+#: Share of the judge's labels that are wrong: a good judge, and one that is mostly wrong.
+_MISJUDGED: Final = (0.15, 0.6)
+
+
+def disagreements(at: Setting) -> Iterator[Check]:
+    """Label first where judge and guardrail disagree, and the others with the floor.
+
+    The judge errs more often where the guardrail does, so that what is labelled most is not like
+    the rest. The guess is the judge's word.
+    """
+    edge, drawing = 1.0 - at.alpha, Drawing("disagreements")
+    required = Requirement(MAX_FPR, edge, CONFIDENCE)
+    for base_rate, wrong in product(BASE_RATES[1:3], _MISJUDGED):
+        for verdict, truth, (coverage, fpr) in (
+            ("certified", "coverage just too low", (edge, _GOOD_FPR)),
+            ("certified", "FPR just too high", (_GOOD_COVERAGE, MAX_FPR)),
+            ("rejected", "both just met", (edge, MAX_FPR)),
+        ):
+            design = f"disagreements, {wrong:.0%} misjudged, {truth}, {base_rate:g}"
+            rng, failed = at.rng(design), []
+            n = max(_LEAST_UNITS, round(at.n / base_rate))
+            for _ in range(at.runs):
+                hallucinated = rng.random(n) < base_rate
+                flagged = rng.random(n) < np.where(hallucinated, coverage, fpr)
+                misjudged = rng.random(n) < wrong * (1.0 + (flagged != hallucinated)) / 2.0
+                judged = hallucinated ^ misjudged
+                q = np.where(judged != flagged, 1.0, np.where(flagged, *drawing.floors))
+                label = np.where(rng.random(n) < q, hallucinated, np.nan)
+                test = SequentialTest(required, drawing).update(
+                    flagged, label, q, 0.1 + 0.8 * judged
+                )
+                failed.append(test.verdict == verdict)
+            yield at.check(f"sequential, wrongly {verdict} ever", failed, _ERROR, design=design)
 
 
 def _wrong(at: Setting, drawing: Drawing, design: str, *, misled: bool = False) -> Iterator[Check]:

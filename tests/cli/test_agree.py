@@ -147,3 +147,20 @@ def test_a_class_that_people_never_saw_is_unknown_and_judges_are_called_so(answe
     text = words(run(path, *LABELS, "--judge-column", "judge2", *LIMITS))
     assert "catches an unknown share (people call none so)" in text
     assert "Corrected for 2 judges (Holm)" in text
+
+
+def test_looks_stand_beside_the_data_and_a_second_one_is_one(tmp_path: Path) -> None:
+    source, _ = standing_in(tmp_path, {"judge": (0.06, 0.06)})
+    first = run(source, *LABELS, *LIMITS)
+    assert first.exit_code == 0 and "no looks" not in first.stderr
+    assert (tmp_path / "judged.looks.json").is_file()
+    assert run(source, *LABELS, *LIMITS).stdout == first.stdout
+    again = run(source, *LABELS, "--min-caught", 0.85, "--max-false-alarms", 0.2)
+    assert again.exit_code == OF_VERDICT["inconclusive"] and "looked at before" in words(again)
+
+
+def test_where_no_looks_can_be_kept_that_is_said(tmp_path: Path) -> None:
+    source, made = standing_in(tmp_path, {"judge": (0.06, 0.06)})
+    write(tmp_path / "more.jsonl", [{**row, "id": f"b{row['id']}"} for row in made])
+    done = run(source, tmp_path / "more.jsonl", *LABELS, *LIMITS)
+    assert "no looks are kept" in done.stderr and not [*tmp_path.glob("*.looks.json")]

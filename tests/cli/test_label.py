@@ -231,3 +231,25 @@ def test_the_address_is_told_and_the_browser_only_where_it_is_wanted(
         assert "labelling as ada at http://127.0.0.1:1/?token=x" in done.stderr
     assert opened == [True, False]
     assert "2 answers labelled" in done.stdout
+
+
+def test_a_queue_and_a_review_in_the_terminal(
+    traces: Path, guardrail: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    kept = [json.loads(line) for line in traces.read_text(encoding="utf-8").splitlines()]
+    judged = write(tmp_path / "judged.jsonl", [{**row, "judge": "hallucinated"} for row in kept])
+    folder = tmp_path / "labels"
+    queue = ("--queue", "disagreements", "--annotator", "ada")
+    begun = (judged, "-o", folder, "--guardrail", guardrail, "--max-false-alarms", 0.5)
+    done = piped("ffffq", *begun, *queue, "--judge-column", "judge", "--json")
+    content = json.loads(done.stdout)
+    assert done.returncode == 4 and content["plan"]["drawing"]["design"] == "disagreements"
+    assert content["counts"]["by_you"] == 4
+    shown = piped("hzhfq", "-o", folder, *queue)
+    assert "You said faithful; judge says hallucinated" in " ".join(shown.stderr.split())
+    assert "changed after a review  1" in " ".join(shown.stdout.split("  ")) or "1" in shown.stdout
+    found = calibrail("certify", guardrail, "--labels", folder)
+    text = " ".join(found.stdout.split())
+    assert "1 label was changed after its annotator saw what judges" in text
+    assert "by the labels as they were before, the verdict is inconclusive" in text
+    assert len((folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()) == 6

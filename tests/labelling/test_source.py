@@ -103,6 +103,7 @@ def test_commands_read_them_and_the_report_says_what_was_left_out(tmp_path: Path
     assert report["data"]["format"] == "labels"
     assert report["data"]["filtered"] == {"nobody could tell": 1}
     origin = {"purpose": "calibrate", "design": "uniform", "seed": 0, "guardrail": None}
+    origin |= {"judge": None, "n_changed": 0}
     assert report["data"]["reading"]["origin"] == origin
     assert any("nobody could tell (1)" in note for note in report["notes"])
     diagnosis = json.loads(command("doctor", folder, "--json").stdout)

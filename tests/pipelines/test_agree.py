@@ -614,3 +614,85 @@ def test_declared_looks_share_the_error_where_no_file_keeps_them(tmp_path: Path)
     once, thrice = agree(source, **COLUMNS, **LIMITS), agree(source, **COLUMNS, **LIMITS, n_looks=5)
     assert once.confidence == 0.95 and thrice.confidence == pytest.approx(0.99)
     assert only(thrice)["caught"]["lower"] < only(once)["caught"]["lower"]
+
+
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [(("human", "label"), "human"), (("x", "label"), "label"), (("x", "is_hallucinated"),) * 2],
+)
+def test_labels_of_people_are_found_by_their_name(
+    names: tuple[str, str], column: Any, tmp_path: Path
+) -> None:
+    column = column if isinstance(column, str) else column[1]
+    made = [f"{i},{i % 2},{i % 2},{i % 2}" for i in range(60)]
+    source = table(tmp_path / "a.csv", [f"id,label_of_judge,{','.join(names)}", *made])
+    found = agree(source, judge_column="label_of_judge")
+    assert found.columns["human"] == column and only(found)["caught"]["count"] == 30
+
+
+def test_where_no_column_reads_as_labels_of_people_the_option_is_named(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", ["id,hallucinated,gold_verdict", "1,1,1", "2,0,0"])
+    with pytest.raises(
+        DataError, match=r"columns seen: id, gold_verdict; .*label_column='gold_ver"
+    ):
+        agree(source, judge_column="hallucinated")
+
+
+def test_whole_groups_drawn_for_people_are_a_random_sample_of_groups() -> None:
+    """Half of 10 groups against 8 of 30 is chance; 50 of 100 rows against 80 of 300 is not."""
+    made = [
+        Example(
+            id=f"{group}-{k}",
+            group=f"g{group}",
+            columns={"judge": float(called), "human": str(int(called)) if group < 10 else None},
+        )
+        for group in range(40)
+        for called in [group < 5 or 10 <= group < 18]
+        for k in range(10)
+    ]
+    (test,) = only(agree(made, **COLUMNS))["random_sample"]
+    assert (test["human_labelled"], test["others"]) == (
+        {"count": 5, "n": 10},
+        {"count": 8, "n": 30},
+    )
+    assert not test["differs"] and test["p_value"] > 0.1
+    lone = [Example(id=item.id, columns=item.columns) for item in made]
+    (test,) = only(agree(lone, **COLUMNS))["random_sample"]
+    assert test["differs"] and test["human_labelled"] == {"count": 50, "n": 100}
+
+
+def test_what_a_judge_says_unclearly_is_named_by_column(tmp_path: Path) -> None:
+    source, made = standing_in(tmp_path, {"judge": (0.08, 0.08)})
+    for row in made[:7]:
+        row["judge"] = "cannot tell, perhaps"
+    found = agree(write(source, made), **COLUMNS)
+    assert found.data["n_unreadable"] == {"judge": 7} and found.data["n_quarantined"] == 7
+    (warning,) = [text for text in found.warnings if "cannot be read in 7 rows" in text]
+    assert "'judge'" in warning and "id 'a0'" in warning
+
+
+def test_errors_are_told_by_length_position_and_author(tmp_path: Path) -> None:
+    """The judge passes its own hallucinations, long answers, and those that come second."""
+    source, made = standing_in(tmp_path, {"gpt-4o": (0.0, 0.0)}, n=600)
+    told = {}
+    for feature in ("length", "position", "generator", "author", "nothing"):
+        for index, row in enumerate(made):
+            row |= {"model": ("GPT 4o", "llama", "qwen")[index % 3], "topic": f"t{index // 2}"}
+            # Of a topic one answer counts: its first or second one.
+            row["human"] = row["human"] if (index // 2 + index // 100) % 2 == index % 2 else None
+            row["response"] = f"Answer {index}" + " and so on" * (index // 4 % 5)
+            wrong = {
+                "length": index // 4 % 5 == 4,
+                "position": index % 2 == 1,
+                "generator": index % 3 == 1,
+                "author": index % 3 == 0,
+                "nothing": index * 7919 % 101 < 10,
+            }[feature]
+            row["gpt-4o"] = (row["human"] or 0) ^ wrong
+        errs = only(agree(write(source, made), judge_column="gpt-4o", group_column="topic"))["errs"]
+        told[feature] = {row["feature"] for row in errs if row["p_holm"] <= 0.05}
+        made = standing_in(tmp_path, {"gpt-4o": (0.0, 0.0)}, n=600)[1]
+    assert "length" in told["length"] and "position" not in told["length"]
+    assert "position" in told["position"] and "author" not in told["position"]
+    assert {"generator"} <= told["generator"] and {"author", "generator"} <= told["author"]
+    assert not told["nothing"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,14 @@ import calibrail
 from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import FrozenConfig
-from calibrail.labelling.exchange.transfer import import_labels
+from calibrail.labelling.exchange.transfer import export_answers, import_labels
 from calibrail.options import ReadOptions
 from calibrail.options.data import judge_of
 from calibrail.report.document import Document
 from calibrail.report.documents import build_document
 from calibrail.report.documents.compare import finding
 from tests.answers import rows, write
-from tests.labelling.test_exchange import begun
+from tests.labelling.rows import frozen, traces, truth
 from tests.pipelines.test_recalibrate import Product, guardrail
 
 __all__ = ["guardrail"]
@@ -122,14 +124,47 @@ def test_a_threshold_from_labels_of_people_is_not_told_as_a_judges(
     assert new["columns"] == reading["columns"]
 
 
-def test_labels_of_a_judge_are_not_imported_as_those_of_people(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"labels of {JUDGE} are no labels of people"):
-        import_labels(
-            begun(tmp_path / "labels"),
-            tmp_path / "judged.csv",
-            "ada",
-            reading=ReadOptions(labelled_by=JUDGE),
-        )
+def test_imported_labels_of_a_judge_only_agree_with_it(tmp_path: Path) -> None:
+    """What labels of people would certify agrees with the judge, and a threshold says so, too."""
+    verdicts = {}
+    for labelled_by in ("people", JUDGE):
+        folder, file = tmp_path / labelled_by, tmp_path / f"{labelled_by}.csv"
+        with calibrail.label(
+            traces(400), folder, guardrail=frozen(), max_fpr=0.6, min_coverage=0.6, looks=False
+        ) as session:
+            export_answers(session, file, "ada", 300)
+            ids = {task.alias: task.id for task in session.hand_out("ada", 300)}
+            with file.open(encoding="utf-8-sig", newline="") as stream:
+                answers = list(csv.DictReader(stream))
+            for row in answers:
+                row["label"] = str(truth(ids[row["id"]]))
+            with file.open("w", encoding="utf-8", newline="") as stream:
+                written = csv.DictWriter(stream, [*answers[0]])
+                written.writeheader()
+                written.writerows(answers)
+            reading = ReadOptions(labelled_by=labelled_by)
+            assert import_labels(session, file, "ada", reading=reading).labelled == 300
+        verdicts[labelled_by] = calibrail.certify(None, labels=folder, looks=False)
+    assert verdicts["people"].verdict == "certified"
+    judged = verdicts[JUDGE]
+    assert judged.verdict == "inconclusive" and f"Agrees with {JUDGE}" in judged.certificate.reason
+    assert judged.sequential is not None and judged.sequential["verdict"] == "certified"
+    lines_of = (tmp_path / JUDGE / "labels.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["judge"] for line in lines_of} == {JUDGE}
+    assert {json.loads(line)["annotator"] for line in lines_of} == {JUDGE}
+    for labelled_by, whose in (("people", None), (JUDGE, JUDGE)):
+        run = calibrail.calibrate(tmp_path / labelled_by, "length", alpha=0.3)
+        assert judge_of(run.report.data["reading"]) == whose
+
+
+def test_labels_of_a_log_are_for_people(tmp_path: Path, guardrail: Guardrail) -> None:
+    audited = Product(tmp_path, guardrail, 0, per_day=60)
+    audited.week(100)
+    with (
+        calibrail.label(None, audited.folder) as session,
+        pytest.raises(InputError, match=f"labels of {JUDGE} are no labels of people"),
+    ):
+        import_labels(session, "judged.csv", "ada", reading=ReadOptions(labelled_by=JUDGE))
 
 
 def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ FROM_FILES: Final = (
     FromFile(certificates.certify_by_topic, 240, 0.05),
     FromFile(certificates.by_lot, 400, 0.05),
     FromFile(production.session_verdicts, 120, 0.2, each=10),
+    FromFile(production.queued_verdicts, 120, 0.2, each=10),
     FromFile(certificates.broken_certified, 120, 0.05, each=2),
     FromFile(certificates.judge_gates, 400, 0.05),
     FromFile(production.drift_seen, 240, 0.05),

@@ -5,10 +5,10 @@ through ``calibrail.label`` until the verdict falls or the labels run out. The t
 the other side of what a verdict says, as for verdicts about a file.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -151,6 +151,60 @@ def session_verdicts(at: Setting) -> Iterator[Check]:
             yield at.check(what, items, at.alpha, design=f"{name}, {design.name}")
 
 
+#: What a judge misses and raises: it just may not stand in for people (twice), or just may.
+_JUDGES: Final = {
+    "judge misses just too much": (0.2 + 1e-6, 0.03),
+    "judge raises just too much": (0.03, 0.2 + 1e-6),
+    "judge may just stand in": (0.2 - 1e-6, 0.2 - 1e-6),
+}
+
+
+def queued_verdicts(at: Setting) -> Iterator[Check]:
+    """Label disagreements first: wrong verdicts on the guardrail, and on the judge by its labels.
+
+    At most alpha of either. The judge errs more often where the guardrail errs; labels end once the
+    verdict on the guardrail falls, or with the traces.
+    """
+    for which, rates in _JUDGES.items():
+        rng = at.rng(f"queue, {which}")
+        failed: dict[str, list[bool]] = {}
+        design = Labelled(
+            which, ALONE, Drawing("disagreements", 0.2), LabelOptions(judges=("judge",))
+        )
+        with folder() as place:
+            guardrail = _frozen(place, ALONE, rng)
+            threshold = guardrail.calibration.threshold
+            asked = requirements(ALONE, threshold, at.alpha)
+            for run in range(at.runs):
+                answers = ALONE.draw(rng, at.n)
+                # Among the answers of a class its errors lie where the guardrail errs, too.
+                flagged, judged = answers.scores[0] >= threshold, answers.labels.copy()
+                for label, rate in zip((1, 0), rates, strict=True):
+                    hard = (answers.labels == label) & (flagged != label)
+                    share = ALONE.below(threshold, label) if label else ALONE.fpr(threshold)
+                    chance = np.where(hard, 2.0 * rate, rate * (1.0 - 2.0 * share) / (1.0 - share))
+                    judged ^= (answers.labels == label) & (rng.random(len(answers)) < chance)
+                path = with_texts(place, ALONE, answers, judge=judged.tolist())
+                truth = dict(zip(answers.names.tolist(), answers.labels.tolist(), strict=True))
+                for number, (name, requirement) in enumerate(asked.items()):
+                    labels = place / f"labels-{run}-{number}"
+                    _label(labels, path, guardrail, requirement, design, truth, rng)
+                    verdict = calibrail.certify(guardrail, labels=labels, looks=False).verdict
+                    failed.setdefault(name, []).append(wrong(verdict, name))
+                    found = calibrail.agree(
+                        labels,
+                        judge_column="judge",
+                        min_caught=0.8,
+                        max_false_alarms=0.2,
+                        confidence=1.0 - at.alpha,
+                    )
+                    bad = "rejected" if rates[0] < 0.2 > rates[1] else "certified"
+                    failed.setdefault(f"agree, {name}", []).append(found.verdict == bad)
+        for name, items in failed.items():
+            what = "disagreements labelled first, wrong verdict"
+            yield at.check(what, items, at.alpha, design=f"{name}, {which}")
+
+
 def _label(
     labels: Path,
     traces: Path,
@@ -162,7 +216,7 @@ def _label(
 ) -> None:
     """Label truthfully until the verdict falls, or nothing is left to label."""
     seed = int(rng.integers(1 << 30))
-    options = LabelOptions(seed=seed, shared=design.options.shared)
+    options = replace(design.options, seed=seed)
     with calibrail.label(
         traces,
         labels,
@@ -241,10 +295,16 @@ def until_calibrated(at: Setting) -> Iterator[Check | MeanCheck]:
         yield at.check("labelled until calibrated, pac misses too much", bad, DELTA, design=name)
 
 
-def with_texts(place: Path, population: Population, answers: Answers, name: str = "traces") -> Path:
+def with_texts(
+    place: Path,
+    population: Population,
+    answers: Answers,
+    name: str = "traces",
+    **more: Iterable[Any],
+) -> Path:
     """Return a file of answers with their texts; the labels that it has are not looked at."""
     texts = [f"Answer {id} is {id[::-1]}." for id in answers.names.tolist()]
-    return population.write(place, name, answers, response=texts)
+    return population.write(place, name, answers, response=texts, **more)
 
 
 def _labelled(traces: Path, answers: Answers, promise: Promise, rng: np.random.Generator) -> Path:

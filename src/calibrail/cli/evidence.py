@@ -1,7 +1,9 @@
 """Commands of evidence: certify, audit, shift, agree, repeat, explain."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -147,7 +149,18 @@ def agree_command(
     share of hallucinated answers from both kinds of labels, and with --guardrail or --score-column
     what is caught and false alarms.
     """
-    quarantine = Path("quarantine.jsonl")
+    from calibrail.data.sources import named_files, names_of
+    from calibrail.pipelines.data_reuse import looks_of
+
+    quarantine, files = (
+        Path("quarantine.jsonl"),
+        [*chain.from_iterable(map(named_files, names_of(data)))],
+    )
+    # Looks stand beside the data, where that is one file in a folder that can be written.
+    beside = len(files) == len(names_of(data)) == 1 and os.access(
+        files[0].absolute().parent, os.W_OK
+    )
+    kept = looks_of(files[0]) if beside else None
     with counting("comparing") as context:
         result = calibrail.agree(
             data,
@@ -159,6 +172,7 @@ def agree_command(
             confidence=requirement.confidence,
             assume_independent=requirement.assume_independent,
             n_looks=requirement.n_looks,
+            looks=kept,
             reading=replace(reading, quarantine=quarantine),
             context=context,
         )
@@ -167,6 +181,7 @@ def agree_command(
         "agree",
         content if show.errors else {**content, "errors": []},
         unusable(result.n_quarantined, quarantine),
+        "" if kept or result.verdict is None else say("command.no_looks_kept"),
         code=DONE if result.verdict is None else OF_VERDICT[result.verdict],
         names={"GUARDRAIL": guardrail, "DATA": data},
     )

@@ -101,6 +101,10 @@ def label_command(
     With --from-log each call takes up the logs where the last one left them, and draws from what is
     new: --per-day answers for each day (UTC). Run it every day or every week; without --from-log
     what was drawn is handed out, and monitor --labels says what the labels show.
+
+    With --queue disagreements answers come first about which judges and the guardrail disagree,
+    with known probabilities. Over a folder that has labels it is a review of your own:
+    --judge-column names who is compared, TRACES the file with their labels.
     """
     from calibrail.labelling.exchange.transfer import export_answers, import_labels
     from calibrail.labelling.folder import has_labels, read_plan
@@ -242,6 +246,14 @@ def _draw(
     sitting.finish("audit_sample", batch.to_dict(), names=names)
 
 
+@dataclass(frozen=True)
+class AuditLabels:
+    """Which labels, and what they are to test."""
+
+    labels: Path = setting(metavar="AUDIT", main=True)
+    new_judge: str | None = setting(default=None, metavar="JUDGE")
+
+
 @opt.takes_settings
 def recalibrate_command(
     guardrail: opt.Guardrail,
@@ -252,10 +264,10 @@ def recalibrate_command(
         ),
     ] = None,
     *,
-    labels: Annotated[
-        Path, typer.Option(metavar="AUDIT", help="Folder of `calibrail label --from-log`.")
-    ],
-    output: Annotated[Path, opt.to_file("Guardrail file to write; its page stands beside it.")],
+    audit: AuditLabels,
+    output: Annotated[
+        Path | None, opt.to_file("Guardrail file to write; its page stands beside it.")
+    ] = None,
     requirement: Annotated[
         opt.Requirement, opt.Pick(only=("max_fpr", "min_coverage", "confidence"))
     ],
@@ -271,11 +283,18 @@ def recalibrate_command(
     3 rejected, 4 inconclusive; without any limit on false alarms 0.
     """
     from calibrail.guardrail.file import read_file
+    from calibrail.pipelines.recalibrate import judge_on_labels
 
+    labels, config = audit.labels, read_file(guardrail, trust.keys).config
+    if audit.new_judge is not None:
+        found = judge_on_labels(guardrail, labels, audit.new_judge, logs or None, requirement)
+        content = {**found.to_dict(), "errors": []}
+        code = DONE if found.verdict is None else OF_VERDICT[found.verdict]
+        show.finish("agree", content, code=code, names={"DATA": logs or [labels]})
+    if output is None:
+        raise InputError("name the guardrail file to write (-o), or a judge to test (--new-judge)")
     written.read_key()
-    made = calibrail.recalibrate(
-        read_file(guardrail, trust.keys).config, labels, logs or None, requirement, options
-    )
+    made = calibrail.recalibrate(config, labels, logs or None, requirement, options)
     page = made.save(output, sign=written.sign, force=written.force)
     content = made.to_dict()
     show.finish(

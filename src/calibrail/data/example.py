@@ -424,12 +424,18 @@ class LabelOrigin:
         Of the order of drawing.
     guardrail : str or None
         Digest of the guardrail whose verdict they were drawn for.
+    judge : str or None
+        What labelled, where no person did.
+    n_changed : int
+        Answers whose annotator changed the label after seeing what judges say.
     """
 
     purpose: str
     design: str
     seed: int
     guardrail: str | None = None
+    judge: str | None = None
+    n_changed: int = 0
 
 
 class FieldError(Exception):

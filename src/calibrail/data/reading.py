@@ -198,6 +198,8 @@ class Reading:
     """
 
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
+        if opened.origin is not None and opened.origin.judge is not None:
+            reading = replace(reading, labelled_by=opened.origin.judge)
         # Few of the answers that a tool traced have a person's label.
         until = "" if opened.export is None else ANNOTATION
         head, fields = peek(opened.items, rectangular=opened.rectangular, until=until)

@@ -349,7 +349,8 @@ class LabelFolder:
             next(
                 place
                 for place, content in reversed([*enumerate(contents)])
-                if content.get("order") == label.order and assignment_key(content) == seat
+                if content.get("order") == label.order
+                and (assignment_key(content), content.get("seen")) == (seat, label.seen)
             )
         ]
         left = len(self.ledger.of_annotator[label.annotator]) - 1
@@ -377,7 +378,9 @@ class LabelFolder:
         if not answer.draw.handed_out:
             raise DataError(error_text("label_not_handed_out", where=where, label=label))
         twice = answer.settled if label.settles else answer.labels.get(label.annotator)
-        if twice is not None:
+        if label.seen and (twice is None or answer.settled is not None):
+            raise DataError(error_text("label_reviews_none", where=where, label=label))
+        if twice is not None and not label.seen:
             what = "is settled twice" if label.settles else f"has two labels of {label.annotator!r}"
             raise DataError(
                 f"{where}: the answer {label.id!r} {what} ({twice.label} and {label.label}); take "

@@ -326,6 +326,11 @@ class Label:
         Whether help was asked for.
     settles : bool
         Whether it settles a disagreement.
+    seen : mapping of str to int, or None
+        Of a label that reviews the annotator's own earlier one: what judges, and the guardrail,
+        were shown to say. A label that was given blind has none.
+    judge : str or None
+        What labelled, where no person did.
     """
 
     id: str
@@ -337,10 +342,12 @@ class Label:
     spans: tuple[Span, ...] = ()
     evidence: bool = False
     settles: bool = False
+    seen: Mapping[str, int] | None = None
+    judge: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line; what is optional only where it says something."""
-        optional = ("spans", "evidence", "settles")
+        optional = ("spans", "evidence", "settles", "seen", "judge")
         return {name: v for name, v in asdict(self).items() if v or name not in optional}
 
 
@@ -383,6 +390,10 @@ def parse_label(line: StoredLine, path: Path) -> Label:
         "spans": (
             isinstance(spans, list) and all(map(_is_span, spans)),
             "must be a list of [begin, end, text]",
+        ),
+        "seen": (
+            isinstance(line.content.get("seen"), dict | None),
+            "must say who was seen to say what",
         ),
     }
     content = _checked(line, path, Label, due)
@@ -616,6 +627,8 @@ class SessionPlan(Record):
         Column that P(hallucinated) is guessed from; without it what has been labelled so far.
     reading : mapping
         How the traces were read, as ``Reading.how`` tells it.
+    judges : tuple of str
+        Columns of labels that decide, with the guardrail's flag, which answers are disagreements.
     elsewhere : str or None
         SHA-256 of the file of labels that were made elsewhere, whose lots decided what is labelled;
         None where the seed does.
@@ -644,9 +657,10 @@ class SessionPlan(Record):
     balance: Balance | None = None
     per_day: float | None = None
     share: float = 1.0
+    judges: tuple[str, ...] = ()
 
     schema: ClassVar = "calibrail.labels/1"
-    later = ("share",)
+    later = ("share", "judges")
 
     @property
     def asked(self) -> Requirement | None:
@@ -669,6 +683,19 @@ class LedgerAnswer:
     needs: int
     labels: dict[str, Label] = field(default_factory=dict)
     settled: Label | None = None
+    #: By annotator, the label that was given blind and reviewed since.
+    blind: dict[str, Label] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a review changed a label."""
+        return any(self.labels[name].label != item.label for name, item in self.blind.items())
+
+    @property
+    def judge(self) -> str | None:
+        """Which judge gave the label that counts; None where a person did."""
+        label = self.settled or next(iter(self.labels.values()), None)
+        return None if label is None else label.judge
 
     @property
     def standing(self) -> Standing:
@@ -738,6 +765,8 @@ class LabelLedger:
         if label.settles:
             answer.settled = label
         else:
+            if label.seen:
+                answer.blind.setdefault(label.annotator, answer.labels[label.annotator])
             answer.labels[label.annotator] = label
         self.of_annotator[label.annotator].append(label)
         self.version += 1
@@ -832,7 +861,7 @@ class LabelLedger:
         ]
         columns: dict[str, Any] = {"flagged": [bool(draw.flagged) for draw in draws]}
         columns |= {"hallucinated": np.array(labels, np.float64), "unsure": unsure}
-        if drawing.design == "active":
+        if drawing.weighted:
             columns["probability"] = [draw.probability for draw in draws]
             columns["guess"] = [draw.guess for draw in draws]
         if drawing.whole_groups:

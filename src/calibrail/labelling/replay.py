@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.bounds import Bound
+from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.sequential.sequential_test import (
     SequentialTest,
     UnsureTest,
@@ -127,6 +128,22 @@ class Replay:
             "open": sum(item.standing == "open" for item in before),
             "disagreements": sum(item.standing == "disagreement" for item in before),
         }
+
+    def judge(self) -> str | None:
+        """Return which judge gave labels that count in people's place; None where people did."""
+        return next((item.judge for item in self.counting if item.judge), None)
+
+    def blind_verdict(self) -> Verdict | None:
+        """Return the verdict of the labels as they were before reviews; None without a change."""
+        if self.plan.requirement is None or not any(item.changed for item in self.counting):
+            return None
+        ledger = LabelLedger(self.plan)
+        ledger.answers = [replace(it, labels={**it.labels, **it.blind}) for it in self.counting]
+        return (
+            UnsureTest.of(SequentialTest(self.plan.requirement, self.plan.drawing))
+            .update(**ledger.columns(0, self.counted))
+            .verdict
+        )
 
     def labels(self) -> dict[str, int]:
         """Return how many answers have which final label, those that do not count yet included."""
@@ -265,10 +282,33 @@ def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], Labe
             f"{plan.drawing.design}), so they do not count alike, and what reads labelled answers "
             f"counts them alike: {certify}. For anything else label answers that are drawn "
             f"uniformly: `calibrail label TRACES -o ANOTHER` without "
-            f"{spell_option(Drawing, 'design', 'active')}"
+            f"{spell_option(Drawing, 'design', plan.drawing.design)}"
         )
-    origin = LabelOrigin(plan.purpose, plan.drawing.design, plan.seed, plan.guardrail)
+    judge = next((item.judge for item in ledger.answers if item.judge), None)
+    n_changed = sum(item.changed for item in ledger.answers)
+    whose = plan.guardrail, judge, n_changed
+    origin = LabelOrigin(plan.purpose, plan.drawing.design, plan.seed, *whose)
     return _rows(ledger, Pool(folder / POOL_FILE)), origin
+
+
+def drawn_answers(folder: Path) -> list[dict[str, Any]]:
+    """Return the answers drawn that count, as rows: people's label as ``human``, if any.
+
+    Each has the ``probability`` with which it was to be labelled, by which labels of answers that
+    were drawn unequally stay a sample; and ``labelled_by``, what labelled where no person did.
+    """
+    files = LabelFolder(folder)
+    with files.lock():
+        files.refresh()
+    pool, rows = Pool(folder / POOL_FILE), []
+    pool.refresh()
+    for place, answer in enumerate(files.ledger.answers[: files.ledger.counted]):
+        example = pool[place].example
+        names = ("id", "group", "question", "contexts", "response", "samples")
+        own = {"human": answer.label, "probability": answer.draw.probability}
+        texts = {name: getattr(example, name) for name in names}
+        rows.append({**example.columns, **texts, **own, "labelled_by": answer.judge})
+    return rows
 
 
 def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:

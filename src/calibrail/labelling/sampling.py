@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -306,6 +306,20 @@ class GuessColumn:
         """Return what the column says of an example; errors as of a call."""
         return self(example.columns.get(self.name), example.id)
 
+    def call(self, example: Example) -> int | None:
+        """Return the label that the column gives an example; None where its cell is empty.
+
+        Raises
+        ------
+        DataError
+            It is neither class; the answer is named.
+        """
+        if self._labels.is_missing(value := example.columns.get(self.name)):
+            return None
+        if (label := self._labels(value)) not in (0, 1):
+            raise DataError(error_text("call_not_read", id=example.id, value=value, name=self.name))
+        return cast(int, label)
+
     def __call__(self, value: float | str | None, id: str) -> float | None:
         """Return what the column says of an answer; None where its cell is empty.
 
@@ -320,6 +334,15 @@ class GuessColumn:
         if label not in (0, 1):
             raise DataError(error_text("guess_not_read", id=id, value=value, name=self.name))
         return float(label)
+
+
+def calls_of(
+    judges: Iterable[GuessColumn], example: Example, flagged: bool | None = None
+) -> dict[str, int]:
+    """Return who says what of an answer: judges by their columns, and the guardrail by its flag."""
+    said = {judge.name: judge.call(example) for judge in judges}
+    said |= {"guardrail": None if flagged is None else int(flagged)}
+    return {name: call for name, call in said.items() if call is not None}
 
 
 class Guesser:
@@ -412,6 +435,7 @@ class Sampler:
         self._test: UnsureTest | None = None
         guess = folder.plan.guess
         self._column = None if guess is None else GuessColumn(guess)
+        self._judges = [GuessColumn(name) for name in folder.plan.judges]
         self._guesser = Guesser(folder)
 
     @property
@@ -491,13 +515,16 @@ class Sampler:
 
     def _chance(self, place: int) -> tuple[float | None, float]:
         """Return the guess for an answer, and with which probability it is handed out."""
-        if self._folder.plan.drawing.design == "uniform":
+        drawing, test, ready = self._folder.plan.drawing, self._test, self._ready[place]
+        if not drawing.weighted:
             return None, 1.0
-        test, ready = self._test, self._ready[place]
-        assert test is not None
+        flagged = None if ready.outcome is None else ready.outcome.flagged
         guess = self._guesser([ready.clues])
-        flagged = ready.outcome is not None and ready.outcome.flagged
-        return float(guess[0]), float(test.probability([flagged], guess)[0])
+        if drawing.design == "disagreements":
+            differ = len({*calls_of(self._judges, ready.item.example, flagged).values()}) > 1
+            return float(guess[0]), 1.0 if differ else drawing.floors[flagged is False]
+        assert test is not None
+        return float(guess[0]), float(test.probability([bool(flagged)], guess)[0])
 
     def _prepare(self, place: int, stop: int) -> None:
         """Have the guardrail's word on answers; on those that come next, too."""
@@ -517,6 +544,10 @@ class Sampler:
         if self._judge is not None:
             outcome = self._judge([item.example for item in items])
         columns = [None if self._column is None else self._column.read(it.example) for it in items]
+        if self._judges:
+            # How many of the judges call it hallucinated is what a guess learns from.
+            calls = [[*calls_of(self._judges, it.example).values()] for it in items]
+            columns = [float(np.mean(each)) if each else None for each in calls]
         return dict(zip(places, map(_Ready, items, outcome, columns), strict=True))
 
     def _more(self, place: int) -> bool:

@@ -8,8 +8,8 @@ promises rests on nothing else.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from scipy.special import betaincinv
@@ -20,7 +20,15 @@ from calibrail.data.example import Example
 from calibrail.data.splits import groups_to_add
 from calibrail.errors import InputError, error_text
 from calibrail.labelling.folder import Event, LabelFolder, Seat, event_line, now
-from calibrail.labelling.ledger import Label, LabelLedger, LedgerAnswer, Lots, Span, checked_spans
+from calibrail.labelling.ledger import (
+    Draw,
+    Label,
+    LabelLedger,
+    LedgerAnswer,
+    Lots,
+    Span,
+    checked_spans,
+)
 from calibrail.labelling.sampling import Judge, Reread, Sampler
 from calibrail.options.data import SplitOptions
 from calibrail.options.fields import whole
@@ -164,6 +172,8 @@ class Task:
         Of the answer; where a decision log holds no text of it, the question says so.
     settles : bool
         Whether two annotators disagree about it.
+    said : mapping of str to int
+        In a review what the annotator, judges and the guardrail said; empty of a blind label.
     alias : str
         Stands for the id in a file for an annotator: the order, and the begin of the digest.
     """
@@ -175,6 +185,7 @@ class Task:
     response: str
     settles: bool = False
     alias: str = ""
+    said: Mapping[str, int] = field(default_factory=dict)
 
 
 def has_text(example: Example) -> bool:
@@ -204,6 +215,8 @@ class Counts(Record):
         Answers handed out whose label is not final.
     holding : int
         Answers behind the first of these, final already, that the verdict does not count yet.
+    changed : int
+        Labels that their annotators changed after they saw what judges, or the guardrail, say.
     copies : int
         Near copies of earlier answers that were passed over.
     needed : int or None
@@ -235,6 +248,7 @@ class Counts(Record):
     disagreements: int
     waiting: int
     holding: int
+    changed: int
     copies: int
     needed: int | None
     found: int | None
@@ -263,7 +277,7 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
         enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
         to_expect = labels_to_expect(needed - n_found, tally[1], n_final)
     return Counts(
-        by_you=len(ledger.of_annotator[seat[0]]),
+        by_you=sum(not item.seen for item in ledger.of_annotator[seat[0]]),
         labelled=n_final,
         hallucinated=tally[1],
         faithful=tally[0],
@@ -277,6 +291,7 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
         holding=0
         if files.plan.purpose == "watch"
         else sum(item.standing == "final" for item in ledger.answers[counted:]),
+        changed=sum(item.changed for item in ledger.answers),
         copies=sampler.pool.copies_before(len(ledger.answers)),
         needed=needed,
         found=n_found,
@@ -307,6 +322,9 @@ class Session:
         Hand out the answers about which annotators disagree, and nothing else.
     lots : Lots, optional
         Those that fell elsewhere.
+    review : callable, optional
+        Says what judges call an answer drawn; hand out the annotator's own labels that these, or
+        the guardrail, contradict, and nothing else.
     """
 
     def __init__(
@@ -317,8 +335,10 @@ class Session:
         *,
         settle: bool = False,
         lots: Lots | None = None,
+        review: Callable[[Draw, Example], Mapping[str, int]] | None = None,
     ) -> None:
-        self._files, self._settle = folder, settle
+        self._files, self._settle, self._review = folder, settle, review
+        self._seen: dict[int, dict[str, int]] = {}
         #: Where the labels are.
         self.folder = folder.path
         #: What was agreed on before the first label.
@@ -362,13 +382,14 @@ class Session:
         """
         name = self._name(annotator)
         with self._files.up_to_date():
-            order = self._to_settle(name) if self._settle else self._to_label(name)
+            queue = self._to_settle if self._settle else self._to_label
+            order = (queue if self._review is None else self._to_review)(name)
             if order is None:
                 return None
             screen = self._files.assignments.screens.get((name, self._settle))
             if screen is None or screen.order != order:
                 self._happened("shown", name, order)
-            task = self._task(order)
+            task = self._task(order, name)
             self._sampler.look_ahead()
             return task
 
@@ -378,8 +399,10 @@ class Session:
         Asked again, those that have no label yet come first. Not while settling.
         """
         name, n = self._name(annotator), whole(n, "n", least=1)
-        if self._settle:
-            raise InputError("disagreements are settled one by one; leave out settle to hand out")
+        if self._settle or self._review:
+            raise InputError(
+                "labels are settled and reviewed one by one; leave out settle or queue to hand out"
+            )
         with self._files.up_to_date():
             orders = self._wanted(name)
             while len(orders) < n and any([self._draw(name) for _ in range(n - len(orders))]):
@@ -389,7 +412,7 @@ class Session:
                 event_line("exported", (name, False), order, labels) for order in orders[:n]
             )
             self._files.refresh()
-            return [self._task(order) for order in orders[:n]]
+            return [self._task(order, name) for order in orders[:n]]
 
     def handed_out(self) -> dict[str, int]:
         """Return the order of each answer handed out, by alias and id; 0 for an id of several."""
@@ -412,6 +435,7 @@ class Session:
         label: int | None,
         spans: Sequence[Span] = (),
         evidence: bool = False,
+        judge: str | None = None,
     ) -> None:
         """Keep a label; it is on the disk when this returns.
 
@@ -428,6 +452,8 @@ class Session:
             answer has none.
         evidence : bool
             Whether help was asked for; what ``helped`` wrote down counts, too.
+        judge : str, optional
+            What labelled, where no person did: nothing is certified by such labels.
 
         Raises
         ------
@@ -454,6 +480,8 @@ class Session:
                 checked_spans(spans, self._task(order).response) if spans else (),
                 bool(evidence) or order in self._files.assignments.helped[name, self._settle],
                 self._settle,
+                None if self._review is None else self._said(order),
+                judge,
             )
             self._files.labels.append([stored.to_dict()])
             self._files.refresh()
@@ -477,14 +505,17 @@ class Session:
         with self._files.up_to_date():
             given = self._files.ledger.of_annotator[name]
             order = self._files.assignments.just_skipped((name, self._settle), len(given))
-            given = [item for item in given if item.settles == self._settle]
+            kind = self._settle, self._review is not None
+            given = [item for item in given if (item.settles, bool(item.seen)) == kind]
             if order is None:
                 if not given:
                     return None
                 order = given[-1].order
+                if name in self._answer(order).blind and self._review is None:
+                    raise InputError(error_text("undo_of_reviewed", order=order))
                 self._files.take_out(given[-1])
             self._happened("shown", name, order)
-            return self._task(order)
+            return self._task(order, name)
 
     def counts(self, annotator: str) -> Counts:
         """Return how far the labels are; of their verdict nothing before it has fallen."""
@@ -560,7 +591,29 @@ class Session:
         free.sort(key=lambda order: (order in put_off, name in answers[order - 1].labels))
         return next(iter(free), None)
 
-    def _task(self, order: int) -> Task:
+    def _to_review(self, name: str) -> int | None:
+        """Return the order of the own label that most contradict, of those not reviewed so far."""
+        put_off, waiting = self._files.assignments.put_off[name, self._settle], []
+        for answer in self._files.ledger.answers:
+            own, order = answer.labels.get(name), answer.draw.order
+            if own is None or own.label is None or answer.settled is not None:
+                continue
+            said = self._said(order)
+            against = sum(call != own.label for call in said.values())
+            if against and own.seen != said:
+                waiting.append((order in put_off, -against, order))
+        return min(waiting)[2] if waiting else None
+
+    def _said(self, order: int) -> dict[str, int]:
+        """Return what judges, and the guardrail, say of an answer drawn."""
+        if order not in self._seen and self._review is not None:
+            draw = self._files.ledger.answers[order - 1].draw
+            said = dict(self._review(draw, self._sampler.pool[order - 1].example))
+            flag = {} if draw.flagged is None else {"guardrail": int(draw.flagged)}
+            self._seen[order] = said | flag
+        return self._seen.get(order, {})
+
+    def _task(self, order: int, name: str = "") -> Task:
         """Return what an annotator sees of an answer that was drawn."""
         if self.plan.purpose == "watch":
             # Another command may have drawn more since, and found texts.
@@ -571,7 +624,11 @@ class Session:
         if not has_text(example):
             question = NO_TEXT.format(id=draw.id, time=draw.time, seq=draw.seq, chain=draw.chain)
         texts = question, example.contexts, example.response
-        return Task(order, example.id, *texts, settles=self._settle, alias=draw.alias)
+        task = Task(order, example.id, *texts, settles=self._settle, alias=draw.alias)
+        own = self._files.ledger.answers[order - 1].labels.get(name)
+        if self._review is None or own is None or own.label is None:
+            return task
+        return replace(task, said={"you": own.label, **self._said(order)})
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])
@@ -598,5 +655,8 @@ class Session:
         which = f"answer No. {answer.draw.order}"
         if self._settle and answer.standing != "disagreement":
             raise InputError(f"nobody disagrees about {which} any more; ask for the next one")
-        if not self._settle and name in answer.labels:
+        if self._review is not None:
+            if name not in answer.labels:
+                raise InputError(f"{name!r} has no label of {which} to review")
+        elif not self._settle and name in answer.labels:
             raise InputError(f"{name!r} has labelled {which} already; undo that label to change it")

@@ -70,7 +70,7 @@ def watchable(sample: LabelledSample | None) -> LabelledSample:
 
 def is_weighted(sample: LabelledSample) -> bool:
     """Return whether answers weigh differently."""
-    return sample.drawing.design == "active"
+    return sample.drawing.weighted
 
 
 def take_rows(sample: LabelledSample, wanted: Bools) -> LabelledSample:

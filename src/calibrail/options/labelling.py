@@ -30,6 +30,12 @@ class LabelOptions(Record):
         With the design ``active``: column from which P(hallucinated) is guessed beside the
         guardrail's score, numbers or a judge's labels; what they are worth is learnt from the
         labels so far.
+    judges : tuple of str
+        Columns of labels that a judge, or people before, gave the answers: what the queue compares.
+    queue : {"disagreements"} or None
+        Of new answers: those come first about which such labels and the guardrail's flag disagree,
+        by the design ``disagreements``. Of answers that are labelled: a review of one's own labels
+        that any of them contradicts.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
     fresh : bool
@@ -51,6 +57,8 @@ class LabelOptions(Record):
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
     guess: str | None = setting(default=None, metavar="COL")
+    judges: tuple[str, ...] = setting(default=(), flag="judge_column", metavar="COL")
+    queue: Literal["disagreements"] | None = setting(default=None)
     settle: bool = setting(default=False)
     fresh: bool = setting(default=False)
     elsewhere: str | None = setting(default=None, metavar="FILE")
@@ -58,11 +66,14 @@ class LabelOptions(Record):
     def __post_init__(self) -> None:
         fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
         fields.column(self.guess, "guess")
+        fields.replace_checked(self, judges=fields.texts)
+        if self.queue is not None:
+            fields.one_of(self.queue, Literal["disagreements"], "queue")
         fields.yes_or_no(self.settle, "settle")
         fields.yes_or_no(self.fresh, "fresh")
 
 
-LabellingDesign = Literal["uniform", "active"]
+LabellingDesign = Literal["uniform", "active", "disagreements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +82,13 @@ class Drawing(Record):
 
     Attributes
     ----------
-    design : {"uniform", "active"}
+    design : {"uniform", "active", "disagreements"}
         Label every answer drawn, or each with a probability of its own: higher where a label tells
-        more, by a guess of how likely the answer is hallucinated.
+        more, by a guess of how likely the answer is hallucinated; or 1 where judges, and the
+        guardrail's flag, disagree, and the floor elsewhere.
     floor : float
-        With ``active``: no flagged answer is labelled with a lower probability, and no passed one
-        with less than twice that. In (0, 1]; a low floor saves labels and makes bets smaller.
+        Unless ``uniform``: no flagged answer is labelled with a lower probability, and no passed
+        one with less than twice that. In (0, 1]; a low floor saves labels and makes bets smaller.
     whole_groups : bool
         What is drawn is a group (a question), all of whose answers belong to one batch; the mean
         over its answers counts once.
@@ -107,9 +119,14 @@ class Drawing(Record):
         fields.yes_or_no(self.whole_groups, "whole_groups")
 
     @property
+    def weighted(self) -> bool:
+        """Whether answers are labelled with different probabilities."""
+        return self.design != "uniform"
+
+    @property
     def floors(self) -> tuple[float, float]:
         """Least probabilities of labelling a flagged and a passed answer."""
-        if self.design == "uniform":
+        if not self.weighted:
             return 1.0, 1.0
         return float(self.floor), min(1.0, 2.0 * float(self.floor))
 

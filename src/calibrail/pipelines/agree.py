@@ -4,8 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import compress
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
@@ -13,10 +15,12 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.conformal.group_thresholds import group_name
+from calibrail.data.aliases import aliases_of
+from calibrail.data.columns import which_label
 from calibrail.data.example import Example, shorten
 from calibrail.data.labels import LabelReader, TieError, another_column, label_key, label_remedy
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Source, spoken
+from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
@@ -26,6 +30,8 @@ from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
 from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.labelling.folder import has_labels, read_plan
+from calibrail.labelling.replay import drawn_answers
 from calibrail.options import (
     ReadOptions,
     Requirement,
@@ -42,6 +48,7 @@ from calibrail.pipelines.fixed_threshold import asked_of
 from calibrail.pipelines.loading import Context, batches, open_source, source_name
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say, spell_reasons
+from calibrail.scores import lexical
 from calibrail.scores.registry import build_column, key_of
 from calibrail.serialization import Record, plain
 
@@ -115,14 +122,17 @@ class _Labels:
             names = rows.class_names.get(column, ())
             self._readers.append(LabelReader(reading, column, names=names, beside=first))
         self.signs = _signs(self._readers[1:], others, higher)
-        #: Rows that were set aside.
+        #: Rows that were set aside, how many of which column's, and the first of each.
         self.entries: list[str] = []
-        self.first: str | None = None
+        self.unreadable = Counter[str]()
+        self.first: dict[str, str] = {}
 
     def warnings(self) -> Iterator[str]:
         """Yield that options which say what labels mean were not used for a column."""
         for reader in (item for item in self._readers if item.is_explicit and item.n_own):
             yield say("agree.read_by_itself", column=repr(reader.column))
+        for column, n in self.unreadable.items():
+            yield say("agree.unreadable", column=repr(column), n=n, first=self.first[column])
 
     def read(self, example: Example) -> tuple[float, ...] | None:
         """Return all labels, those of people first; None where one cannot be read."""
@@ -159,7 +169,8 @@ class _Labels:
         )
         if self._reading.strict:
             raise DataError(problem)
-        self.first = self.first or problem
+        self.first.setdefault(column, problem)
+        self.unreadable[column] += 1
         entry = {"row": row, "id": example.id, "field": column, "reason": wanted}
         self.entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
 
@@ -312,7 +323,8 @@ def agree(
         The judges: 1 = hallucinated, 0 = faithful, blank = no label; or ratings. Where one has
         ratings, half of the human labels, by group, choose its threshold, and the rest tests.
     labels : path or iterable of Example, optional
-        Where the human labels are, by the ids of the source, if they are not in its label column.
+        Where the human labels are, by the ids of the source, if they are not in its label column. A
+        folder of labels, here or as the source, says with which probabilities they were drawn.
     min_caught, max_false_alarms : float, optional
         What a judge is to keep, for a verdict: the share of hallucinated answers that it calls so
         at least, and of faithful ones at most. Both or neither.
@@ -336,8 +348,8 @@ def agree(
     looks : path, optional
         File that keeps what was looked at, as that of `calibrate`.
     reading : ReadOptions, optional
-        How to read the file; ``label_column`` holds the human labels (default ``human``). Its
-        fields may stand by themselves.
+        How to read the file; ``label_column`` holds the human labels: where it is left out
+        ``human``, else what other commands take for labels. Its fields may stand by themselves.
     context : Context, optional
         Who is told of the number of rows so far.
 
@@ -366,9 +378,20 @@ def agree(
     """
     level, reading = share(confidence, "confidence"), optional(reading, ReadOptions, "reading")
     judges = (judge_column,) if isinstance(judge_column, str) else tuple(judge_column)
-    human = cast(str, "human" if reading.label_column is None else reading.label_column)
     if not judges:
         raise InputError("judge_column must name at least one column")
+    name, asked = spoken(source), source
+    folder = next(filter(_holds_labels, (source, labels)), None)
+    drawn_rows = [] if folder is None else drawn_answers(Path(cast(str, folder)))
+    if _holds_labels(source):
+        # All that judges say of the answers drawn; what people say is joined by their ids.
+        source, labels = [{**row, "human": None} for row in drawn_rows], source
+    if labelled_by := next((row["labelled_by"] for row in drawn_rows if row["labelled_by"]), None):
+        reading = replace(reading, labelled_by=labelled_by)
+    source = reusable(source)
+    seen = open_source(source, replace(reading, label_column=None), labelled=False)
+    others = [column for column in seen.fields if column not in judges]
+    human = cast(str, reading.label_column) or _column_of_people(seen, others, labels is None)
     for name, value in (("label_column", human), *(("judge_column", item) for item in judges)):
         fields.column(value, name)
     named = (*judges, *((human,) if labels is None else ()))
@@ -385,17 +408,20 @@ def agree(
     columns, described, decide = _flagging(guardrail, scores)
     context = optional(context, Context, "context")
     by_people: dict[str, Any] | None = None
-    if labels is not None:
+    if folder is not None:
+        by_people = {row["id"]: row["human"] for row in drawn_rows if row["human"] is not None}
+    elif labels is not None:
         by_people = {}
         for item in read(labels, replace(reading, quarantine=None, group_column=None), require=()):
             if item.content is not None:
                 raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
             if by_people.setdefault(item.id, item.label) != item.label:
                 raise DataError(say("refused.two_labels", name=spoken(labels), id=item.id))
-    further = [item for item in (by, probability) if item is not None]
+    generator = next(iter(aliases_of("generator", others)), None)
+    further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
     examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
-    name, fresh = spoken(source), Fresh(guardrail)
+    fresh, chance_of = Fresh(guardrail), {row["id"]: row["probability"] for row in drawn_rows}
     pairs = _Labels(name, reading, human, judges, judge_higher, examples, by_people)
     table_rows: list[tuple[float, ...]] = []
     met: dict[str, Example] = {}
@@ -403,6 +429,11 @@ def agree(
     segments: list[str] = []
     chances: list[float] = []
     people: dict[int, Example] = {}
+    # Of each group the row that the lot chooses, and how many rows it has so far.
+    chosen: dict[str, tuple[str, int]] = {}
+    members = Counter[str]()
+    alone: list[bool] = []
+    places: list[int] = []
     n_undefined = n_errors = 0
     readable = ((item, row) for item in examples if (row := pairs.read(item)) is not None)
     for some in batches(readable):
@@ -416,9 +447,19 @@ def agree(
                 if by_people and met.setdefault(example.id, example) != example:
                     raise DataError(say("refused.two_answers", name=name, id=example.id))
                 people[len(table_rows)] = example
+            if example.group is not None:
+                lot = sha256(f"{len(table_rows)}\0{example.id}".encode()).hexdigest()
+                chosen[example.group] = min(
+                    (lot, len(table_rows)), chosen.get(example.group, ("z", 0))
+                )
+                members[example.group] += 1
+            alone.append(example.group is None)
+            places.append(0 if example.group is None else members[example.group])
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
-            if probability is not None:
+            if chance_of:
+                chances.append(chance_of.get(example.id, 0.0))
+            elif probability is not None:
                 chances.append(_chance(name, example, probability, row[0]))
         if context.progress is not None:
             context.progress(len(table_rows))
@@ -440,7 +481,8 @@ def agree(
             # What stands in the way may be a judge's label, where people's are fine.
             column = json.loads(pairs.entries[0])["field"]
         role = "human" if column == human else "judge"
-        raise DataError(words.no_label(name, column, role, len(pairs.entries), pairs.first))
+        first = next(iter(pairs.first.values()), None)
+        raise DataError(words.no_label(name, column, role, len(pairs.entries), first))
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
     drawn = people
     if chances:
@@ -448,8 +490,16 @@ def agree(
         drawn = {row: item for row, item in people.items() if _stays(item, least / chances[row])}
     table[[row for row in people if row not in drawn], 0] = NONE
     sharing = Counter(item.group for item in drawn.values() if item.group is not None)
+    for _, place in chosen.values():
+        alone[place] = True
+    divided: dict[str, Sequence[Any]] = {}
+    if len(members) < members.total():
+        divided["position"] = [places[row] for row in drawn]
+    if generator is not None:
+        divided["generator"] = [item.columns.get(generator) for item in drawn.values()]
     gate = _Gate(
-        table, flags, segments, drawn, judges, pairs.signs, limits, looks, reading.labelled_by
+        *(table, flags, segments, alone, drawn, divided),
+        *(judges, pairs.signs, limits, looks, reading.labelled_by),
     )
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     verdicts = {row["verdict"] for row in about}
@@ -461,11 +511,12 @@ def agree(
         columns={"human": human, "judges": list(judges), "by": by, "probability": probability},
         flag=described,
         data={
-            "source": source_name(source),
+            "source": source_name(asked),
             "sha256": examples.digest(),
             "n": len(table_rows),
             "n_human": len(drawn),
             "n_quarantined": len(pairs.entries) + examples.n_quarantined,
+            "n_unreadable": dict(pairs.unreadable),
             "n_seen_before": fresh.n_seen_before,
             "n_undefined": n_undefined,
             "n_errors": n_errors,
@@ -481,7 +532,31 @@ def agree(
         errors=tuple(gate.errors()),
     )
     notes = [say("fixed_threshold.halved")] if gate.halved else []
+    if folder is not None and read_plan(Path(cast(str, folder))).purpose == "certify":
+        notes.append(say("agree.stopped"))
     return replace(result, warnings=(*words.warnings(result.to_dict()), *notes, *pairs.warnings()))
+
+
+def _holds_labels(source: object) -> bool:
+    return isinstance(source, str | PathLike) and has_labels(Path(source))
+
+
+def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
+    """Return the column of people's labels: ``human``, else the one that reads as labels.
+
+    Raises
+    ------
+    DataError
+        The labels are to be ``here``, in the data, and none reads so.
+    """
+    found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
+    if here and not any(name in others for name in found):
+        rows = [{name: value_at(row, name) for name in others} for row in seen.head]
+        listed = ", ".join(others)
+        raise DataError(
+            say("refused.no_people", name=seen.source, listed=listed, which=which_label(rows))
+        )
+    return next((name for name in found if name in others), "human")
 
 
 def _chance(source: str, example: Example, column: str, human: float) -> float:
@@ -504,6 +579,17 @@ def _stays(example: Example, share: float) -> bool:
     return int(example.digest(), 16) / 2.0**64 < share
 
 
+def _author(judge: str, generator: object) -> str:
+    """Say whether a judge wrote an answer itself, as far as its name tells.
+
+    >>> _author("gpt-4o", "GPT 4o (2024)"), _author("judge", "gpt-4o")
+    ('the judge', 'others')
+    """
+    names = ["".join(filter(str.isalnum, str(name).lower())) for name in (judge, generator)]
+    shorter, longer = sorted(names, key=len)
+    return "the judge" if shorter and shorter in longer else "others"
+
+
 #: A judge's place, and the segment; None for all rows.
 _Key = tuple[int, str | None]
 
@@ -515,10 +601,12 @@ class _Gate:
     ----------
     table : ndarray of float64, shape (n, 1 + judges)
         Labels of people (`NONE` for none) and what judges say (NaN for nothing).
-    flags, segments : sequence, length n
-        What flags each row, and where it belongs.
+    flags, segments, alone : sequence, length n
+        What flags each row, where it belongs, and whether it is the one of its group by lot.
     people : mapping of int to Example
         The rows that people labelled, in order.
+    divided : mapping of str to sequence
+        By what else their errors may differ: a value of each of these rows.
     judges, signs, limits, looks, labelled_by
         Columns, how ratings are turned (0 for labels), what is asked, and as in `agree`.
     """
@@ -528,14 +616,16 @@ class _Gate:
         table: NDArray[np.float64],
         flags: Sequence[bool],
         segments: Sequence[str],
+        alone: Sequence[bool],
         people: Mapping[int, Example],
+        divided: Mapping[str, Sequence[Any]],
         judges: Sequence[str],
         signs: Sequence[float],
         limits: Requirement,
         looks: data_reuse.LooksFile,
         labelled_by: str | None,
     ) -> None:
-        self._labelled_by = labelled_by
+        self._labelled_by, self._divided, self._alone = labelled_by, divided, np.array(alone)
         self._table, self._judges, self._signs = table, judges, signs
         self._flags, self._segments = np.array(flags, np.int64), np.array(segments, object)
         self._asked = limits.max_fpr is not None
@@ -549,6 +639,11 @@ class _Gate:
             self._examples,
             columns,
             splitting=SplitOptions(calibration_share=0.5) if any(signs) else None,
+            # The strata of an audit: what texts show on their face.
+            beside=lambda detectors, first: (
+                *scoring.baselines_beside(detectors, first),
+                *(lexical.QuestionLength(), lexical.ContextLength()),
+            ),
             companions=False,
         )
         self._values = [scored.table.columns[key_of(column)] for column in columns]
@@ -646,13 +741,19 @@ class _Gate:
 
     def _about(self, k: int, segment: str | None, *, decided: bool) -> dict[str, Any]:
         """Return what is known of a judge; no verdict where people drew by its labels."""
-        here = slice(None) if segment is None else self._segments == segment
-        values, cells = self._table[here, k + 1], np.zeros((3, 3, 2), np.int64)
-        called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
-        np.add.at(cells, (self._table[here, 0].astype(np.int64), called, self._flags[here]), 1)
-        counts, level = LabelCounts(cells, decided), self.limits.confidence
+        here = np.full(len(self._table), True) if segment is None else self._segments == segment
+
+        def counted(rows: NDArray[np.bool_]) -> LabelCounts:
+            values, cells = self._table[rows, k + 1], np.zeros((3, 3, 2), np.int64)
+            called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
+            np.add.at(cells, (self._table[rows, 0].astype(np.int64), called, self._flags[rows]), 1)
+            return LabelCounts(cells, decided)
+
+        counts, level = counted(here), self.limits.confidence
         n = 1 if segment is None else len(set(self._segments))
-        sample = judge_agreement.sample_tests(counts, judge_agreement.SAMPLE_LEVEL / n)
+        # Rows of one group are alike, and may have been drawn together.
+        each = counted(here & self._alone)
+        sample = judge_agreement.sample_tests(each, judge_agreement.SAMPLE_LEVEL / n)
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(counts, level)}
         if doubt := words.differing(sample):
@@ -702,11 +803,18 @@ class _Gate:
         divisions = [
             *(confounds.thirds(key, table.columns[key]) for key in self._scored.baselines),
             confounds.by_column("segment", self._here.tolist()),
+            *(confounds.by_column(name, cells) for name, cells in self._divided.items()),
+        ]
+        # Which answers each judge wrote itself, where its name says so.
+        whose = self._divided.get("generator", ())
+        own = [
+            confounds.by_column("author", [cell and _author(judge, cell) for cell in whose])
+            for judge in self._judges
         ]
         found = [
             [
                 row
-                for division in divisions
+                for division in (*divisions, own[k])
                 if division is not None
                 if (row := judge_agreement.errors_by(division, self._errors(k), rows)) is not None
             ]

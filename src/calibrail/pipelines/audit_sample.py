@@ -112,6 +112,8 @@ def _agreed_plan(
     """Return what was agreed on in the first call, or is in this one; refuse anything else."""
     if drawing is not None and fields.optional(drawing, Drawing, "drawing").whole_groups:
         raise InputError(say("refused.lines_drawn_singly"))
+    if drawing is not None and drawing.design == "disagreements":
+        raise InputError(say("refused.no_judges_in_a_log"))
     if not has_labels(folder):
         return SessionPlan(
             purpose="watch",

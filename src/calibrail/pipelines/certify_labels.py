@@ -26,7 +26,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
-from calibrail.pipelines import data_reuse
+from calibrail.pipelines import data_reuse, independence
 from calibrail.pipelines.calibration_overlap import Freshness, revised, without_proof
 from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
@@ -260,6 +260,8 @@ def certify_labels(
         **{name: getattr(made, name) for name in (*both, "min_coverage", "max_fpr", "confidence")},
     )
     certificate, _ = revised(certificate, None, partial(without_proof, freshness=freshness))
+    judged = partial(independence.settled, n_alike=0, assumed=False, judge=replayed.judge())
+    certificate, _ = revised(certificate, None, judged)
     # At the answers with whose labels the verdict fell, or at all so far.
     decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
     look = data_reuse.look_at_labels(place, plan, decided_by)
@@ -281,6 +283,9 @@ def certify_labels(
         "n_skipped": replayed.skipped,
         "n_undone": replayed.undone,
         "n_undone_decided": replayed.undone_decided,
+        "n_reviewed": sum(bool(item.blind) for item in replayed.counting),
+        "n_changed": sum(item.changed for item in replayed.counting),
+        "blind_verdict": replayed.blind_verdict(),
         "lost": dict(replayed.lost),
         "n_waiting": sum(item.standing in ("open", "disagreement") for item in replayed.answers),
         "exhausted": replayed.exhausted,

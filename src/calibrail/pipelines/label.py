@@ -1,11 +1,11 @@
 """The label command: begins or resumes a session, and writes its verdict."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import parse_risk
@@ -81,7 +81,7 @@ def _begin(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
     files = _file_states(traces, reading)
-    examples = _open_traces(traces, reading, guardrail, options.guess)
+    examples = _open_traces(traces, reading, guardrail, (options.guess, *options.judges))
     order = Order(options.seed or 0)
 
     def traced() -> Iterator[Example]:
@@ -137,6 +137,7 @@ def _begin(
         promise=promise,
         needed=needed,
         guess=options.guess,
+        judges=options.judges,
         reading=examples.how(),
         elsewhere=None if lots is None else lots.sha256,
         guardrail_file=asked.guardrail_file,
@@ -159,32 +160,39 @@ def _begin(
 
 def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
     """Refuse choices that do not go together."""
-    options, uniform = asked.options, drawing.design == "uniform"
-    no_guardrail = asked.guardrail is None
+    options, design = asked.options, drawing.design
+    no_guardrail, queue = asked.guardrail is None, drawing.design == "disagreements"
     refusals = {
         "promise_and_guardrail": asked.promise is not None and not no_guardrail,
         "requirement_alone": no_guardrail and asked.requirement is not None,
-        "active_for_a_threshold": no_guardrail and not uniform,
+        "active_for_a_threshold": no_guardrail and design == "active",
+        "queue_for_a_threshold": queue and asked.promise is not None,
+        "nothing_to_compare": queue and len(options.judges) < 1 + no_guardrail,
+        "judges_alone": bool(options.judges) and not queue,
         "elsewhere_alone": no_guardrail and options.elsewhere is not None,
         "fresh_alone": no_guardrail and options.fresh,
-        "guess_when_uniform": options.guess is not None and uniform,
+        "guess_when_uniform": options.guess is not None and design != "active",
     }
     for code, holds in refusals.items():
         if holds:
             active = spell_option(Drawing, "design", "active")
             guess = spell_option(LabelOptions, "guess")
-            raise InputError(say(f"refused.{code}", active=active, guess=guess))
+            about = {"active": active, "guess": guess, "guardrail": not no_guardrail}
+            raise InputError(say(f"refused.{code}", about))
 
 
 def _open_traces(
-    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, guess: str | None
+    traces: Source,
+    reading: ReadOptions,
+    guardrail: Guardrail | None,
+    beside: Sequence[str | None],
 ) -> Reading:
     """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
     if guardrail is not None:
         reading = inherited_reading(reading, guardrail, traces, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
     # Which columns a threshold will be calibrated on is known later.
-    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *(() if guess is None else (guess,)))
+    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *filter(None, beside))
     return read(
         traces,
         reading,
@@ -240,6 +248,7 @@ def _refuse_another(
     if requirement is not None and frozen is not None:
         requirement = _limits(frozen, requirement)
     settings = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
+    settings["judges"] = list(options.judges) or None
     if options.elsewhere is not None:
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
     reading = None if asked.reading is None else changed(asked.reading)
@@ -281,6 +290,28 @@ def _spoken(value: object) -> str:
     if value is None:
         return "not given"
     return ("off", "on")[value] if isinstance(value, bool) else str(value)
+
+
+def _reviewed(
+    folder: Path, plan: SessionPlan, traces: Source | None, asked: _LabelRequest
+) -> Callable[[ledger.Draw, Example], Mapping[str, int]]:
+    """Return what says, of an answer drawn, which judge calls it what: a file, or the folder."""
+    names = asked.options.judges or plan.judges
+    judges = [sampling.GuessColumn(name) for name in names]
+    if traces is None:
+        pool = sampling.Pool(folder / folders.POOL_FILE)
+        pool.refresh()
+        held = dict.fromkeys(
+            name for place in range(len(pool)) for name in pool[place].example.columns
+        )
+        if missing := [name for name in names if name not in held]:
+            about = {"folder": folder, "column": missing[0], "listed": ", ".join(held) or "none"}
+            raise InputError(say("refused.no_column_in_folder", about))
+        return lambda draw, example: sampling.calls_of(judges, example)
+    reading = asked.reading or ReadOptions(**plan.reading["settings"])
+    examples = read(traces, reading, keep=names, require=(), labelled=False)
+    said = {example.id: sampling.calls_of(judges, example) for example in examples}
+    return lambda draw, example: said.get(draw.id, {})
 
 
 def _refuse_changed(
@@ -336,6 +367,8 @@ def label(  # type: ignore[misc]  # options are those of labelling
     seed: int | None = None,
     shared: float | None = None,
     guess: str | None = None,
+    judges: Sequence[str] = (),
+    queue: Literal["disagreements"] | None = None,
     settle: bool = False,
     fresh: bool = False,
     elsewhere: str | PathLike[str] | None = None,
@@ -379,7 +412,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
         Level of every interval and of the verdict.
     assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
-    seed, shared, guess, settle, fresh, elsewhere
+    seed, shared, guess, judges, queue, settle, fresh, elsewhere
         Fields of `LabelOptions`, by themselves in place of ``options``.
 
     Returns
@@ -410,6 +443,12 @@ def label(  # type: ignore[misc]  # options are those of labelling
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
+    begun = folders.read_plan(folder) if folders.has_labels(folder) else None
+    review = options.queue is not None and begun is not None
+    # Of labels that the queue was begun for, the same command goes on.
+    review &= traces is None or (begun is not None and begun.drawing.design != "disagreements")
+    if options.queue is not None and not review:
+        drawing = replace(drawing or Drawing(), design="disagreements")
     asked = _LabelRequest(
         requirement, frozen, promise and promise.settled(), drawing, options, reading, file, looks
     )
@@ -426,8 +465,12 @@ def label(  # type: ignore[misc]  # options are those of labelling
                         f"{folder / folders.GUARDRAIL} is not the guardrail that the labels were "
                         f"begun with ({plan.guardrail[:19]}...); restore it from a copy"
                     )
-            _refuse_another(folder, plan, asked, frozen)
-            _refuse_changed(folder, plan, traces, asked.reading)
+            if review:
+                anew = replace(asked, options=replace(options, judges=()), reading=None)
+                _refuse_another(folder, plan, anew, frozen)
+            else:
+                _refuse_another(folder, plan, asked, frozen)
+                _refuse_changed(folder, plan, traces, asked.reading)
         else:
             plan = _begin(folder, traces, asked, progress)
 
@@ -438,13 +481,19 @@ def label(  # type: ignore[misc]  # options are those of labelling
             raise DataError(say("refused.traces_needed_again", folder=folder))
         used = ReadOptions(**plan.reading["settings"])
         _refuse_changed(folder, plan, source, used)
-        yield from Fresh(frozen).admitted(_open_traces(source, used, frozen, plan.guess))
+        again = _open_traces(source, used, frozen, (plan.guess, *plan.judges))
+        yield from Fresh(frozen).admitted(again)
 
     elsewhere = options.elsewhere
     lots = None if elsewhere is None else read_lots(elsewhere, plan.drawing)
     judge = None if frozen is None else partial(_judge, frozen)
     session = Session(
-        folders.LabelFolder(folder), judge, read_again, settle=options.settle, lots=lots
+        folders.LabelFolder(folder),
+        judge,
+        read_again,
+        settle=options.settle,
+        lots=lots,
+        review=_reviewed(folder, plan, traces, asked) if review else None,
     )
     if lots is not None:
         try:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
@@ -16,7 +17,7 @@ from calibrail.conformal.sequential import audited_calibration
 from calibrail.conformal.sequential.audited_calibration import AuditedScores
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
-from calibrail.data.example import Example
+from calibrail.data.example import FIELDS, Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
@@ -26,11 +27,14 @@ from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_f
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
+from calibrail.labelling.replay import drawn_answers
 from calibrail.labelling.sampling import Pool
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
 from calibrail.options.data import judge_of
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, monitor_inputs, run
+from calibrail.pipelines.agree import JudgedRates, agree
+from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.documents import recalibrate as words
 from calibrail.report.messages import say
 from calibrail.serialization import plain
@@ -272,6 +276,68 @@ def recalibrate(
     return Recalibration(new, {**content, "new": new.digest})
 
 
+def judge_on_labels(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
+    labels: str | PathLike[str],
+    judge: str,
+    answers: Logs | None = None,
+    requirement: Requirement | None = None,
+) -> JudgedRates:
+    """Test another judge, or detector, on the labels of a folder, as `agree` does.
+
+    It is a look at these labels, kept beside the guardrail.
+
+    Parameters
+    ----------
+    guardrail : Guardrail, FrozenConfig or path
+        What the judge is to keep, unless the requirement says it.
+    labels : path
+        Folder of labels.
+    judge : str
+        A column of labels or ratings, or a score as `calibrate` takes it.
+    answers : path or sequence of paths, optional
+        Where the column is, by the ids of the answers, if not in the folder.
+    requirement : Requirement, optional
+        ``max_fpr`` and ``min_coverage``, together.
+
+    Raises
+    ------
+    InputError
+        The judge is neither a column nor a score.
+    """
+    config, file = run.frozen_config(guardrail)
+    asked, then = fields.optional(requirement, Requirement, "requirement"), config.requirement
+    max_fpr = then.max_fpr if asked.max_fpr is None else asked.max_fpr
+    least = asked.min_coverage or then.stated_coverage(config.promise)
+    folder = fields.path(labels, "labels")
+    source: Any = answers or folder
+    rows, higher = [] if answers else drawn_answers(folder), None
+    if rows and not any(judge in row for row in rows):
+        try:
+            (score,) = resolve_scores(judge)
+        except InputError as error:
+            own = (*FIELDS, "human", "probability", "labelled_by")
+            listed = ", ".join(name for name in rows[0] if name not in own) or "none"
+            about = {"judge": judge, "folder": folder, "listed": listed}
+            raise InputError(say("refused.no_such_judge", about)) from error
+        texts = [Example(**{k: v for k, v in row.items() if k in FIELDS}) for row in rows]
+        values = score.score(texts).values.tolist()
+        rated = zip(rows, values, strict=True)
+        higher = "hallucinated"
+        source = [{**row, "human": None, judge: None if isnan(v) else v} for row, v in rated]
+    return agree(
+        source,
+        judge_column=judge,
+        judge_higher=higher,
+        labels=folder,
+        min_caught=least if max_fpr is not None else None,
+        max_false_alarms=max_fpr,
+        confidence=asked.confidence,
+        n_looks=asked.n_looks,
+        looks=None if file is None else data_reuse.looks_of(file),
+    )
+
+
 def _labels(
     folder: Path, sample: LabelledSample, taken: Bools, since: str | None
 ) -> dict[str, Any]:
@@ -311,7 +377,7 @@ def _data_record(
         label, score = int(sample.label[row]), float(sample.score[row])
         example = replace(pool[row].example, label=label)
         looked.add(example, None if np.isnan(score) else score)
-        if label == 1 or sample.drawing.design == "active":
+        if label == 1 or sample.drawing.weighted:
             threshold[example.digest()] = example
     look = replace(looked.look(assumed=False), verdict=verdict, reported=True)
     sketches = sketched(threshold[digest] for digest in sorted(threshold))

@@ -41,7 +41,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from calibrail.errors import CalibrailError
 from calibrail.labelling.session import Counts, Session, Task
 from calibrail.report.messages import word
-from calibrail.ui.terminal import nearest_quote, sentence_places
+from calibrail.ui.terminal import nearest_quote, sentence_places, why_shown
 
 #: Headers of every response: nothing is stored, framed or fetched from elsewhere, no text runs.
 HEADERS: Final = {
@@ -310,7 +310,8 @@ class Page:
 
 def _seen(task: Task) -> dict[str, Any]:
     """Return what an annotator sees: an id may name the model, or even the label."""
-    return {name: value for name, value in asdict(task).items() if name not in ("id", "alias")}
+    seen = {name: value for name, value in asdict(task).items() if name not in ("id", "alias")}
+    return {**seen, "why": why_shown(task)}
 
 
 def application(page: Page, stop: Callable[[], None]) -> FastAPI:

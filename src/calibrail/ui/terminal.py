@@ -15,7 +15,7 @@ from rich.text import Text
 from calibrail.errors import CalibrailError
 from calibrail.formatting import count
 from calibrail.labelling.session import Counts, Session, Task
-from calibrail.report.messages import word
+from calibrail.report.messages import say, word
 from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
 from calibrail.text.sentences import sentences
@@ -193,7 +193,7 @@ class Terminal:
             progress.append(count(counts.holding, "label waits", "labels wait"))
         self._console.print()
         self._console.print(Rule(Text(" · ".join(progress)), align="left"))
-        parts = [Text("Two annotators disagree on this answer.")] if task.settles else []
+        parts = [Text(why)] if (why := why_shown(task)) else []
         if task.question.strip():
             parts += [_heading("Question"), Text(clean(task.question)), Text()]
         parts += [_heading("Answer", f"No. {task.order:,}"), self._response(task), Text()]
@@ -256,6 +256,15 @@ class Terminal:
             return
         self._marks.append((start, start + len(words)))
         self._console.print(self._response(task))
+
+
+def why_shown(task: Task) -> str:
+    """Return why an answer is shown again: to settle its labels, or to review one's own."""
+    if task.said:
+        names = {1: "hallucinated", 0: "faithful"}
+        said = {clean(name): names[call] for name, call in task.said.items() if name != "you"}
+        return say("label.review", own=names[task.said["you"]], said=said)
+    return say("label.settles") if task.settles else ""
 
 
 def _heading(name: str, beside: str = "") -> Text:

@@ -413,7 +413,7 @@ class AuditedScores:
     @property
     def weighted(self) -> bool:
         """Whether they were labelled with different probabilities."""
-        return self.drawing.design == "active"
+        return self.drawing.weighted
 
     @property
     def open(self) -> Bools:

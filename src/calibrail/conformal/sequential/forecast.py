@@ -286,7 +286,7 @@ def _four_goals(requirement: Requirement) -> Floats:
 
 
 #: Why no number is given.
-Unforeseeable = Literal["decided", "few_hallucinated", "few_faithful"]
+Unforeseeable = Literal["decided", "few_hallucinated", "few_faithful", "queue"]
 
 #: Labels of a class without which its rate could be anything.
 _LEAST: Final = 5
@@ -317,8 +317,8 @@ class LabelsLeft(Record):
         Shares of the futures, adding up to 1.
     budget, runs : int
         Most further labels of a future, and how many futures.
-    unforeseeable : {"decided", "few_hallucinated", "few_faithful"} or None
-        Why there is nothing to foresee, or too little is known.
+    unforeseeable : {"decided", "few_hallucinated", "few_faithful", "queue"} or None
+        Why there is nothing to foresee, too little is known, or labels are not drawn for it.
     """
 
     low: int | None
@@ -385,6 +385,8 @@ def labels_left(
         reason = "few_hallucinated"
     elif known.n_faithful < _LEAST:
         reason = "few_faithful"
+    elif drawing.design == "disagreements":
+        reason = "queue"
     if reason is not None:
         return LabelsLeft(None, None, None, None, None, None, _BUDGET, _RUNS, reason)
     # What an answer drawn costs in labels tells how many are drawn for the budget.

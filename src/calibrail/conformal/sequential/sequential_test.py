@@ -166,7 +166,7 @@ class SequentialTest(Record):
     @property
     def weighted(self) -> bool:
         """Whether answers weigh differently: drawn by a guess, or by groups."""
-        return self.drawing.design == "active" or self.drawing.whole_groups
+        return self.drawing.weighted or self.drawing.whole_groups
 
     @property
     def labelled(self) -> int:
@@ -312,7 +312,7 @@ class SequentialTest(Record):
         guess: ArrayLike | None,
     ) -> Floats:
         """Return W of each answer, or raise naming the first one whose probability is too low."""
-        active = self.drawing.design == "active"
+        active = self.drawing.weighted
         for name, given in (("probability", probability), ("guess", guess)):
             if (given is not None) != active:
                 needed = "is needed where" if active else "must be left out unless"

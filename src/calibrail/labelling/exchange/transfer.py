@@ -144,6 +144,7 @@ def _take(
     annotator: str,
     known: Mapping[str, int],
     first: dict[tuple[int, str], str],
+    judge: str | None,
 ) -> str:
     """Take one row in, and return what it was."""
     if row.problem:
@@ -172,7 +173,7 @@ def _take(
             f"{name!r} has labelled {row.id!r} otherwise already (as {_WORDS[there.label]}); undo "
             "that label to change it, or take the row out"
         )
-    session.put(name, order, label, spans_of(row, task.response))
+    session.put(name, order, label, spans_of(row, task.response), judge=judge)
     return "unsure" if label is None else "labelled"
 
 
@@ -262,7 +263,8 @@ def import_labels(
         Who labelled, where a row does not say so.
     reading : ReadOptions, optional
         Its ``label_column``, ``label_map`` and ``positive`` say what labels mean that are no plain
-        words for a class. Labels of a judge (``labelled_by``) are refused.
+        words for a class. Labels of a judge (``labelled_by``) say so, and what they would certify
+        only agrees with it; for answers of a log they are refused.
 
     Returns
     -------
@@ -275,7 +277,8 @@ def import_labels(
     """
     place = fields.path(path, "path")
     reading = optional(reading, ReadOptions, "reading")
-    if (judge := reading.labelled_by) not in (None, "people"):
+    judge = None if reading.labelled_by == "people" else reading.labelled_by
+    if judge is not None and session.plan.purpose == "watch":
         raise InputError(error_text("labels_of_judge_for_people", judge=judge))
     column = reading.label_column or "label"
     if not isinstance(column, str):
@@ -286,7 +289,7 @@ def import_labels(
     first: dict[tuple[int, str], str] = {}
     for row in read(place, column):
         try:
-            kind = _take(session, row, words, annotator, known, first)
+            kind = _take(session, row, words, judge or annotator, known, first, judge)
         except InputError as error:
             problems.append(f"{row.where}: {error}")
             continue
@@ -333,7 +336,7 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
         rows[id] = {**row, "label": label, "probability": share, "where": where}
     if not rows:
         raise InputError(f"{place} holds no label; give rows of id, label and probability")
-    weighted = drawing.design == "active"
+    weighted = drawing.weighted
     shares = [row["probability"] for row in rows.values()]
     if not weighted and max(shares) - min(shares) > _ROUNDING:
         raise InputError(

@@ -87,6 +87,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         "data.left_out": origin and data.get("filtered"),
         "data.from_a_log": origin.get("purpose") == "watch",
         "data.to_certify": origin.get("purpose") == "certify",
+        "data.no_longer_blind": origin.get("n_changed"),
         "data.no_baselines": baselines.get("none") == "not asked for",
         "data.no_texts": baselines.get("none") == "no texts",
         "data.baselines_undefined": baselines.get("undefined"),

@@ -34,7 +34,7 @@ def foreseen(certificate: Json) -> str:
         "label.unforeseeable": expect["low"] is None,
         "label.to_expect": True,
     }
-    if unforeseeable == "decided" and not cases["label.at_an_end"]:
+    if unforeseeable in ("decided", "queue") and not cases["label.at_an_end"]:
         return ""
     return say_first(cases, expect, few=unforeseeable.removeprefix("few_"))
 

@@ -104,7 +104,8 @@ function draw(state) {
   question.set(task.question || "(no question)");
   response.set(task.response);
   $("response").scrollTop = 0;
-  $("settles").hidden = !task.settles;
+  $("why").hidden = !task.why;
+  $("why").textContent = task.why;
   $("answer-note").textContent = `No. ${task.order.toLocaleString("en")}`;
   chunks.set(task.contexts);
   $("evidence").disabled = !task.contexts.length;
