@@ -304,7 +304,7 @@ def versus_reason(result: Json) -> str:
             (end, outward(abs(end), 1, upper=(end > 0.0) == (end is upper)))
             for end in (lower, upper)
         ],
-        near=outward(near, 1, upper=False),
+        near=outward(near, 1 if near >= 0.1 else 3, upper=False),
         far=outward(far, 1, upper=True),
     )
 
