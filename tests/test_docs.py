@@ -35,6 +35,7 @@ from calibrail.serve.process import serve
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, predicate, sampled
 from tests.data.traces.shapes import langfuse_trace
+from tests.pipelines.test_versus import answers
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -132,6 +133,8 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pq.write_table(pa.Table.from_pylist(rows(60, prefix="Stored ")), tmp_path / "answers.parquet")
     (tmp_path / "metric_scores.csv").write_text(summaries())
     (tmp_path / "claims.csv").write_text(claims())
+    for name, system in zip(("new", "old"), answers(1200, (0.1, 0.2), 150, words="!"), strict=True):
+        write(tmp_path / f"{name}.jsonl", system)
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}

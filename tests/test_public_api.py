@@ -51,6 +51,7 @@ PUBLIC = [
     "shift",
     "test",
     "use_engine",
+    "versus",
 ]
 
 #: What no name of the package may load before it is used.

@@ -75,6 +75,8 @@ from calibrail.pipelines.select import BatchSelection as BatchSelection
 from calibrail.pipelines.select import select as select
 from calibrail.pipelines.shift import ShiftRun as ShiftRun
 from calibrail.pipelines.shift import shift as shift
+from calibrail.pipelines.versus import SystemComparison as SystemComparison
+from calibrail.pipelines.versus import versus as versus
 from calibrail.scores import Score as Score
 from calibrail.scores import Scores as Scores
 from calibrail.scores.custom import CustomScore as CustomScore
@@ -115,4 +117,5 @@ __all__ = [
     "shift",
     "test",
     "use_engine",
+    "versus",
 ]

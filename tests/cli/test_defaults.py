@@ -34,6 +34,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "select": calibrail.select,
     "shift": calibrail.shift,
     "test": calibrail.test,
+    "versus": calibrail.versus,
 }
 #: What an option calls beside it.
 FURTHER: dict[str, Callable[..., Any]] = {
@@ -46,6 +47,8 @@ AROUND = (CallLimits, EngineOptions, Context)
 SHOWING = {
     *(
         "data",
+        "first",
+        "second",
         "heldout",
         "traces",
         "source",

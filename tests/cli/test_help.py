@@ -31,7 +31,7 @@ PANELS = {
             "monitor",
         )
     ],
-    "More evidence": ["score", "plan", "audit", "shift", "agree", "repeat", "explain"],
+    "More evidence": ["score", "plan", "audit", "shift", "agree", "versus", "repeat", "explain"],
     "Guardrails in production": [
         *("serve", "select", "recalibrate", "guardrail", "log", "cache"),
     ],

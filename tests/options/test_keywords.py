@@ -28,6 +28,7 @@ from calibrail import (
     score_sentences,
     shift,
     test,
+    versus,
 )
 from calibrail.errors import InputError
 from calibrail.options import AuditOptions, Costs, LabelOptions, ShiftSplit, WatchOptions
@@ -47,6 +48,7 @@ SPELLED: dict[Callable[..., object], tuple[type, ...]] = {
     monitor: (WatchOptions,),
     Monitor.__init__: (WatchOptions,),
     agree: (ReadOptions,),
+    versus: (ReadOptions,),
     audit: (ReadOptions,),
     read: (ReadOptions,),
     diagnose: (ReadOptions,),

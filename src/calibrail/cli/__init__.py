@@ -33,7 +33,7 @@ _PANELS: Final = {
     },
     "More evidence": {
         **dict.fromkeys(("score", "plan"), "start"),
-        **dict.fromkeys(("audit", "shift", "agree", "repeat", "explain"), "evidence"),
+        **dict.fromkeys(("audit", "shift", "agree", "versus", "repeat", "explain"), "evidence"),
     },
     "Guardrails in production": {
         **dict.fromkeys(("guardrail verify", "guardrail card"), "ship"),

@@ -447,7 +447,7 @@ class _Paths:
 
 
 #: Arguments that name data.
-_SOURCES: Final = ("DATA", "TRACES", "HELDOUT")
+_SOURCES: Final = ("DATA", "TRACES", "HELDOUT", "A", "B")
 
 
 def _listed(given: Any) -> list[Any]:

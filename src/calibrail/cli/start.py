@@ -51,6 +51,8 @@ class CompareOptions(Showing, opt.NewGuardrail):
 
     export: Path | None = setting(default=None, metavar="FILE", writes="guardrail")
     best: bool = setting(default=False)
+    reference: str | None = setting(default=None, metavar="NAME")
+    margin: float | None = setting(default=None)
 
 
 @dataclass(frozen=True)
@@ -210,9 +212,10 @@ def compare_command(
     Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
     has not been shown to detect anything. A winner is named only where the data separates it from
     all others, and has its verdict from the half of the test part that did not choose it. With
-    --export it is frozen with that verdict. Writes compare.json, report.html, figures/,
-    scores.parquet, cost.json and chosen.json into RUN. Exit code 0; with --export 4 where nothing
-    was frozen, for want of a winner.
+    --export it is frozen with that verdict. With --reference and --margin it says of every other
+    detector whether it raises at most so many more false alarms at the same coverage. Writes
+    compare.json, report.html, figures/, scores.parquet, cost.json and chosen.json into RUN. Exit
+    code 0; with --export 4 where nothing was frozen, for want of a winner.
     """
     if show.export is None and (show.best or show.sign is not None):
         raise InputError("--best and --sign are for the guardrail to freeze; add --export FILE")
@@ -231,6 +234,8 @@ def compare_command(
             reading=reading,
             splitting=splitting,
             baselines=detectors.baselines,
+            reference=show.reference,
+            margin=show.margin,
             context=context,
             looks=output / "looks.json",
         )

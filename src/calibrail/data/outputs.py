@@ -18,13 +18,14 @@ from calibrail.options.fields import cli_or_python
 
 #: What stands in the folder of a run, of any command.
 _REPORTS: Final = (
-    *("report.json", "compare.json", "audit.json", "shift.json", "repeat.json", "status.json"),
+    *("report.json", "compare.json", "audit.json", "shift.json", "repeat.json", "versus.json"),
+    "status.json",
 )
 #: What stays in the folder of a run that takes the place of another: the looks at its data, and
 #: the rows that its reader has set aside.
 _STAYING: Final = ("looks.json", "quarantine.jsonl")
 RUN_FILES: Final = (
-    *(*_REPORTS[:5], "calibration.json", "chosen.json", "cost.json"),
+    *(*_REPORTS[:6], "calibration.json", "chosen.json", "cost.json"),
     *("report.html", "scores.parquet", "sentences.parquet", "state.safetensors"),
     *_STAYING,
 )

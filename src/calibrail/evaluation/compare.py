@@ -89,6 +89,7 @@ class Comparison:
                 "against_best_baseline": winner.baseline_tests,
                 "confirming": winner.confirming,
             },
+            "reference": winner.reference,
             "partial_auroc": {"least_coverage": LEAST_COVERAGE},
             "matched_coverage": self.matched,
             "alpha_sweep": self.sweep,
@@ -107,6 +108,7 @@ def compare_detectors(
     baselines: Mapping[str, Sample] | None = None,
     seed: int = 0,
     halves: Codes | None = None,
+    against: tuple[str, float] | None = None,
 ) -> Comparison:
     """Calibrate every detector to the same target on the same split, and compare what that costs.
 
@@ -134,11 +136,13 @@ def compare_detectors(
     halves : ndarray of int8, shape (n,), optional
         Which half of the test part each answer belongs to, as from ``halve``, where others have to
         be the same.
+    against : (str, float), optional
+        A reference and a margin, as for ``find_winner``.
 
     Raises
     ------
     InputError
-        If a baseline has the name of a detector.
+        If a baseline has the name of a detector, or the reference is no detector with a threshold.
     """
     requirement, origins = requirement or Requirement(), origins or {}
     promise = promise.settled(requirement)
@@ -157,6 +161,9 @@ def compare_detectors(
                 uncalibrated[name] = str(error)
             continue
         candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
+    if against is not None and against[0] not in detectors.keys() - uncalibrated.keys():
+        why = uncalibrated.get(against[0], f"the detectors are {', '.join(detectors)}")
+        raise InputError(f"{against[0]} can be no reference: {why}")
     level, required = requirement.confidence, requirement.coverage(promise)
     everyone = Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)
     shown = everyone.without_confirming()
@@ -173,6 +180,7 @@ def compare_detectors(
     winner = find_winner(
         everyone if reports else replace(everyone, members=()),
         Requirement(requirement.max_fpr, required, level),
+        against,
     )
     matched = matched_coverage(shown, promise.coverage)
     sweep = alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level)

@@ -71,7 +71,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtri, stdtr, stdtrit
+from scipy.special import betainc, ndtr, ndtri, stdtr, stdtrit
 
 from calibrail.conformal import Bound, Calibration, certify_counts, holm, minimum_n
 from calibrail.conformal import rank as rank_of
@@ -83,7 +83,7 @@ from calibrail.errors import InputError
 from calibrail.evaluation.scored_answers import Sample, one_of_each
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc_test, placements, test_of_placements
-from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask
+from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask, Measure
 from calibrail.evaluation.stats.tests import McNemar, mcnemar
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import Record
@@ -302,8 +302,9 @@ class PairTests:
         The answers used.
     n_pairs : int
         Pairs of which at least one is a detector.
-    critical : float
-        How many standard errors the largest difference of all pairs reaches by chance.
+    critical, between : float
+        How many standard errors the largest difference of all pairs reaches by chance, and the
+        largest in FPR of two detectors.
     """
 
     METHOD = "bootstrap-groups-recalibrated, t"
@@ -314,6 +315,7 @@ class PairTests:
         self.area: dict[str, float] = {}
         self.part = part
         self.rank = self.n_pairs = 0
+        self.between = 0.0
         labels, groups = candidates.labels[part], candidates.groups[part]
         caught, faithful = labels == 1, labels == 0
         if not len(candidates) or not caught.any() or not faithful.any():
@@ -399,6 +401,10 @@ class PairTests:
         adjusted = np.minimum(1.0, np.maximum(adjusted, p[order]))
         adjusted = np.maximum.accumulate(adjusted[::-1])[::-1]
         self.critical = float(np.quantile(largest[-1], self._level))
+        among = [not any(one.baseline for one in pair) for pair in pairs]
+        if any(among):
+            of_fpr = np.array(moved[::2])[among].max(axis=0)
+            self.between = float(np.quantile(of_fpr, self._level))
         self._adjusted = {keys[place]: q for place, q in zip(order, adjusted.tolist(), strict=True)}
 
     def adjusted(self, kind: str, name: str, against: str) -> float:
@@ -412,22 +418,63 @@ class PairTests:
 
     def difference(self, name: str, against: str) -> Difference:
         """Return the FPR of one candidate minus that of another."""
-        gap = self._flagged[name].astype(np.float64) - self._flagged[against]
-        estimate = float(gap.mean())
-        variance = float(np.var(self._drawn[name] - self._drawn[against], ddof=1))
-        groups = int(self._member.max()) + 1
-        if variance <= 1e-18:
+        estimate, error, df = self._spread(name, against)
+        if not error:
             # No draw differs: Hoeffding's inequality for a mean over independent groups.
-            half = math.sqrt(2.0 * math.log(2.0 / (1.0 - self._level)) / groups)
-            p = 2.0 * math.exp(-groups * estimate**2 / 2.0)
+            half = math.sqrt(2.0 * math.log(2.0 / (1.0 - self._level)) / df)
+            p = 2.0 * math.exp(-df * estimate**2 / 2.0)
             return Difference.of(estimate, half, p, self.METHOD)
-        rank = min(self._groups_below[name], self._groups_below[against])
-        inner = min(clustered_variance(gap, self._member), variance)
-        spread = (variance - inner) ** 2 / (2 * rank - 1) + inner**2 / max(1, groups - 1)
-        df, error = variance**2 / spread, math.sqrt(variance)
         half = -float(stdtrit(df, (1.0 - self._level) / 2.0)) * error
         p = 2.0 * float(stdtr(df, -abs(estimate) / error))
         return Difference.of(estimate, half, p, self.METHOD)
+
+    def bounds(self, name: str, against: str) -> Measure:
+        """Return the same with an interval that holds for all pairs of detectors together."""
+        estimate, error, df = self._spread(name, against)
+        tail = float(ndtr(-self.between))
+        half = -float(stdtrit(df, tail)) * error or math.sqrt(-2.0 * math.log(tail) / df)
+        ends = max(-1.0, estimate - half), min(1.0, estimate + half)
+        return Measure(estimate, *ends, f"{self.METHOD}, max-T", self._level)
+
+    def _spread(self, name: str, against: str) -> tuple[float, float, float]:
+        """Return a difference in FPR, its standard error, and its degrees of freedom.
+
+        Where no draw differs the error is 0, and for the last there is the number of groups.
+        """
+        gap = self._flagged[name].astype(np.float64) - self._flagged[against]
+        estimate, groups = float(gap.mean()), int(self._member.max()) + 1
+        variance = float(np.var(self._drawn[name] - self._drawn[against], ddof=1))
+        if variance <= 1e-18:
+            return estimate, 0.0, groups
+        rank = min(self._groups_below[name], self._groups_below[against])
+        inner = min(clustered_variance(gap, self._member), variance)
+        spread = (variance - inner) ** 2 / (2 * rank - 1) + inner**2 / max(1, groups - 1)
+        return estimate, math.sqrt(variance), variance**2 / spread
+
+
+def against_reference(
+    name: str, margin: float, fpr: Mapping[str, Sequence[Measure]]
+) -> dict[str, Any]:
+    """Return which detectors raise at most so many more false alarms than one of them.
+
+    Parameters
+    ----------
+    name, margin
+        The reference, and the largest difference in FPR at the same coverage.
+    fpr : mapping of str to sequence of Measure
+        FPR of each detector minus that of the reference, in each way of counting near copies; the
+        widest interval counts.
+    """
+    rows = []
+    for detector, ways in fpr.items():
+        lower, upper = (pick(getattr(way, end) for way in ways) for pick, end in _WIDEST)
+        verdict = "non-inferior" if upper <= margin else "inferior" if lower > margin else "open"
+        gap = replace(ways[0], lower=lower, upper=upper)
+        rows.append({"name": detector, "fpr": gap, "verdict": verdict})
+    return {"name": name, "margin": margin, "detectors": rows}
+
+
+_WIDEST: Final[Any] = ((min, "lower"), (max, "upper"))
 
 
 def clustered_variance(values: NDArray[np.float64], member: NDArray[np.int64]) -> float:
@@ -605,6 +652,8 @@ class Winner(Record):
         sensible amount would do.
     level : float
         Adjusted p-values up to it separate: 1 - confidence.
+    reference : mapping or None
+        What `against_reference` says, where a margin is asked for.
     """
 
     name: str | None = None
@@ -623,6 +672,7 @@ class Winner(Record):
     candidate_certificate: Mapping[str, Any] | None = None
     times: float | None = None
     level: float = 0.05
+    reference: Mapping[str, Any] | None = None
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
@@ -631,7 +681,7 @@ class Winner(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what decides, JSON-able; the tests stand under ``paired`` in a comparison."""
-        tests = ("choosing", "baseline_tests", "confirming")
+        tests = ("choosing", "baseline_tests", "confirming", "reference")
         content = {**Record.to_dict(self), "candidate_certificate": self.certificate}
         names = {"candidate_certificate": "certificate"}
         return {names.get(key, key): item for key, item in content.items() if key not in tests}
@@ -660,7 +710,9 @@ def halve(
     return halves
 
 
-def find_winner(candidates: Candidates, required: Requirement) -> Winner:
+def find_winner(
+    candidates: Candidates, required: Requirement, against: tuple[str, float] | None = None
+) -> Winner:
     """Choose on one half of the test part, confirm on the other.
 
     Parameters
@@ -670,6 +722,8 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         ``confidence`` bounds the probability of naming a detector that is not the best.
     required : Requirement
         What the certificate requires; without a limit on the FPR nothing is certified.
+    against : (str, float), optional
+        A detector, and by how much the FPR of the others may exceed its own at the same coverage.
     """
     labels, split = candidates.labels, candidates.split
     halves = candidates.halves
@@ -691,6 +745,10 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
     detectors = [item for item in candidates if not item.baseline]
     if not detectors or pairs.rank == 0:
         return result
+    if against is not None:
+        rivals = [item.name for item in detectors if item.name != against[0]]
+        fpr = {name: [pairs.bounds(name, against[0])] for name in rivals}
+        result = replace(result, reference=against_reference(*against, fpr))
     order = sorted(candidates, key=cost)
     best, *others = (item for item in order if not item.baseline)
     runner_up = others[0] if others else None

@@ -90,7 +90,7 @@ def _flagging(
     return guardrail.columns, described, decide
 
 
-class _Labels:
+class JudgedLabels:
     """Reads the labels of each row; sets rows aside where one is neither 0, 1 nor blank.
 
     A judge whose column holds other numbers gives ratings: their values stand for its labels,
@@ -111,6 +111,9 @@ class _Labels:
         self._names = human, *judges
         people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
         self._readers = list[LabelReader]()
+        if not judges:
+            names = rows.class_names.get(human, ())
+            self._readers.append(LabelReader(reading, human, names=names, beside=None))
         for column, first in zip(judges, others, strict=True):
             # A value of the judge's alone says nothing of the words of people.
             named = {label_key(value) for value in first} - {label_key(value) for value in people}
@@ -421,8 +424,8 @@ def agree(
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
     examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
-    fresh, chance_of = Fresh(guardrail), {row["id"]: row["probability"] for row in drawn_rows}
-    pairs = _Labels(name, reading, human, judges, judge_higher, examples, by_people)
+    fresh, drawn_with = Fresh(guardrail), {row["id"]: row["probability"] for row in drawn_rows}
+    pairs = JudgedLabels(name, reading, human, judges, judge_higher, examples, by_people)
     table_rows: list[tuple[float, ...]] = []
     met: dict[str, Example] = {}
     flags: list[bool] = []
@@ -457,10 +460,10 @@ def agree(
             places.append(0 if example.group is None else members[example.group])
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
-            if chance_of:
-                chances.append(chance_of.get(example.id, 0.0))
+            if drawn_with:
+                chances.append(drawn_with.get(example.id, 0.0))
             elif probability is not None:
-                chances.append(_chance(name, example, probability, row[0]))
+                chances.append(chance_of(name, example, probability, row[0]))
         if context.progress is not None:
             context.progress(len(table_rows))
     pairs.append()
@@ -559,7 +562,7 @@ def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
     return next((name for name in found if name in others), "human")
 
 
-def _chance(source: str, example: Example, column: str, human: float) -> float:
+def chance_of(source: str, example: Example, column: str, human: float) -> float:
     """Return the probability with which a row was drawn; 0 where it has none and no label."""
     chance = number_in(example.columns.get(column)) or 0.0
     if not 0.0 < chance <= 1.0 and human != NONE:

@@ -168,13 +168,17 @@ def compare(
     min_kept: float | None = None,
     n_looks: int | None = None,
     baselines: bool = True,
+    reference: str | None = None,
+    margin: float | None = None,
     **how: Unpack[ReadKeywords],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same target on the same split, and name a winner.
 
     Parameters are those of ``calibrate``, with ``baselines=False`` to do without them; the seed of
     the split also halves the test part and draws every bootstrap. A detector that cannot be
-    calibrated keeps its row, with the reason.
+    calibrated keeps its row, with the reason. A ``margin`` asks of every detector whether its FPR
+    exceeds that of the ``reference``, one of them, at the same coverage by so much at most; the
+    intervals hold for all pairs of detectors together, whichever is the reference.
 
     Returns
     -------
@@ -184,13 +188,17 @@ def compare(
     Raises
     ------
     InputError
-        If ``by``, ``min_n``, ``beta`` or ``risks`` is asked for: all are compared by one threshold.
+        If ``by``, ``min_n``, ``beta`` or ``risks`` is asked for: all are compared by one threshold;
+        or if one of ``reference`` and ``margin`` is missing.
     """
     beside = beside_of(baselines)
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
     promise, requirement, more = settle(promise, requirement)
+    if (reference is None) != (margin is None):
+        raise InputError(say("refused.reference_and_margin"))
+    against = None if reference is None else (reference, fields.share(margin, "margin"))
     context = fields.optional(context, Context, "context")
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     history = data_reuse.DataUseHistory(looks)
@@ -243,6 +251,7 @@ def compare(
             },
             seed=splitting.seed,
             halves=halves,
+            against=against,
         )
 
     samples, promise = counted[0]
@@ -254,6 +263,9 @@ def compare(
         worst[name] = made(*independent(way, promise, requirement, halved=True))
     comparison = joint_comparison(comparisons, worst)
     winner = comparison.winner
+    if winner.reference is not None and not standing.share:
+        rows = [{**row, "verdict": "looked before"} for row in winner.reference["detectors"]]
+        winner = replace(winner, reference={**winner.reference, "detectors": rows})
     assumed, reports = requirement.assume_independent, []
     for name, report in comparison.detectors:
         report = data_reuse.report_after_reuse(settled_report(report), standing)

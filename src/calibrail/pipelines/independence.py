@@ -18,7 +18,7 @@ from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
-from calibrail.evaluation.winner import Winner
+from calibrail.evaluation.winner import Winner, against_reference
 from calibrail.options import Promise, Requirement
 from calibrail.options.data import judge_of
 from calibrail.pipelines.calibration_overlap import (
@@ -249,6 +249,13 @@ def joint_comparison(
         left = worse_of([winner.candidate_certificate, *ways], n_near)[1]
         certificate = {**winner.candidate_certificate, **left}
         winner = replace(winner, candidate_certificate=certificate)
+    if winner.reference is not None and (ways := [item.winner.reference for item in comparisons]):
+        known = [way["detectors"] for way in ways if way is not None]
+        fpr = {row["name"]: [row["fpr"]] for row in known[0]}
+        for row in (row for rows in known[1:] for row in rows):
+            fpr.setdefault(row["name"], []).append(row["fpr"])
+        name, margin = winner.reference["name"], winner.reference["margin"]
+        winner = replace(winner, reference=against_reference(name, margin, fpr))
     return replace(once, detectors=tuple(reports), winner=winner)
 
 

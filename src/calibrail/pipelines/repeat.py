@@ -42,7 +42,7 @@ from calibrail.pipelines import run
 from calibrail.pipelines.loading import Context, open_for, open_source, source_name
 from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.pipelines.splitting import named_groups
-from calibrail.report.documents.repeat import document, finding
+from calibrail.report.documents.agree import finding, repeat_document
 from calibrail.report.messages import say
 from calibrail.scores.base import DetectorFailure, Pinning, Score
 from calibrail.scores.custom import ScoreLike
@@ -90,7 +90,7 @@ class RepeatRun(Shown):
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``repeat.json``, ``report.html`` and ``cost.json``."""
         files = {"repeat.json": self.content}
-        return run.write_run(folder, files, document(self.content), self.table, force=force)
+        return run.write_run(folder, files, repeat_document(self.content), self.table, force=force)
 
 
 @dataclass(frozen=True, slots=True)

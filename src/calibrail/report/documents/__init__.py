@@ -15,8 +15,10 @@ BUILDERS: Final = {
     "label": ("label", "label_document"),
     "labelled": ("label", "document"),
     "log": ("guardrail", "log_document"),
+    "repeat": ("agree", "repeat_document"),
     "score": ("decisions", "score_document"),
     "select": ("decisions", "select_document"),
+    "versus": ("agree", "versus_document"),
     "watch": ("monitor", "document"),
 }
 

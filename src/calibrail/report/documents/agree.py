@@ -1,14 +1,14 @@
-"""Document and messages of agree."""
+"""Documents and messages of agree, repeat and versus."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from calibrail.formatting import floor_percent
+from calibrail.formatting import Scale, floor_percent, outward, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import facts, say, say_first, word
+from calibrail.report.messages import facts, remarks, say, say_first, word
 from calibrail.report.text import (
     bounds,
     count_of,
@@ -16,7 +16,9 @@ from calibrail.report.text import (
     group_label,
     interval,
     plain,
+    score_name,
     share,
+    share_cell,
     share_with_bounds,
     short,
 )
@@ -236,3 +238,152 @@ def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | 
     if first is not None:
         return say("agree.unreadable_labels", about, n_unreadable=n_unreadable, first=first)
     return say("agree.no_labels", about, name=name)
+
+
+def versus_document(result: Json) -> Document:
+    """Return which of two systems hallucinates less often, and what that rests on.
+
+    Parameters
+    ----------
+    result : mapping
+        The content of ``versus.json``.
+    """
+    level, judged = floor_percent(result["confidence"]), result["columns"]["judge"] is not None
+    rows: list[parts.Row] = [
+        (
+            f"{letter}: {plain(item['name'])}",
+            share_cell(item["people"]),
+            count_of(item["people"]),
+            *([] if item["judge"] is None else [percent(item["judge"])]),
+        )
+        for letter, item in zip("AB", result["systems"], strict=True)
+    ]
+    title, heads = "Hallucinated", ("By people", "Labelled", *["By the judge"] * judged)
+    table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
+    cases = {
+        "versus.draw": result["reason_code"] == "no_sample",
+        "versus.use": result["verdict"] == "certified",
+        "versus.keep": result["verdict"] == "rejected",
+        "versus.label": result["needed"] is not None,
+        "versus.close": True,
+    }
+    return Document(
+        "comparison of",
+        subject=say("versus.subject", result),
+        headline=word("versus.headline", result["outcome"]),
+        verdict=result["verdict"],
+        summary=f"{result['reason']} {say('versus.understood', result)}",
+        blocks=(
+            parts.Text(say("versus.shown", result, level=level)),
+            table,
+            parts.Bullets("What the interval rests on", remarks("versus.rests", result)),
+        ),
+        warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
+        notes=part_note(result["data"]["part"]),
+        next_step=say_first(cases, result),
+        reproduce=result["reproduce"],
+        data=result["data"],
+        footer="Every number on this page is in versus.json.",
+    )
+
+
+def versus_reason(result: Json) -> str:
+    """Return what the interval of a difference of rates shows of A.
+
+    Parameters
+    ----------
+    result : mapping
+        ``outcome``, ``difference``, ``margin`` and ``confidence`` of ``versus.json``.
+    """
+    lower, upper = (round(100.0 * result["difference"][end], 9) for end in ("lower", "upper"))
+    near, far = sorted((abs(lower), abs(upper)))
+    return say(
+        "versus.reason",
+        result,
+        ends=[
+            (end, outward(abs(end), 1, upper=(end > 0.0) == (end is upper)))
+            for end in (lower, upper)
+        ],
+        near=outward(near, 1 if near >= 0.1 else 3, upper=False),
+        far=outward(far, 1, upper=True),
+    )
+
+
+def repeat_document(content: Json) -> Document:
+    """Return how stable the replies are, what a vote brings, and whether the judge has changed.
+
+    Parameters
+    ----------
+    content : mapping
+        The content of ``repeat.json``.
+    """
+    data, anchors = content["data"], content["anchors"] or {}
+    compared = remarks("repeat.anchors", anchors, level=content["confidence"]) if anchors else ()
+    cases = {
+        "repeat.calibrate_again": anchors.get("changed"),
+        "repeat.label": content["threshold"] is None,
+        "repeat.certify": True,
+    }
+    return Document(
+        "repeats of",
+        subject=score_name(content),
+        headline=content["finding"],
+        blocks=(
+            _stability(content),
+            _voting(content),
+            parts.listing("Compared with the anchors", compared),
+        ),
+        warnings=[parts.Bullet(item) for item in remarks("repeat.warnings", data, content)],
+        notes=[*remarks("repeat.notes", data), *part_note(data["part"])],
+        next_step=say_first(cases),
+        reproduce=content["reproduce"],
+        data=data,
+        footer="Every number on this page is in repeat.json.",
+    )
+
+
+def finding(content: Json) -> str:
+    """Return what it comes to, in a sentence."""
+    anchors, kind = content["anchors"] or {}, "decisions" if content["decisions"] else "scores"
+    stable = content[kind]["answers"]["estimate"] == 0.0
+    cases = {
+        "repeat.renamed": anchors.get("renamed"),
+        "repeat.changed": anchors.get("changed"),
+        "repeat.same": stable and not content["asks"],
+        "repeat.stable": stable,
+        "repeat.flips": True,
+    }
+    return say_first(cases, content, content[kind], what=kind, anchor=anchors)
+
+
+def _stability(content: Json) -> parts.Section:
+    """Show of how many answers decisions and scores differ."""
+    rows: list[parts.Row] = []
+    for kind in ("decisions", "scores"):
+        for unit, measure in (content[kind] or {}).items():
+            whole = measure["method"] == "clopper-pearson"
+            counts = count_of(measure) if whole else f"mean of {measure['n']:,}"
+            name = word(f"repeat.{kind}", unit)
+            rows.append((name, share(measure), interval(measure), counts))
+    level, title = floor_percent(content["confidence"]), f"Judged {content['times']} times"
+    heads = (parts.TableColumn("What differs"), *parts.numbers("Share"))
+    columns = (*heads, *parts.texts(f"{level} interval", "Counts"))
+    decided = remarks("repeat.decided", scale=Scale.of(content["score"]), **content)
+    return parts.section(title, parts.Table(title, columns, rows), *map(parts.Text, decided))
+
+
+def _voting(content: Json) -> parts.Section | None:
+    """Show what one reply and the mean of all miss and flag."""
+    if (voting := content["voting"]) is None:
+        return None
+    rows: list[parts.Row] = []
+    scale = Scale.of(content["score"])
+    for name, title in facts("repeat.voting", content):
+        item = voting[name]
+        edge = scale.text(item["threshold"]) if "threshold" in item else ""
+        rates = (share_cell(item.get(rate)) for rate in ("missed", "false_alarms"))
+        rows.append((title, edge, *rates))
+    title = "One reply, and a vote"
+    columns = (parts.TableColumn(""), *parts.numbers("Threshold", "Missed", "False alarms"))
+    table = parts.Table(title, columns, rows, two_lines=True)
+    return parts.section(title, table, parts.Text(say("repeat.same_answers", content)))

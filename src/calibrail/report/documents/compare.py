@@ -92,6 +92,26 @@ def _where(comparison: Json) -> parts.Where:
     return "page" if many else "both"
 
 
+def against_reference(comparison: Json) -> parts.Section | None:
+    """Show which detectors raise at most so many more false alarms than the reference."""
+    if (reference := comparison["reference"]) is None:
+        return None
+    rows = [
+        (
+            parts.Cell(row["name"]),
+            gap := _difference(row["fpr"], 100.0, 1),
+            gap.below,
+            row["verdict"],
+        )
+        for row in reference["detectors"]
+    ]
+    heads = parts.numbers("False alarms, points", "Interval")
+    columns = (parts.TableColumn("Score", most=_NAME_WIDTH), *heads, parts.TableColumn("Verdict"))
+    title = f"Against {plain(reference['name'])}, at most {100 * reference['margin']:g} points more"
+    about = parts.Text(say("compare.against", comparison))
+    return parts.section(title, parts.Table(title, columns, rows), about)
+
+
 def paired_tests(comparison: Json) -> parts.Section | None:
     """Show the tests against the best detector and against the best baseline."""
     winner, paired = comparison["winner"], comparison["paired"]
@@ -450,6 +470,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         blocks=(
             *(_split_and_forest(comparison) if detectors else ()),
             all_scores(comparison),
+            against_reference(comparison),
             paired_tests(comparison),
             on_answers_that_did_not_choose(comparison),
             at_same_coverage(comparison),

@@ -1,0 +1,422 @@
+"""Versus()."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import exact_bound
+from calibrail.data.example import Example
+from calibrail.data.reading import Reading
+from calibrail.data.sources import Source, spoken
+from calibrail.data.values import canonical_text, name_of
+from calibrail.errors import DataError, InputError
+from calibrail.evaluation import judge_agreement
+from calibrail.evaluation.judge_agreement import NONE, LabelCounts
+from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, numbered_by
+from calibrail.formatting import Shown
+from calibrail.options import ReadOptions, Requirement, fields
+from calibrail.options.data import ReadKeywords, judge_of
+from calibrail.options.keywords import options_from_keywords
+from calibrail.pipelines import data_reuse, independence
+from calibrail.pipelines.agree import JudgedLabels, chance_of
+from calibrail.pipelines.calibration_overlap import withdrawn_for
+from calibrail.pipelines.loading import Context, open_source, source_name
+from calibrail.pipelines.run import write_run
+from calibrail.report.documents.agree import differing, versus_document, versus_reason
+from calibrail.report.messages import say
+from calibrail.serialization import plain
+
+SCHEMA: Final = "calibrail.versus/1"
+#: More labels than this many times those that there are is no advice.
+_MOST_TIMES: Final = 50.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SystemComparison(Shown):
+    """Which of two systems hallucinates less often: what ``calibrail versus`` writes.
+
+    Attributes
+    ----------
+    content : mapping
+        JSON-able. ``outcome`` says what the interval shows of A (``better``, ``non-inferior``,
+        ``worse`` or ``not separated``), ``verdict`` is ``certified`` for the first two, and
+        ``rejected`` for the third; ``reason`` says why. ``difference`` is the rate of A less that
+        of B, a `Measure`: below 0, A is better. ``systems`` (A, then B) have what ``people`` say of
+        the labelled questions and the ``judge`` of all; ``counts`` are labelled questions on which
+        ``both`` hallucinate, ``only_a``, ``only_b`` and ``neither``; ``needed`` is about how many
+        new ones would settle what is open. ``margin``, ``confidence``, ``columns``, ``data``,
+        ``random_sample``, ``warnings`` and ``reproduce`` say what was asked and read.
+    """
+
+    shown_as = "versus"
+
+    content: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """``certified``, ``rejected`` or ``inconclusive``."""
+        return str(self.content["verdict"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``versus.json``."""
+        return dict(self.content)
+
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write ``versus.json`` and ``report.html``."""
+        page = versus_document(self.content)
+        return write_run(folder, {"versus.json": self.content}, page, force=force)
+
+
+class _Answer(NamedTuple):
+    """An answer, and what people (`NONE`) and the judge (NaN for nothing) say of it."""
+
+    example: Example
+    human: float
+    judge: float
+
+
+#: What answers to the same question may share, in the order of preference.
+_KEYS: Final[Mapping[str, Callable[[Example], str | None]]] = {
+    "id": lambda item: item.id if item.content is None else None,
+    "question": lambda item: canonical_text(item.question),
+    "group": lambda item: item.group,
+}
+
+
+@options_from_keywords(reading=ReadOptions)
+def versus(
+    first: Source,
+    second: Source | None = None,
+    *,
+    judge_column: str | None = None,
+    margin: float | None = None,
+    system_column: str | None = None,
+    system: Sequence[str] = (),
+    judge_higher: str | None = None,
+    probability: str | None = None,
+    confidence: float = 0.95,
+    n_looks: int | None = None,
+    looks: data_reuse.LooksFile = None,
+    reading: ReadOptions | None = None,
+    context: Context | None = None,
+    **how: Unpack[ReadKeywords],
+) -> SystemComparison:
+    """Say which of two systems hallucinates less often, from their answers to the same questions.
+
+    Each end of the interval errs with at most half of 1 - confidence, whatever the judge is like:
+    without a judge, groups and probabilities it is exact, else that of bets on paired
+    prediction-powered differences (`calibrail.evaluation.judge_agreement`).
+
+    Parameters
+    ----------
+    first, second : path, str or data in memory
+        Answers of A, which may take the place of B, and of B; joined by id, else by question, else
+        by group. Or ``first`` holds both.
+    judge_column : str, optional
+        What a judge says of all answers: 1 = hallucinated, 0 = faithful, or ratings.
+    margin : float, optional
+        Ask whether A hallucinates at most so much more often than B, e.g. 0.03.
+    system_column : str, optional
+        Column of one source that says which system gave an answer.
+    system : sequence of str
+        Its values for A and for B; without, the two that there are, as they come.
+    judge_higher : {"hallucinated", "faithful"}, optional
+        What a higher rating means; what the column's name says where that is clear.
+    probability : str, optional
+        Column of A's answers: the probabilities, in (0, 1], with which questions were drawn for
+        people, each by itself. Without, those labelled must be a random sample.
+    confidence : float
+        Of the interval.
+    n_looks : int, optional
+        How many looks at these answers there will be, declared with the first.
+    looks : path, optional
+        File that keeps what was looked at, as that of `calibrate`. Another margin is no other
+        look: the interval holds for every one.
+    reading : ReadOptions, optional
+        How to read; ``label_column`` holds the human labels (default ``human``), and
+        ``group_column`` what questions share that are sampled together.
+    context : Context, optional
+        The command that gives this again.
+
+    Raises
+    ------
+    InputError
+        If it is not said which are the two systems, or an option is outside its domain.
+    DataError
+        If no question has answers of both, or none of them two human labels.
+
+    Examples
+    --------
+    >>> from calibrail import Example
+    >>> def answers(every: int) -> list[Example]:
+    ...     return [Example(id=str(i), columns={"human": str(int(i % every == 0))})
+    ...             for i in range(200)]
+    >>> result = versus(answers(20), answers(5)).to_dict()
+    >>> result["outcome"], result["counts"]["only_b"], round(result["difference"]["upper"], 3)
+    ('better', 30, -0.104)
+    """
+    reading = fields.optional(reading, ReadOptions, "reading")
+    asked = Requirement(confidence=confidence, n_looks=n_looks)
+    margin = None if margin is None else fields.share(margin, "margin")
+    human = cast(str, reading.label_column or "human")
+    fields.column(human, "label_column")
+    if judge_column == human:
+        raise InputError(say("refused.judge_is_human", column=human))
+    if (second is None) == (system_column is None):
+        raise InputError(say("refused.which_systems"))
+    columns = {"human": human, "judge": judge_column, "probability": probability}
+    judges, keep = () if judge_column is None else (judge_column,), [human, system_column]
+    sources = [first] if second is None else [first, second]
+    opened, labels, answers = list[Reading](), list[JudgedLabels](), list[list[_Answer]]()
+    for source, further in zip(sources, (probability, None), strict=False):
+        wanted = [item for item in (*keep, *judges, further) if item is not None]
+        plainly = replace(reading, label_column=None)
+        rows = open_source(source, plainly, keep=wanted, labelled=False)
+        reader = JudgedLabels(spoken(source), reading, human, judges, judge_higher, rows, None)
+        read = ((item, reader.read(item)) for item in rows)
+        answers.append([_Answer(item, *(*row, np.nan)[:2]) for item, row in read if row])
+        reader.append()
+        opened.append(rows)
+        labels.append(reader)
+        if reading.quarantine is not None:
+            aside = reading.quarantine
+            reading = replace(reading, quarantine=aside.with_stem(f"{aside.stem}-b"))
+    names = [spoken(source) for source in sources]
+    if labels[0].signs != labels[-1].signs:
+        raise InputError(say("refused.judge_differs", column=judge_column))
+    if system_column is not None:
+        answers, names = _parted(answers[0], system_column, fields.texts(system, "system"))
+    joined_by, pairs = _joined(answers, names)
+    table = _Table.of(pairs, columns, rated=any(labels[0].signs), source=names[0])
+    history = data_reuse.DataUseHistory(looks or None)
+    look = table.look([columns, names], asked)
+    standing = history.record(SCHEMA, look, n_looks=n_looks)
+    level = standing.confidence(confidence)
+    difference, sample = table.difference(level, margin), table.sample_tests()
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        **_outcome(difference, margin),
+        "difference": difference.to_dict(),
+        "margin": margin,
+        "confidence": level,
+    }
+    content["reason"] = versus_reason(content)
+    judge = judge_of({"settings": {"labelled_by": reading.labelled_by}})
+    left = independence.settled(content, 0, assumed=False, judge=judge)
+    left = data_reuse.certificate_after_reuse(left, standing)
+    if doubt := differing(sample):
+        left |= withdrawn_for("no_sample", say("versus.no_verdict", doubt=doubt))
+    if open_ := left["verdict"] == "inconclusive":
+        left["outcome"] = "not separated"
+    history.conclude(SCHEMA, look, left["verdict"])
+    counts, n = table.counts, int(table.known.sum())
+    content |= {name: left[name] for name in ("verdict", "outcome", "reason", "reason_code")} | {
+        "needed": table.needed(difference, margin) if open_ else None,
+        "systems": [
+            {
+                "name": name,
+                "people": exact_bound(counts["both"] + counts[f"only_{place}"], n, level),
+                "judge": np.nanmean(said) if np.isfinite(said).any() else None,
+                "n_alone": len(rows) - len(pairs),
+            }
+            for place, name, rows, said in zip("ab", names, answers, table.judge.T, strict=True)
+        ],
+        "counts": counts,
+        "columns": {**columns, "system": system_column, "joined_by": joined_by},
+        "data": {
+            "source": [source_name(source) for source in sources],
+            "sha256": [rows.digest() for rows in opened],
+            "n": len(pairs),
+            "n_labelled": n,
+            "n_half_labelled": int((~np.isnan(table.human)).any(axis=1).sum()) - n,
+            "n_judged": int((~np.isnan(table.judge)).all(axis=1).sum()),
+            "n_groups": int(table.group.max()) + 1,
+            "n_quarantined": sum(len(item.entries) for item in labels)
+            + sum(rows.n_quarantined for rows in opened),
+            "part": opened[0].part(),
+        },
+        "looks": standing.to_dict(confidence),
+        "random_sample": sample,
+        "warnings": [text for reader in labels for text in reader.warnings()],
+        "reproduce": fields.optional(context, Context, "context").reproduce(),
+    }
+    return SystemComparison(plain(content))
+
+
+def _parted(
+    rows: Sequence[_Answer], column: str, wanted: Sequence[str]
+) -> tuple[list[list[_Answer]], list[str]]:
+    """Return the answers of the two systems that one source holds, and their names."""
+    by_system: dict[str, list[_Answer]] = {}
+    for row in rows:
+        if name := name_of(row.example.columns.get(column)):
+            by_system.setdefault(name, []).append(row)
+    names = [*wanted] or [*by_system]
+    if len({*names}) != 2 or len(names) != 2 or not {*names} <= by_system.keys():
+        raise InputError(say("refused.two_systems", column=column, found=[*by_system]))
+    return [by_system[name] for name in names], names
+
+
+#: What names a pair, and its answers.
+_Pair = tuple[str, _Answer, _Answer]
+
+
+def _joined(answers: Sequence[Sequence[_Answer]], names: Sequence[str]) -> tuple[str, list[_Pair]]:
+    """Return by what most answers of either system, each alone there, have a partner, and these."""
+    found: dict[str, list[_Pair]] = {}
+    for kind, key in _KEYS.items():
+        sides = []
+        for rows in answers:
+            once = Counter(keys := [key(item.example) for item in rows])
+            named = zip(keys, rows, strict=True)
+            sides.append({name: item for name, item in named if name and once[name] == 1})
+        found[kind] = [
+            (name, item, sides[1][name]) for name, item in sides[0].items() if name in sides[1]
+        ]
+    best = max(found, key=lambda kind: len(found[kind]))
+    if not found[best]:
+        raise DataError(say("refused.no_pair", a=names[0], b=names[1]))
+    return best, found[best]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Pairs of answers as numbers: labels in columns for A and B, NaN where there is none.
+
+    Attributes
+    ----------
+    human, judge : ndarray of float64, shape (n, 2)
+        The judge from 0 to 1.
+    group, lots : ndarray of int64 and of uint64, shape (n,)
+        What pairs share, numbered by lot, and the lots, which nothing of a label decides.
+    chance : ndarray of float64, shape (n,), or None
+        Of being labelled.
+    by_text : bool
+        Whether pairs are known by their texts.
+    """
+
+    human: Floats
+    judge: Floats
+    group: NDArray[np.int64]
+    lots: NDArray[np.uint64]
+    chance: Floats | None
+    by_text: bool
+
+    @classmethod
+    def of(
+        cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, rated: bool, source: str
+    ) -> "_Table":
+        """Return the table of pairs; those with the same texts are one group."""
+        human, judge = (
+            np.array([[getattr(item, name) for item in both] for _, *both in pairs], np.float64)
+            for name in ("human", "judge")
+        )
+        human[human == NONE] = np.nan
+        if rated and np.isfinite(judge).any():
+            judge = judge - np.nanmin(judge)
+            judge /= np.nanmax(judge) or 1.0
+        examples = [[item.example for item in both] for _, *both in pairs]
+        by_text = all(item.response for both in examples for item in both)
+        words = [pair[0] for pair in pairs]
+        if by_text:
+            words = [" ".join(sorted(item.digest("plain") for item in both)) for both in examples]
+        hashed = (blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8) for word in words)
+        lots = np.array([int(item.hexdigest(), 16) for item in hashed], np.uint64)
+        shared = [
+            one.group or other.group or word
+            for (one, other), word in zip(examples, words, strict=True)
+        ]
+        group = np.unique(np.array(shared, object), return_inverse=True)[1]
+        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text)
+        if not (known := table.known).any():
+            raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
+        if (name := columns["probability"]) is None:
+            return table
+        labelled = zip(examples, np.where(known, 1.0, NONE).tolist(), strict=True)
+        chances = np.array([chance_of(source, one, name, label) for (one, _), label in labelled])
+        return replace(table, chance=np.where(chances > 0.0, chances, np.nan))
+
+    @property
+    def known(self) -> Mask:
+        """Which pairs people labelled."""
+        return cast(Mask, ~np.isnan(self.human).any(axis=1))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Labelled pairs by what people say of both answers."""
+        cells = Counter(map(tuple, self.human[self.known].astype(int).tolist()))
+        kinds = {"both": (1, 1), "only_a": (1, 0), "only_b": (0, 1), "neither": (0, 0)}
+        return {name: cells[kind] for name, kind in kinds.items()}
+
+    @property
+    def gaps(self) -> tuple[Floats, Floats]:
+        """What people and the judge say of A less what they say of B; 0 of a silent judge."""
+        human, judge = (values[:, 0] - values[:, 1] for values in (self.human, self.judge))
+        return human, np.nan_to_num(judge)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether pairs stand alone, and people labelled a random sample of them."""
+        return self.chance is None and int(self.group.max()) + 1 == len(self.group)
+
+    def difference(self, level: float, margin: float | None) -> Measure:
+        """Return the rate of A less that of B, with its interval."""
+        (human, judge), counts, n = self.gaps, self.counts, int(self.known.sum())
+        if self.is_plain and (n == len(human) or np.isnan(self.judge).all()):
+            first, second = counts["only_a"], counts["only_b"]
+            ends = judge_agreement.exact_difference(first, second, n, level)
+            return Measure((first - second) / n, *ends, "exact, paired (Buehler)", level)
+        units = judge_agreement.paired_units(human, judge, self.group, self.chance)
+        limits = () if margin is None else (margin,)
+        ends = judge_agreement.difference_by_bets(units, level, *limits)
+        estimate = min(max(units.estimate, ends.lower), ends.upper)
+        return Measure(estimate, *ends, "bets on paired, prediction-powered differences", level)
+
+    def sample_tests(self) -> list[dict[str, Any]]:
+        """Test whether labelled pairs look like the others, where they are a random sample."""
+        if not self.is_plain or np.isnan(self.judge).all():
+            return []
+        cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
+        called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
+        np.add.at(cells, (np.where(self.known, 0, NONE), differ, called), 1)
+        return judge_agreement.sample_tests(LabelCounts(cells))
+
+    def needed(self, difference: Measure, margin: float | None) -> int | None:
+        """Return about how many labelled pairs would show on which side of a limit A lies."""
+        estimate = cast(float, difference.estimate)
+        gap = estimate - (margin or 0.0)
+        end = cast(float, difference.upper if gap < 0.0 else difference.lower)
+        times = ((end - estimate) / gap) ** 2 if gap else math.inf
+        return math.ceil(times * self.known.sum()) if times <= _MOST_TIMES else None
+
+    def look(self, question: Any, asked: Requirement) -> data_reuse.DataUse:
+        """Return the look that this comparison is, whatever its margin."""
+        (human, judge), known = self.gaps, self.known
+        kinds = ("texts",) if self.by_text else ("id",)
+        labels = human[known].astype(np.int8)
+        look = data_reuse.DataUse.at(self.lots[known], labels, judge[known], kinds=kinds)
+        if not self.by_text:
+            # Another batch may be numbered alike: ids are known together with their labels.
+            look = replace(look, lowest=(), answers=())
+        rows = sorted(zip(self.lots.tolist(), judge.tolist(), strict=True))
+        told, key = (data_reuse.digest_of(item) for item in ([look.told, rows], question))
+        limits = data_reuse.limits_of(asked, "versus")
+        return replace(look, told=told, question=key, detector=key, limits=limits)
+
+
+def _outcome(difference: Measure, margin: float | None) -> dict[str, Any]:
+    """Return what an interval shows of A, and the verdict."""
+    lower, upper = cast(float, difference.lower), cast(float, difference.upper)
+    outcome, verdict = "not separated", "inconclusive"
+    if upper <= 0.0 or (margin is not None and upper <= margin):
+        outcome, verdict = "better" if upper <= 0.0 else "non-inferior", "certified"
+    elif lower >= (margin or 0.0):
+        outcome, verdict = "worse", "rejected"
+    return {"outcome": outcome, "verdict": verdict, "reason_code": "bounds"}

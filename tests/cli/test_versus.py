@@ -1,0 +1,51 @@
+"""Does ``calibrail versus`` print what it read, the verdict, its exit code, and what to do?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import calibrail
+from tests.pipelines.test_versus import answers, files
+
+
+@pytest.mark.parametrize(
+    ("rates", "more", "code", "says"),
+    [
+        ((0.1, 0.4), (), 0, "A IS BETTER"),
+        ((0.4, 0.1), (), 3, "A IS WORSE"),
+        ((0.2, 0.2), (), 4, "NOT SEPARATED"),
+        ((0.2, 0.2), ("--margin", "0.3"), 0, "A IS NON-INFERIOR"),
+        ((0.5, 0.1), ("--margin", "0.1"), 3, "A IS WORSE"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rates: tuple[float, float],
+    more: tuple[str, ...],
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    paths = files(Path(), *answers(rates=rates))
+    done = calibrail("versus", *paths, "--judge-column", "judge", *more, "-o", "run")
+    words = " ".join(done.stdout.split())
+    assert done.returncode == code and words.startswith(says)
+    assert "400 questions paired by id: A is a.jsonl, B is b.jsonl; people labelled both" in words
+    assert "Next: " in words and "wrote run/versus.json" in done.stderr
+    content = json.loads(Path("run/versus.json").read_text("utf-8"))
+    assert content["schema"] == "calibrail.versus/1"
+    again = calibrail("versus", *paths, "--judge-column", "judge", *more, "-o", "run", "--json")
+    assert json.loads(again.stdout)["difference"] == content["difference"]
+    other = calibrail("versus", *paths, *more, "-o", "run")
+    assert other.returncode == 4
+    assert code == 4 or "looked at before" in " ".join(other.stdout.split())
+
+
+def test_nothing_is_written_over_what_is_read(tmp_path: Path) -> None:
+    paths = files(tmp_path, *answers())
+    done = calibrail("versus", *paths, "-o", paths[0])
+    assert done.returncode == 1 and "is a file" in done.stderr
