@@ -26,10 +26,10 @@ class LabelOptions(Record):
         Of the order in which answers are drawn, and of all lots; 0 at first.
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
-    guess : str or None
-        With the design ``active``: column from which P(hallucinated) is guessed beside the
-        guardrail's score, numbers or a judge's labels; what they are worth is learnt from the
-        labels so far.
+    judge : str or None
+        Column of a judge's labels, or of its numbers, of every answer. Answers are drawn by the
+        design ``active``, unless another one is named; what the judge's word is worth is learnt
+        from people's labels so far, and it is never counted as one.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
     fresh : bool
@@ -50,14 +50,14 @@ class LabelOptions(Record):
 
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
-    guess: str | None = setting(default=None, metavar="COL")
+    judge: str | None = setting(default=None, metavar="COL")
     settle: bool = setting(default=False)
     fresh: bool = setting(default=False)
     elsewhere: str | None = setting(default=None, metavar="FILE")
 
     def __post_init__(self) -> None:
         fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
-        fields.column(self.guess, "guess")
+        fields.column(self.judge, "judge")
         fields.yes_or_no(self.settle, "settle")
         fields.yes_or_no(self.fresh, "fresh")
 
@@ -89,7 +89,7 @@ class Drawing(Record):
     Examples
     --------
     >>> Drawing("active").floors
-    (0.1, 0.2)
+    (0.2, 0.4)
     >>> Drawing().floors
     (1.0, 1.0)
     """
@@ -97,7 +97,7 @@ class Drawing(Record):
     panel: ClassVar = "Drawing"
 
     design: LabellingDesign = setting(default="uniform")
-    floor: float = setting(default=0.1)
+    floor: float = setting(default=0.2)
     whole_groups: bool = setting(default=False)
 
     def __post_init__(self) -> None:
@@ -105,6 +105,13 @@ class Drawing(Record):
         if not 0.0 < fields.number(self.floor, "floor") <= 1.0:
             raise InputError(f"floor must lie in (0, 1]; got {self.floor!r}")
         fields.yes_or_no(self.whole_groups, "whole_groups")
+
+    @classmethod
+    def beside(cls, judge: str | None, drawing: "Drawing | None") -> "Drawing":
+        """Return the drawing that is named, or else the one that goes with a judge or without."""
+        if drawing is None and judge is not None:
+            return cls("active")
+        return fields.optional(drawing, cls, "drawing")
 
     @property
     def floors(self) -> tuple[float, float]:
@@ -118,8 +125,8 @@ class Drawing(Record):
 class AuditOptions(Record):
     """How many answers of a decision log are drawn for people.
 
-    What is left out is as it was in the call before; ``seed`` and ``shared`` stay what they were in
-    the first one.
+    What is left out is as it was in the call before; ``seed``, ``shared`` and ``judge`` stay what
+    they were in the first one.
 
     Attributes
     ----------
@@ -130,6 +137,9 @@ class AuditOptions(Record):
         Of the order in which lines are drawn, and of all lots; 0 at first.
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
+    judge : str or None
+        Column of the traces with a judge's labels or numbers, found by the ids of logged answers:
+        as for labels of traces, and every call needs those of its new lines.
 
     Raises
     ------
@@ -147,8 +157,10 @@ class AuditOptions(Record):
     per_day: float | None = setting(default=None, metavar="N", main=True)
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
+    judge: str | None = setting(default=None, metavar="COL")
 
     def __post_init__(self) -> None:
+        fields.column(self.judge, "judge")
         fields.replace_checked(self, per_day=fields.number, seed=fields.whole, shared=fields.rate)
         if self.per_day is not None and not 0.0 < self.per_day < float("inf"):
             raise InputError(f"per_day must be above 0; got {self.per_day!r}")
