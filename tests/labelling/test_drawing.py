@@ -15,6 +15,7 @@ from calibrail.labelling import sampling
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Order
 from calibrail.options import Drawing
+from calibrail.report.documents.label import label_document
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 
 ACTIVE = Drawing("active", floor=0.2)
@@ -75,41 +76,87 @@ def test_active_draws_do_not_depend_on_where_a_session_was_cut(
     assert whole.read_bytes() == cut.read_bytes()
 
 
-def test_labels_and_a_column_move_the_guess(tmp_path: Path, guardrail: Guardrail) -> None:
+def test_labels_and_a_judge_move_the_guess(tmp_path: Path, guardrail: Guardrail) -> None:
     rows = traces(400)
     for i, row in enumerate(rows):
         row["judge"] = "fail" if i % 3 == 0 else "pass"
         row["chance"] = 0.9 if i % 3 == 0 else 0.2
     apart = {}
-    for guess in (None, "judge", "chance"):
-        asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE, guess=guess)
-        with calibrail.label(rows, tmp_path / str(guess), **asked) as session:
+    for judge in (None, "judge", "chance"):
+        asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE, judge=judge)
+        with calibrail.label(rows, tmp_path / str(judge), **asked) as session:
             label_some(session, "ada", 50)
-        late = draws_of(tmp_path / str(guess))[-30:]
+        late = draws_of(tmp_path / str(judge))[-30:]
         by_truth = [
             np.mean([line["guess"] for line in late if truth(line["id"]) == label])
             for label in (0, 1)
         ]
-        apart[guess] = by_truth[1] - by_truth[0]
+        apart[judge] = by_truth[1] - by_truth[0]
     assert min(apart.values()) > 0.05
     assert min(apart["judge"], apart["chance"]) > apart[None]
 
 
-def test_a_bad_column_of_guesses_is_named(tmp_path: Path, guardrail: Guardrail) -> None:
-    rows = traces(20)
+def test_a_judge_who_says_nothing_is_named(tmp_path: Path, guardrail: Guardrail) -> None:
+    rows = [row | {"judge": ("pass", "fail")[i % 2]} for i, row in enumerate(traces(20))]
     rows[4]["judge"] = "perhaps"
     asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE)
     with pytest.raises(DataError, match="trace 't4' has 'perhaps' in the column 'judge'"):
-        calibrail.label(rows, tmp_path, guess="judge", **asked)
+        calibrail.label(rows, tmp_path, judge="judge", **asked)
     with pytest.raises(DataError, match="no column 'jugde'"):
-        calibrail.label(rows, tmp_path, guess="jugde", **asked)
-    empty = [row | {"judge": ""} for row in traces(20)]
-    with pytest.raises(InputError, match="no trace has a guess in the column 'judge'"):
-        calibrail.label(empty, tmp_path, guess="judge", **asked)
-    with pytest.raises(InputError, match=r"guess=.* decides how often"):
-        calibrail.label(rows, tmp_path, guess="judge", guardrail=guardrail, max_fpr=0.5)
+        calibrail.label(rows, tmp_path, judge="jugde", **asked)
+    rows[4]["judge"] = ""
+    with pytest.raises(DataError, match="trace 't4' has no judge's label in the column 'judge'"):
+        calibrail.label(rows, tmp_path, judge="judge", **asked)
+    alike = [row | {"judge": "pass"} for row in traces(20)]
+    with pytest.raises(InputError, match=r"'judge' holds 0 for every trace.*leave judge out"):
+        calibrail.label(alike, tmp_path, judge="judge", **asked)
+    with pytest.raises(InputError, match=r"judge=.* decides how often"):
+        calibrail.label(rows, tmp_path, judge="judge", **asked | {"drawing": Drawing()})
     with pytest.raises(InputError, match=r"drawn uniformly.*leave out design='active'"):
         calibrail.label(rows, tmp_path, drawing=ACTIVE)
+
+
+def judged(n: int, right: bool = True) -> list[dict[str, object]]:
+    """Return traces with a judge that is always right, or always wrong."""
+    return [row | {"judge": int((truth(str(row["id"])) == 1) == right)} for row in traces(n)]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_what_was_done_with_a_judge_is_said_beside_the_verdict(
+    tmp_path: Path, guardrail: Guardrail, right: bool
+) -> None:
+    asked = dict(guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge="judge", looks=False)
+    with calibrail.label(judged(900, right), tmp_path, **asked) as session:
+        # Without --design, a judge's answers are drawn by the design active.
+        assert session.plan.drawing == Drawing("active")
+        while not session.counts("ada").decided:
+            label_some(session, "ada", 5)
+    result = calibrail.certify(tmp_path / "guardrail.json", labels=tmp_path, looks=False)
+    assert result.verdict == "certified" and result.sequential is not None
+    told = result.sequential["judge"]
+    # What its word is worth is learnt: an inverted judge is read the other way round.
+    assert (told["said"] > told["unsaid"]) == right
+    assert told["labelled"] < told["drawn"] and told["alone"] > 0
+    page = repr(label_document(result.to_dict()))
+    assert "The judge (column `judge`) labelled nothing." in page
+    assert f"{told['labelled']} of {told['drawn']} answers drawn went to people" in page
+
+
+@pytest.mark.parametrize("label", [None, "nothing"])
+def test_a_judge_alone_decides_nothing(
+    tmp_path: Path, guardrail: Guardrail, label: str | None
+) -> None:
+    asked = dict(guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge="judge", looks=False)
+    with calibrail.label(judged(900), tmp_path, **asked) as session:
+        if label is None:
+            # People could tell of no answer.
+            while (task := session.next("ada")) is not None:
+                session.put("ada", task.order, None)
+        else:
+            session.next("ada")
+    sequential = calibrail.certify(None, labels=tmp_path, looks=False).sequential
+    assert sequential is not None and sequential["verdict"] == "inconclusive"
+    assert sequential["judge"]["alone"] is None
 
 
 @pytest.mark.parametrize("design", ["uniform", "active"])

@@ -284,6 +284,37 @@ def test_texts_come_from_the_log_from_traces_or_are_missed(
     assert calibrail.audit_sample(guardrail, log, audit, traces=rest).n_texts_found == 0
 
 
+def test_a_judge_of_logged_answers_moves_the_guess(tmp_path: Path, guardrail: Guardrail) -> None:
+    log, audit, answers = tmp_path / "log", tmp_path / "audit", examples(300)
+    logged(log, guardrail, answers, hours=20)
+    traces = [{"id": item.id, "response": "-", "judge": truth(item.id)} for item in answers]
+    asked = dict(per_day=60, judge="judge")
+    with pytest.raises(InputError, match=r"the column judge holds a judge's labels.*--traces FILE"):
+        calibrail.audit_sample(guardrail, log, audit, **asked)
+    with pytest.raises(
+        DataError, match=r"1 new answers whose ids no trace.*the first of them 't7'"
+    ):
+        rows = [row for row in traces if row["id"] != "t7"]
+        calibrail.audit_sample(guardrail, log, audit, traces=rows, **asked)
+    first = calibrail.audit_sample(guardrail, log, audit, traces=traces, **asked)
+    assert first.design == "active"
+    with calibrail.label(None, audit) as session:
+        label_some(session, "ada", first.n_handed_out)
+    logged(log, guardrail, examples(200, 300), begin=hours(48), hours=4)
+    traces = [{"id": i.id, "response": "-", "judge": truth(i.id)} for i in examples(200, 300)]
+    calibrail.audit_sample(guardrail, log, audit, traces=traces)
+    late = [line for line in lines(audit / "draws.jsonl") if line["batch"] == 2]
+    assert all(line["column"] == truth(line["id"]) for line in late)
+    # Learnt from the first day's labels: the judge is right.
+    sure = [abs(line["guess"] - truth(line["id"])) for line in late]
+    assert max(sure) < 0.5 and sum(sure) / len(sure) < 0.2
+    with pytest.raises(InputError, match="judge was judge and is now another"):
+        calibrail.audit_sample(guardrail, log, audit, traces=traces, judge="another")
+    # What a watch bets on are these guesses.
+    guesses = audited_labels(audit, guardrail.config).guess.tolist()
+    assert guesses[-len(late) :] == [line["guess"] for line in late]
+
+
 def test_what_people_say_late_or_divided_or_not_at_all_is_in_the_order_drawn(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:

@@ -35,7 +35,16 @@ Format = Literal["csv", "jsonl", "label-studio", "argilla"]
 _NAMED: Final = 10
 #: What may be said where answers are drawn from logs, beside how files are read.
 _OF_LOGS: Final = {
-    *("--guardrail", "--trusted", "--from-log", "--per-day", "--traces", "--seed", "--shared"),
+    *(
+        "--guardrail",
+        "--trusted",
+        "--from-log",
+        "--per-day",
+        "--traces",
+        "--seed",
+        "--shared",
+        "--judge",
+    ),
     *("--json", "--markdown", "--page"),
 }
 
@@ -236,7 +245,9 @@ def _draw(
             purpose.guardrail,
             logs,
             output,
-            options.AuditOptions(purpose.per_day, labelling.seed, labelling.shared),
+            options.AuditOptions(
+                purpose.per_day, labelling.seed, labelling.shared, labelling.judge
+            ),
             drawing=drawing,
             traces=list(purpose.texts) or None,
             reading=reading,

@@ -783,8 +783,8 @@ def find_winner(
     result = replace(result, candidate_certificate={**certificate, "counted": counted})
     if behind or not tests:
         return replace(result, times=_times(tests, level, pairs.critical if tests else 0.0))
-    rivals = [item for item in (runner_up, baseline) if item is not None]
-    confirmed = confirming_tests(candidates, best, rivals, confirming)
+    behind_it = [item for item in (runner_up, baseline) if item is not None]
+    confirmed = confirming_tests(candidates, best, behind_it, confirming)
     contradicted = tuple(item.name for item in confirmed if _ahead(item, level, sign=-1))
     if contradicted:
         return replace(result, contradicted_by=contradicted)
@@ -795,7 +795,7 @@ def find_winner(
         confirmed=all(_ahead(item, level) for item in confirmed),
         fpr={
             item.name: sample.bounds(item.flagged, candidates.confidence)[1]
-            for item in (best, *rivals)
+            for item in (best, *behind_it)
         },
     )
 

@@ -253,7 +253,7 @@ class Draw:
     guess : float or None
         P(hallucinated) as guessed before the label.
     column : float or None
-        What the column of guesses holds.
+        What the judge's column holds.
     plan : str
         Digest of what was agreed on before the first label.
     chain, seq : str and int, or None
@@ -623,8 +623,8 @@ class SessionPlan(Record):
         Of the threshold.
     needed : int or None
         Hallucinated answers that the promise needs.
-    guess : str or None
-        Column that P(hallucinated) is guessed from; without it what has been labelled so far.
+    judge : str or None
+        Column of a judge's labels or numbers, from which P(hallucinated) is guessed, too.
     reading : mapping
         How the traces were read, as ``Reading.how`` tells it.
     judges : tuple of str
@@ -650,7 +650,7 @@ class SessionPlan(Record):
     requirement: Requirement | None = None
     promise: Promise | None = None
     needed: int | None = None
-    guess: str | None = None
+    judge: str | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     elsewhere: str | None = None
     guardrail_file: str | None = None

@@ -82,6 +82,8 @@ class LogCandidate:
         Its id, and its texts and the column of its score where the log holds them.
     lengths : mapping of str to int
         How long its texts are, where the log holds none.
+    judged : float or None
+        What a judge says of it.
     """
 
     chain: str
@@ -93,6 +95,7 @@ class LogCandidate:
     language: str | None
     example: Example
     lengths: Mapping[str, int] = field(default_factory=dict)
+    judged: float | None = None
 
 
 class LogSampler:
@@ -164,7 +167,7 @@ def probabilities(
     weights = [1.0 / item.draw.probability for item in known]
     hallucinated = sum(w for w, item in zip(weights, known, strict=True) if item.label == 1)
     least, most = (_ANY if limit is None else limit for limit in limits)
-    guesses = Guesser(files)([(item.score, None) for item in candidates])
+    guesses = Guesser(files)([(item.score, item.judged) for item in candidates])
     chances = labelling_probability(
         np.array([item.flagged for item in candidates]),
         guesses,
@@ -219,6 +222,7 @@ def draw_lines(
                 score=item.score,
                 flagged=item.flagged,
                 guess=guess,
+                column=item.judged,
                 plan=files.agreed_on[:DIGITS],
                 chain=item.chain,
                 seq=item.seq,

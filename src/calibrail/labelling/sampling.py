@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
-from calibrail.errors import DataError, error_text, file_errors
+from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import Draw, Log, Lots, Order, json_line
 from calibrail.options.data import ReadOptions
@@ -283,8 +283,8 @@ class Pool:
 Clues: TypeAlias = tuple[float | None, float | None]
 
 
-class GuessColumn:
-    """Reads a column that tells hallucinated answers: any number, or a judge's label.
+class JudgeColumn:
+    """Reads a judge's column: its labels, or any numbers that it gives.
 
     Parameters
     ----------
@@ -293,16 +293,17 @@ class GuessColumn:
 
     Examples
     --------
-    >>> column = GuessColumn("judge")
-    >>> column(0.25, "t1"), column("faithful", "t2"), column(None, "t3")
-    (0.25, 0.0, None)
+    >>> column = JudgeColumn("judge")
+    >>> column(0.25, "t1"), column("faithful", "t2")
+    (0.25, 0.0)
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._labels = LabelReader(ReadOptions(), name)
+        self._said = set[float]()
 
-    def read(self, example: Example) -> float | None:
+    def read(self, example: Example) -> float:
         """Return what the column says of an example; errors as of a call."""
         return self(example.columns.get(self.name), example.id)
 
@@ -318,26 +319,40 @@ class GuessColumn:
             return None
         if (label := self._labels(value)) not in (0, 1):
             raise DataError(error_text("call_not_read", id=example.id, value=value, name=self.name))
-        return cast(int, label)
+        return label
 
-    def __call__(self, value: float | str | None, id: str) -> float | None:
-        """Return what the column says of an answer; None where its cell is empty.
+    def __call__(self, value: float | str | None, id: str) -> float:
+        """Return what the column says of an answer.
 
         Raises
         ------
         DataError
-            The value is neither; the answer is named.
+            The value is neither, or there is none; the answer is named.
         """
-        if value is None or isinstance(value, float):
-            return value
-        label = self._labels(value)
-        if label not in (0, 1):
-            raise DataError(error_text("guess_not_read", id=id, value=value, name=self.name))
-        return float(label)
+        if value is None:
+            raise DataError(error_text("judge_missing", id=id, name=self.name))
+        said = value if isinstance(value, float) else self._labels(value)
+        if said is None or not (isinstance(value, float) or said in (0, 1)):
+            raise DataError(error_text("judge_not_read", id=id, value=value, name=self.name))
+        # Two values are enough to know that they differ.
+        if len(self._said) < 2:
+            self._said.add(float(said))
+        return float(said)
+
+    def refuse_constant(self) -> None:
+        """Raise where all answers read so far have the same value.
+
+        Raises
+        ------
+        InputError
+            The column tells no answer from another.
+        """
+        if len(self._said) == 1:
+            raise InputError(error_text("judge_constant", name=self.name, value=min(self._said)))
 
 
 def calls_of(
-    judges: Iterable[GuessColumn], example: Example, flagged: bool | None = None
+    judges: Iterable[JudgeColumn], example: Example, flagged: bool | None = None
 ) -> dict[str, int]:
     """Return who says what of an answer: judges by their columns, and the guardrail by its flag."""
     said = {judge.name: judge.call(example) for judge in judges}
@@ -433,9 +448,9 @@ class Sampler:
         self._deciding: Future[dict[int, _Ready]] | None = None
         self._nothing_after = ""
         self._test: UnsureTest | None = None
-        guess = folder.plan.guess
-        self._column = None if guess is None else GuessColumn(guess)
-        self._judges = [GuessColumn(name) for name in folder.plan.judges]
+        judged = folder.plan.judge
+        self._column = None if judged is None else JudgeColumn(judged)
+        self._judges = [JudgeColumn(name) for name in folder.plan.judges]
         self._guesser = Guesser(folder)
 
     @property

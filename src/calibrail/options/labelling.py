@@ -26,10 +26,10 @@ class LabelOptions(Record):
         Of the order in which answers are drawn, and of all lots; 0 at first.
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
-    guess : str or None
-        With the design ``active``: column from which P(hallucinated) is guessed beside the
-        guardrail's score, numbers or a judge's labels; what they are worth is learnt from the
-        labels so far.
+    judge : str or None
+        Column of a judge's labels, or of its numbers, of every answer. Answers are drawn by the
+        design ``active``, unless another one is named; what the judge's word is worth is learnt
+        from people's labels so far, and it is never counted as one.
     judges : tuple of str
         Columns of labels that a judge, or people before, gave the answers: what the queue compares.
     queue : {"disagreements"} or None
@@ -56,7 +56,7 @@ class LabelOptions(Record):
 
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
-    guess: str | None = setting(default=None, metavar="COL")
+    judge: str | None = setting(default=None, metavar="COL")
     judges: tuple[str, ...] = setting(default=(), flag="judge_column", metavar="COL")
     queue: Literal["disagreements"] | None = setting(default=None)
     settle: bool = setting(default=False)
@@ -65,7 +65,7 @@ class LabelOptions(Record):
 
     def __post_init__(self) -> None:
         fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
-        fields.column(self.guess, "guess")
+        fields.column(self.judge, "judge")
         fields.replace_checked(self, judges=fields.texts)
         if self.queue is not None:
             fields.one_of(self.queue, Literal["disagreements"], "queue")
@@ -101,7 +101,7 @@ class Drawing(Record):
     Examples
     --------
     >>> Drawing("active").floors
-    (0.1, 0.2)
+    (0.2, 0.4)
     >>> Drawing().floors
     (1.0, 1.0)
     """
@@ -109,7 +109,7 @@ class Drawing(Record):
     panel: ClassVar = "Drawing"
 
     design: LabellingDesign = setting(default="uniform")
-    floor: float = setting(default=0.1)
+    floor: float = setting(default=0.2)
     whole_groups: bool = setting(default=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +117,13 @@ class Drawing(Record):
         if not 0.0 < fields.number(self.floor, "floor") <= 1.0:
             raise InputError(f"floor must lie in (0, 1]; got {self.floor!r}")
         fields.yes_or_no(self.whole_groups, "whole_groups")
+
+    @classmethod
+    def beside(cls, judge: str | None, drawing: "Drawing | None") -> "Drawing":
+        """Return the drawing that is named, or else the one that goes with a judge or without."""
+        if drawing is None and judge is not None:
+            return cls("active")
+        return fields.optional(drawing, cls, "drawing")
 
     @property
     def weighted(self) -> bool:
@@ -135,8 +142,8 @@ class Drawing(Record):
 class AuditOptions(Record):
     """How many answers of a decision log are drawn for people.
 
-    What is left out is as it was in the call before; ``seed`` and ``shared`` stay what they were in
-    the first one.
+    What is left out is as it was in the call before; ``seed``, ``shared`` and ``judge`` stay what
+    they were in the first one.
 
     Attributes
     ----------
@@ -147,6 +154,9 @@ class AuditOptions(Record):
         Of the order in which lines are drawn, and of all lots; 0 at first.
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
+    judge : str or None
+        Column of the traces with a judge's labels or numbers, found by the ids of logged answers:
+        as for labels of traces, and every call needs those of its new lines.
 
     Raises
     ------
@@ -164,8 +174,10 @@ class AuditOptions(Record):
     per_day: float | None = setting(default=None, metavar="N", main=True)
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
+    judge: str | None = setting(default=None, metavar="COL")
 
     def __post_init__(self) -> None:
+        fields.column(self.judge, "judge")
         fields.replace_checked(self, per_day=fields.number, seed=fields.whole, shared=fields.rate)
         if self.per_day is not None and not 0.0 < self.per_day < float("inf"):
             raise InputError(f"per_day must be above 0; got {self.per_day!r}")

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, Unpack
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
 from calibrail.data.reading import read
-from calibrail.data.sources import Source
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.data.sources import Source, reusable
+from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.guardrail.decision import parse_cause
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig
@@ -22,7 +22,7 @@ from calibrail.labelling import folder as folders
 from calibrail.labelling import log_sampling
 from calibrail.labelling.folder import POOL_FILE, LabelFolder, has_labels, read_plan
 from calibrail.labelling.ledger import Draw, Lock, Order, SessionPlan, Traces
-from calibrail.labelling.sampling import Pool, PooledAnswer
+from calibrail.labelling.sampling import JudgeColumn, Pool, PooledAnswer
 from calibrail.labelling.session import has_text
 from calibrail.options import AuditOptions, Drawing, ReadOptions, fields, keywords
 from calibrail.options.data import ReadKeywords
@@ -118,9 +118,10 @@ def _agreed_plan(
         return SessionPlan(
             purpose="watch",
             traces=Traces(),
-            drawing=drawing or Drawing(),
+            drawing=Drawing.beside(options.judge, drawing),
             seed=options.seed or 0,
             shared=options.shared or 0.0,
+            judge=options.judge,
             guardrail=config.digest,
             guardrail_file=None if file is None else str(file),
         )
@@ -128,7 +129,7 @@ def _agreed_plan(
     if plan.purpose != "watch":
         raise InputError(say("refused.labels_of_traces", folder=folder))
     others = [*other_guardrail(plan, config)]
-    settings = {"seed": options.seed, "shared": options.shared}
+    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge")}
     others += changes(AuditOptions, settings, plan.to_dict())
     if drawing is not None:
         others += changes(Drawing, drawing.to_dict(), plan.drawing.to_dict())
@@ -227,6 +228,24 @@ def _texts_of(
     return {item.id: item for item in examples if item.id in wanted and has_text(item)}
 
 
+def _judged(
+    candidates: Sequence[log_sampling.LogCandidate],
+    name: str,
+    traces: Source | None,
+    reading: ReadOptions | None,
+) -> list[log_sampling.LogCandidate]:
+    """Return lines with what the judge's column of the traces says of each, found by its id."""
+    if traces is None:
+        raise InputError(say("refused.judge_without_traces", name=name))
+    column, reading = JudgeColumn(name), fields.optional(reading, ReadOptions, "reading")
+    rows = read(traces, reading, keep=(name,), labelled=False, require=())
+    said = {example.id: column.read(example) for example in rows}
+    column.refuse_constant()
+    if unknown := [item.example.id for item in candidates if item.example.id not in said]:
+        raise DataError(error_text("judge_without_line", name=name, id=unknown[0], n=len(unknown)))
+    return [replace(item, judged=said[item.example.id]) for item in candidates]
+
+
 def _fits(traced: Example, logged: PooledAnswer) -> bool:
     """Return whether texts are as long as was logged: an id may stand for another answer."""
     texts = {"question": traced.question, "response": traced.response, "chunks": traced.contexts}
@@ -258,6 +277,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
     per_day: float | None = None,
     seed: int | None = None,
     shared: float | None = None,
+    judge: str | None = None,
     **how: Unpack[ReadKeywords],
 ) -> AuditBatch:
     """Draw logged answers for people to label, with probabilities known before their labels.
@@ -285,7 +305,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
     folder : path
         Of labels; made where it is missing. ``calibrail.label(None, folder)`` hands them out.
     options : AuditOptions, optional
-        Answers a day, seed, share of two annotators.
+        Answers a day, seed, share of two annotators, a judge's column.
     drawing : Drawing, optional
         ``uniform`` at first, or ``active``; not by groups.
     traces : path, str, or data in memory, optional
@@ -295,7 +315,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
         How to read these; its fields may stand by themselves in its place.
     progress : callable, optional
         Called with the number of log lines read so far.
-    per_day, seed, shared
+    per_day, seed, shared, judge
         Fields of ``options``, by themselves in its place.
 
     Returns
@@ -323,6 +343,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
     (5, 5)
     """
     options = fields.optional(options, AuditOptions, "options")
+    traces = None if traces is None else reusable(traces)
     config, file = frozen_config(guardrail)
     require_answers(config, "label --from-log")
     place, sources = fields.path(folder, "folder"), log_sources(logs, growing=True)
@@ -356,6 +377,8 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
                 folders.write_plan(place, replace(plan, per_day=per_day))
             files, batches = _open(place)
         candidates = sampler.candidates() if budget.whole else []
+        if plan.judge is not None and candidates:
+            candidates = _judged(candidates, plan.judge, traces, reading)
         with files.lock():
             batches.refresh()
             limits = frozen_limits(config)

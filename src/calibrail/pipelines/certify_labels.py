@@ -15,7 +15,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Bound, Certificate, GroupVerdict
 from calibrail.conformal.bounds import exact_bound
 from calibrail.conformal.certificate import REASON_CODES, Verdict
-from calibrail.conformal.sequential.forecast import LabelsLeft, labels_left
+from calibrail.conformal.sequential.forecast import LabelsLeft, labels_alone, labels_left
 from calibrail.conformal.sequential.sequential_test import SequentialCertificate
 from calibrail.errors import InputError, file_errors
 from calibrail.evaluation.judge_agreement import kappa
@@ -292,6 +292,7 @@ def certify_labels(
         "held_up": replayed.held_up(),
         "annotators": dict(sorted(annotators.items())),
         "agreement": agreement(replayed),
+        "judge": _judge_beside(replayed),
         "expect": expect.to_dict(),
         "course": _course(replayed.points),
         "withheld": not standing.share,
@@ -367,6 +368,31 @@ def agreement(replayed: Replay) -> dict[str, Any] | None:
         "open": sum(item.standing == "disagreement" for item in replayed.answers),
         "settled": len(settled),
         "settled_by_one_of_them": len(party),
+    }
+
+
+def _judge_beside(replayed: Replay) -> dict[str, Any] | None:
+    """Return what was done with a judge: what its word counts for, and the labels it saved.
+
+    ``said`` and ``unsaid`` are the mean P(hallucinated) that was guessed of the later half of the
+    answers drawn, where the judge says hallucinated (a number above the mean), and elsewhere.
+    """
+    if replayed.plan.judge is None:
+        return None
+    drawn = [item.draw for item in replayed.counting]
+    late = drawn[len(drawn) // 2 :]
+    guesses = np.array([draw.guess for draw in late], np.float64)
+    says = np.array([draw.column for draw in late], np.float64)
+    above = says > says.mean() if len(says) else says > 0.0
+    sides = (guesses[side].mean() if side.any() else None for side in (above, ~above))
+    said, unsaid = (None if mean is None else round(float(mean), _DIGITS) for mean in sides)
+    return {
+        "column": replayed.plan.judge,
+        "said": said,
+        "unsaid": unsaid,
+        "drawn": len(drawn),
+        "labelled": sum(draw.handed_out for draw in drawn),
+        "alone": None if replayed.test is None else labels_alone(replayed.test),
     }
 
 

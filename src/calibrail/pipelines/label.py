@@ -64,7 +64,7 @@ def _begin(
     if traces is None:
         raise InputError(f"{folder} holds no labels yet; name the traces to label")
     guardrail, options = asked.guardrail, asked.options
-    drawing = optional(asked.drawing, Drawing, "drawing")
+    drawing = Drawing.beside(options.judge, asked.drawing)
     _refuse_at_odds(asked, drawing)
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
@@ -75,13 +75,13 @@ def _begin(
         history = DataUseHistory.of_guardrail(asked.guardrail_file, asked.looks)
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
         requirement = Standing(share=share).strict(requirement)
-    seen, n_guesses = Fresh(guardrail), 0
-    column = None if options.guess is None else sampling.GuessColumn(options.guess)
+    seen = Fresh(guardrail)
+    column = None if options.judge is None else sampling.JudgeColumn(options.judge)
     reading = replace(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
     files = _file_states(traces, reading)
-    examples = _open_traces(traces, reading, guardrail, (options.guess, *options.judges))
+    examples = _open_traces(traces, reading, guardrail, (options.judge, *options.judges))
     order = Order(options.seed or 0)
 
     def traced() -> Iterator[Example]:
@@ -94,17 +94,14 @@ def _begin(
             yield example
 
     def usable() -> Iterator[Example]:
-        nonlocal n_guesses
         for example in seen.admitted(traced()):
-            n_guesses += column is not None and column.read(example) is not None
+            if column is not None:
+                column.read(example)
             yield example
 
     units = sampling.first_units(usable(), order, whole_groups=drawing.whole_groups)
-    if column is not None and not n_guesses and examples.n_examples:
-        raise InputError(
-            f"no trace has a guess in the column {column.name!r}; columns seen: "
-            f"{', '.join(examples.fields[:30])}"
-        )
+    if column is not None:
+        column.refuse_constant()
     if lots is not None and unknown:
         row = next(row for id, row in lots.rows.items() if id in unknown)
         raise InputError(
@@ -136,7 +133,7 @@ def _begin(
         requirement=requirement,
         promise=promise,
         needed=needed,
-        guess=options.guess,
+        judge=options.judge,
         judges=options.judges,
         reading=examples.how(),
         elsewhere=None if lots is None else lots.sha256,
@@ -165,19 +162,20 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
     refusals = {
         "promise_and_guardrail": asked.promise is not None and not no_guardrail,
         "requirement_alone": no_guardrail and asked.requirement is not None,
+        "judge_for_a_threshold": no_guardrail and options.judge is not None,
         "active_for_a_threshold": no_guardrail and design == "active",
         "queue_for_a_threshold": queue and asked.promise is not None,
         "nothing_to_compare": queue and len(options.judges) < 1 + no_guardrail,
         "judges_alone": bool(options.judges) and not queue,
         "elsewhere_alone": no_guardrail and options.elsewhere is not None,
         "fresh_alone": no_guardrail and options.fresh,
-        "guess_when_uniform": options.guess is not None and design != "active",
+        "judge_when_uniform": options.judge is not None and design != "active",
     }
     for code, holds in refusals.items():
         if holds:
             active = spell_option(Drawing, "design", "active")
-            guess = spell_option(LabelOptions, "guess")
-            about = {"active": active, "guess": guess, "guardrail": not no_guardrail}
+            judge = spell_option(LabelOptions, "judge")
+            about = {"active": active, "judge": judge, "guardrail": not no_guardrail}
             raise InputError(say(f"refused.{code}", about))
 
 
@@ -247,7 +245,7 @@ def _refuse_another(
     others = [] if asked.guardrail is None else [*other_guardrail(plan, asked.guardrail.config)]
     if requirement is not None and frozen is not None:
         requirement = _limits(frozen, requirement)
-    settings = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
+    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge")}
     settings["judges"] = list(options.judges) or None
     if options.elsewhere is not None:
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
@@ -297,7 +295,7 @@ def _reviewed(
 ) -> Callable[[ledger.Draw, Example], Mapping[str, int]]:
     """Return what says, of an answer drawn, which judge calls it what: a file, or the folder."""
     names = asked.options.judges or plan.judges
-    judges = [sampling.GuessColumn(name) for name in names]
+    judges = [sampling.JudgeColumn(name) for name in names]
     if traces is None:
         pool = sampling.Pool(folder / folders.POOL_FILE)
         pool.refresh()
@@ -366,7 +364,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     n_looks: int | None = None,
     seed: int | None = None,
     shared: float | None = None,
-    guess: str | None = None,
+    judge: str | None = None,
     judges: Sequence[str] = (),
     queue: Literal["disagreements"] | None = None,
     settle: bool = False,
@@ -398,7 +396,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     drawing : Drawing, optional
         How answers are drawn; ``uniform`` at first.
     options : LabelOptions, optional
-        Seed, share of two annotators, where the guess is, settling, labels made elsewhere.
+        Seed, share of two annotators, a judge's column, settling, labels made elsewhere.
     reading : ReadOptions, optional
         How to read the traces; its fields may stand by themselves in its place.
     progress : callable, optional
@@ -412,7 +410,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
         Level of every interval and of the verdict.
     assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
-    seed, shared, guess, judges, queue, settle, fresh, elsewhere
+    seed, shared, judge, judges, queue, settle, fresh, elsewhere
         Fields of `LabelOptions`, by themselves in place of ``options``.
 
     Returns
@@ -481,15 +479,15 @@ def label(  # type: ignore[misc]  # options are those of labelling
             raise DataError(say("refused.traces_needed_again", folder=folder))
         used = ReadOptions(**plan.reading["settings"])
         _refuse_changed(folder, plan, source, used)
-        again = _open_traces(source, used, frozen, (plan.guess, *plan.judges))
+        again = _open_traces(source, used, frozen, (plan.judge, *plan.judges))
         yield from Fresh(frozen).admitted(again)
 
     elsewhere = options.elsewhere
     lots = None if elsewhere is None else read_lots(elsewhere, plan.drawing)
-    judge = None if frozen is None else partial(_judge, frozen)
+    decide = None if frozen is None else partial(_judge, frozen)
     session = Session(
         folders.LabelFolder(folder),
-        judge,
+        decide,
         read_again,
         settle=options.settle,
         lots=lots,
@@ -533,7 +531,7 @@ def look_first(plan: SessionPlan, labels: Path, guardrail: Path | None) -> list[
         notes.append(words.unknown_origin())
     # The default floor would do with fewer; without a guess all answers are labelled.
     others = {
-        "--floor 0.1": Drawing("active", 0.1, plan.drawing.whole_groups),
+        f"--floor {Drawing().floor:g}": Drawing("active", whole_groups=plan.drawing.whole_groups),
         "--design uniform": Drawing(whole_groups=plan.drawing.whole_groups),
     }
     needed = fewest_drawn(plan.requirement, plan.drawing)

@@ -141,7 +141,7 @@ def labelling_probability(
     >>> required = Requirement(min_caught=0.9, max_false_alarms=0.2)
     >>> flagged, guess = [True, False, False], [0.9, 0.2, 0.001]
     >>> labelling_probability(flagged, guess, required, Drawing("active")).round(2).tolist()
-    [0.44, 0.88, 0.2]
+    [0.44, 0.88, 0.4]
     """
     decided, chances = truth_values(flagged, "flagged"), argument_checks.rates(guess, "guess")
     argument_checks.paired(chances, len(decided), "guess", "answer")

@@ -691,6 +691,40 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
     return fewest(faithful=False), fewest(faithful=True)
 
 
+def labels_alone(test: UnsureTest) -> int | None:
+    """Return about how many labels would have shown as much if every answer drawn had had one.
+
+    The fewest with which bets on counts that have the rates and the shares seen win what the
+    verdict took: an estimate for readers, on which nothing rests. None before a verdict, and where
+    such bets would not win it.
+
+    Examples
+    --------
+    >>> from calibrail.conformal.sequential.sequential_test import SequentialTest
+    >>> test = UnsureTest.of(SequentialTest(Requirement(0.3, 0.8, 0.9)))
+    >>> labels_alone(test.update([True] * 40 + [False] * 40, [1] * 40 + [0] * 40))
+    32
+    """
+    known, edges = test.known, limits(test.certifying.requirement)
+    kept, broken = goals(test.certifying.requirement.confidence)
+    claims = [(0, True, kept), (1, False, kept)]
+    if test.verdict != "certified":
+        won = test.log_wealth()
+        claims = [(rate, bool(rate), broken) for rate in (0, 1) if won[1 + 2 * rate] >= broken]
+    mass = np.maximum(known.mass, _CERTAIN)
+    rates, shares = np.clip(np.array(known.hits) / mass, 0.0, 1.0), mass / mass.sum()
+
+    def needed(rate: int, above: bool, goal: float) -> int:
+        def won(n: int) -> bool:
+            hits, misses = n * shares[rate] * np.array([rates[rate], 1.0 - rates[rate]])
+            return bool(betting.wealth_of_counts(hits, misses, edges[rate], above=above) >= goal)
+
+        return first_where(won, _MOST, 1)
+
+    most = max((needed(*claim) for claim in claims), default=_MOST)
+    return None if most >= _MOST else most
+
+
 def _shares(certified: Floats, rejected: Floats) -> tuple[float, float, float]:
     """Return how many of the streams were certified, rejected, and neither."""
     ends = certified, rejected

@@ -104,6 +104,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
                 measures.rates_figure(shown, certificate),
                 measures.table("On the labels so far", lines, shown["confidence"]),
                 Text(say("label.how_sure", certificate, ends=ends)),
+                Text(say("label.judge", found["judge"])) if found.get("judge") else None,
                 Text(foreseen(certificate), "strong"),
             ),
             _bets(found),
