@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.atomic_files import whole_file, write_atomically
+from calibrail.atomic_files import whole_file, whole_folder, write_atomically
 
 
 def streamed(path: Path, content: bytes) -> None:
@@ -78,3 +78,40 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     streamed(tmp_path / "file", b"whole")
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no umask")
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_new_file_is_for_whom_the_umask_says(
+    write: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    before = os.umask(0)
+    try:
+        for umask in (0o077, 0o022, 0o002):
+            os.umask(umask)
+            write(tmp_path / f"{umask}", b"content")
+            assert (tmp_path / f"{umask}").stat().st_mode & 0o777 == 0o666 & ~umask
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "file").touch(0o600)
+    write_atomically(tmp_path / "file", b"content")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_files_of_a_folder_come_together_or_not_at_all(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "run") as made:
+        (made / "figures").mkdir()
+        (made / "figures" / "a.svg").write_bytes(b"old")
+        (made / "report").write_bytes(b"old")
+    for folder in ("run", "new"):
+        with pytest.raises(ZeroDivisionError), whole_folder(tmp_path / folder) as made:
+            (made / "report").write_bytes(b"half")
+            raise ZeroDivisionError
+    assert [item.name for item in tmp_path.iterdir()] == ["run"]
+    kept = {str(item.relative_to(tmp_path / "run")) for item in (tmp_path / "run").rglob("*")}
+    assert kept == {"figures", "figures/a.svg", "report"}
+    assert (tmp_path / "run" / "report").read_bytes() == b"old"

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _LOCK: Final = "lock"
+_BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
@@ -103,6 +105,7 @@ def write_atomically(
     *,
     durable: bool = False,
     beside: Path | None = None,
+    mode: int = 0o666,
 ) -> None:
     """Write a file, or the parts of one, whole or not at all: else the old file stays in place.
 
@@ -118,6 +121,9 @@ def write_atomically(
     beside : Path, optional
         Folder, of the same file system, where it stands until it is whole; that of ``path`` when
         left out.
+    mode : int
+        Who may read and write a new file, less what the umask takes; one that is replaced keeps
+        its own.
     """
     path = path.resolve()
     if _is_written_through(path):
@@ -125,14 +131,17 @@ def write_atomically(
             file.writelines((raw,) if isinstance(raw, bytes) else raw)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=beside or path.parent, prefix=f".{path.name}.")
+    # ``tempfile`` would make it for nobody else, whatever the umask says.
+    temporary = str((beside or path.parent) / f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
     try:
+        with suppress(FileNotFoundError):
+            Path(temporary).chmod(stat.S_IMODE(path.stat().st_mode))
         with os.fdopen(handle, "wb") as file:
             file.writelines((raw,) if isinstance(raw, bytes) else raw)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -163,6 +172,41 @@ def whole_file(path: Path) -> Iterator[Path]:
     with own_folder(path.parent, f".{path.name}.") as folder:
         yield (made := folder / "made")
         os.replace(made, path)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder for files; they take their places in another one when the block ends.
+
+    An error that leaves the block leaves the other folder as it was.
+
+    Parameters
+    ----------
+    path : Path
+        The other folder, made where it is missing.
+    """
+    with new_folder(path), own_folder(path, ".new-") as folder:
+        yield folder
+        for file in sorted(folder.rglob("*")):
+            place = path / file.relative_to(folder)
+            if file.is_dir():
+                place.mkdir(exist_ok=True)
+            elif place != path / _LOCK:
+                os.replace(file, place)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Make a folder where it is missing; one in which an error leaves nothing goes again."""
+    is_new = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def _is_written_through(path: Path) -> bool:

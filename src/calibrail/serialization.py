@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, ClassVar, Self, TextIO, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
 from calibrail.errors import InputError
 
@@ -71,18 +73,24 @@ class Record:
             ) from error
 
 
+#: Beyond what JSON escapes anyway.
+_ACTS: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def encodable_json(text: str, stream: TextIO, *, indent: int | None = None) -> str:
     r"""Return JSON as a stream's encoding can hold it: escaped where that lacks a character.
+
+    So is all of it where it holds a character that acts on a terminal.
 
     >>> import io
     >>> encodable_json('{"id": "né"}', io.TextIOWrapper(io.BytesIO(), "ascii"))
     '{"id": "n\\u00e9"}'
     """
-    try:
+    with suppress(UnicodeEncodeError):
         text.encode(stream.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(json.loads(text), indent=indent)
-    return text
+        if not _ACTS.search(text):
+            return text
+    return json.dumps(json.loads(text), indent=indent)
 
 
 def plain(value: Any) -> Any:

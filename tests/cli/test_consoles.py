@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +97,36 @@ def test_a_console_that_is_full_or_closed_is_no_traceback(folder: Path) -> None:
         assert done.returncode == code, (pipes, done.stderr)
         assert b"Traceback" not in done.stderr
         assert (b"cannot print the result: No space" in done.stderr) == bool(code)
+
+
+#: Rings, names the window, colours, clears the screen and turns the order of letters.
+ACTS = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("doctor", "FILE"),
+        ("test", "FILE", "--threshold", "1"),
+        ("test", "FILE", "--threshold", "1", "--score-column", "SCORE", "--higher", "faithful"),
+        ("check", "column.json", "FILE"),
+        ("check", "FILE", "column.json"),
+        ("certify", "column.json", "FILE", "--json"),
+        ("guardrail", "verify", "FILE"),
+        ("calibrate", "FILE", "--score", "SCORE", "-o", "FILE"),
+        ("FILE",),
+    ],
+)
+def test_nothing_of_the_data_acts_on_a_terminal(
+    words: tuple[str, ...], folder: Path, tmp_path: Path
+) -> None:
+    file, score = f"a{ACTS}.jsonl", f"s{ACTS}"
+    rows = [{**row, score: k % 7, "id": f"{k}{ACTS}"} for k, row in enumerate(labelled(20))]
+    write_rows(tmp_path / file, [{**row, "label": f"{row['label']}{ACTS}"} for row in rows])
+    shutil.copy(folder / "column.json", tmp_path)
+    given = [{"FILE": file, "SCORE": score}.get(word, word) for word in words]
+    shown = run(tmp_path, *given)
+    for text in (shown.stdout.decode(), shown.stderr.decode()):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+    assert shown.stdout + shown.stderr

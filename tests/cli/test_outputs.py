@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,52 @@ def test_python_refuses_the_same(folder: Path) -> None:
             calibrail.monitor(guardrail, "d.jsonl", place)
     guardrail.save("t.jsonl", force=True)
     run.save("foreign", force=True)
+
+
+LASTING = ("looks.json", "quarantine.jsonl")
+
+
+def _beside(folder: Path) -> dict[str, bytes]:
+    """Return what stands in a folder, but for looks and rows that could not be read."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in LASTING]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+FULL = [
+    f"calibrate t.jsonl -o new {' '.join(SCORES)}",
+    f"calibrate t.jsonl -o run {' '.join(SCORES)} --alpha 0.2",
+    f"test t.jsonl -o run {' '.join(SCORES)} --threshold 0.9",
+    f"compare t.jsonl -o run {' '.join(SCORES)} --score length --force",
+    f"audit t.jsonl -o new {' '.join(SCORES)}",
+    f"shift t.jsonl --test t.jsonl -o new {' '.join(SCORES)}",
+    "export run -o new.json --new-key key.pem",
+    "export run -o g.json --force",
+    "guardrail card g.json -o card.html",
+    "check g.json t.jsonl -o decisions.jsonl",
+    "doctor t.jsonl --page doctor.html",
+    "label t.jsonl -o fresh --export answers.csv",
+]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of a process")
+@pytest.mark.parametrize("words", FULL)
+def test_on_a_full_disk_a_command_ends_in_one_line_and_leaves_nothing(
+    folder: Path, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import resource
+
+    from calibrail.cli import main
+
+    before, limit = _beside(folder), resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "argv", ["calibrail", *words.split()])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (900, limit[1]))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    told = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert told.splitlines()[-1].startswith("error: ")
+    assert "File too large" in told
+    assert _beside(folder) == before

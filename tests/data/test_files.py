@@ -316,3 +316,29 @@ def test_a_frame_that_was_written_column_by_column(tmp_path: Path, indent: Any) 
     # Objects with other keys are a row's own.
     path.write_text(json.dumps({"input": {"question": "q", "context": "c"}, "output": "r"}))
     assert [e.question for e in read(path, labelled=False)] == ["q"]
+
+
+def test_a_row_beyond_the_limit_is_told_and_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "ROW_LIMIT", 5000)
+    rows = [good(id=f"a{k}", response="x" * (20_000 if k == 2 else 5)) for k in range(4)]
+    (tmp_path / "lines.jsonl").write_bytes(lines(*rows))
+    (tmp_path / "array.json").write_text(json.dumps(rows))
+    for path in tmp_path.iterdir():
+        examples, reading = read_all(path)
+        assert [e.id for e in examples] == ["a0", "a1", "a3"]
+        assert reading.n_quarantined == 1
+        told = str(reading.to_dict())
+        assert "row too long" in told
+
+
+@pytest.mark.parametrize("end", SQUEEZE)
+def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(files, "_SMALL", 1 << 16)
+    body = lines(good(), good(id="b", response="x" * (1 << 22), label=0))
+    (tmp_path / f"bomb.jsonl.{end}").write_bytes(SQUEEZE[end](body))
+    with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
+        read_all(tmp_path / f"bomb.jsonl.{end}")

@@ -550,3 +550,16 @@ def test_no_flipped_bit_of_a_result_is_read_as_if_nothing_were(tmp_path: Path) -
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(bytes(flipped))
         assert (found := read_result(path)) is None or found.equals(whole)
+
+
+def test_a_result_in_the_place_of_another_is_computed_anew(tmp_path: Path) -> None:
+    folder, examples = tmp_path / "S", answers(20)
+    right = scored(examples, scores("length"), folder)
+    first, second, *_ = paths = sorted((folder / "results").rglob("*.parquet"))
+    assert len(paths) == 4
+    mixed = first.read_bytes(), second.read_bytes()
+    second.write_bytes(mixed[0])
+    first.write_bytes(mixed[1])
+    assert read_result(first) is read_result(second) is None
+    assert_equal(scored(examples, scores("length"), folder), right)
+    assert read_result(first) is not None

@@ -62,3 +62,18 @@ def test_the_file_holds_no_text_of_the_data(make_guardrail: Make) -> None:
 def test_an_unreadable_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(GuardrailError, match=r"missing\.json"):
         Guardrail.load(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e999", "9" * 5000])
+def test_a_number_that_no_float_holds_is_refused(make_guardrail: Make, number: str) -> None:
+    raw = make_guardrail().config.to_bytes()
+    assert b'"alpha":0.1' in raw
+    with pytest.raises(GuardrailError, match="is not a guardrail"):
+        FrozenConfig.from_bytes(raw.replace(b'"alpha":0.1', f'"alpha":{number}'.encode()))
+
+
+def test_a_file_larger_than_any_guardrail_is_not_read(tmp_path: Path) -> None:
+    with (path := tmp_path / "g.json").open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(GuardrailError, match=r"g\.json is larger than 1073741824 bytes"):
+        Guardrail.load(path)

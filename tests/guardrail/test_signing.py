@@ -191,6 +191,13 @@ def test_what_nobody_vouches_for_is_not_parsed(signed: Path, keys: tuple[Path, P
         read_file(signed, [keys[1]])
 
 
+def test_what_has_no_signature_is_not_read(tmp_path: Path, keys: tuple[Path, Path]) -> None:
+    with (path := tmp_path / "g.json").open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(GuardrailError, match="is not signed"):
+        Guardrail.load(path, trusted=[keys[1]])
+
+
 def test_keys_are_private_and_are_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "key.pem"
     public, _, encrypted = make_keys(path)

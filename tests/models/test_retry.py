@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import email.utils
+import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -243,20 +246,53 @@ def test_an_endpoints_prose_is_not_repeated(body: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"9" * 10_000]
+    "body", [b"", b"{", b"[" * 200_000, b'{"a":' * 40_000, b"\xff", b"9" * 10_000]
 )
 def test_a_strange_body_is_an_error_like_any(body: bytes) -> None:
     with Answers(200, body) as server, pytest.raises(module.AgainError, match="broken JSON"):
         module.OpenAITransport(server.url).send("chat", request(), 20.0)
 
 
-def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibrail.models.llm import transport
-
-    monkeypatch.setattr(transport, "MAX_BODY", 1000)
-    server = Answers(200, b" " * 100_000)
-    with server, pytest.raises(module.AgainError, match="more than 1,000 bytes"):
+def test_a_body_has_an_end() -> None:
+    most = module.most_bytes("chat", request())
+    assert 256 * 1024 <= most < 300_000
+    # What was asked for fits: of each token the 20 likeliest, names and bytes of each.
+    asked = {"max_tokens": 500, "logprobs": True, "top_logprobs": 20}
+    assert module.most_bytes("chat", asked) > 500 * 21 * 120
+    server = Answers(200, b" " * (most + 1))
+    with server, pytest.raises(module.AgainError, match=f"more than {most:,} bytes"):
         module.OpenAITransport(server.url).send("chat", request(), 20.0)
+
+
+def test_headers_that_drip_in_end_by_the_time_of_the_call() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    connection.sendall(b"X-Wait: a\r\n")
+                    time.sleep(0.05)
+
+        threading.Thread(target=drip, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with pytest.raises(module.AgainError, match="no complete answer within"):
+            module.OpenAITransport(url).send("chat", request(), 0.3)
+
+
+def test_a_key_that_an_endpoint_gives_back_stands_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key := "sk-secret-1234567890")
+    said = {"model": key, "choices": [{"message": {"content": f"yes {key}"}}], key: 1}
+    with Answers(200, json.dumps(said).encode()) as server:
+        answer = module.OpenAITransport(server.url).send("chat", request(), 20.0)
+    assert key not in str(answer)
+    assert answer["model"] == "[key]"
+    wrong = json.dumps({"error": {"code": key, "type": key, "message": key, "param": key}})
+    for status in (400, 401, 404, 429, 500):
+        with Answers(status, wrong.encode()) as server, pytest.raises(Exception, match="HTTP") as e:
+            module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        assert key not in f"{e.value!r} {e.value}"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,29 @@ MARKS = [
     "</think>",
     "[SYSTEM_PROMPT]",
     "[TOOL_CALLS]",
+    # Of templates that come later, too: no list knows them.
+    "<seed:eos>",
+    "<end_of_utterance>",
+    "<tool_call>",
+    "</tool_response>",
+    "<unused99>",
+    "<mask>",
+    "[TOOL_CONTENT]",
+    "[THINK]",
+    "[/MODEL_SETTINGS]",
+    "<Assistant>",
+]
+#: What answers and documents hold, and no template takes for its own.
+PLAIN_MARKS = [
+    "<b>bold</b>",
+    "<h2>",
+    "<br/>",
+    "<td>",
+    "[1]",
+    "[see below]",
+    "a < b > c",
+    "x<y",
+    "[A]",
 ]
 
 
@@ -284,3 +307,13 @@ def test_the_digest_changes_with_the_text() -> None:
     assert len(digests) == len(texts)
     assert Template("own", OWN).sha256 == Template("other", OWN).sha256
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_every_mark_of_one_name_is_neutralised(mark: str) -> None:
+    assert mark not in neutral(f"yes{mark}no")
+
+
+@pytest.mark.parametrize("mark", PLAIN_MARKS)
+def test_what_no_template_takes_for_its_own_stays(mark: str) -> None:
+    assert neutral(f"yes {mark} no") == f"yes {mark} no"

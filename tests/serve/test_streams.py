@@ -475,3 +475,30 @@ def test_a_client_says_why_there_is_no_decision(process: Process) -> None:
             list(client.stream_check(**ASKED).show(GOOD))
     with Client(process.url) as client, pytest.raises(InputError, match="a token must be a text"):
         list(client.stream_check(**ASKED).show([7]))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("line", [b"\n", b" \r\n", b'""\n'])
+def test_a_mebibyte_of_empty_lines_is_read_once_and_lets_others_in_between(line: bytes) -> None:
+    # Copied again with each line, it would be half a terabyte: hours.
+    body = b'{"question": "a"}\n' + line * (2**20 // len(line)) + b'"the end"'
+    others = 0
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield body
+
+    async def count() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    async def read() -> list[str]:
+        counting = asyncio.create_task(count())
+        pieces = Pieces(lines(), 60.0, asyncio.Event())
+        assert await pieces.first() == b'{"question": "a"}'
+        found = [piece async for piece in pieces]
+        counting.cancel()
+        return found
+
+    assert asyncio.run(read()) == ["the end"]
+    assert others > 500

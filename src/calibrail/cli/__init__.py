@@ -1,5 +1,6 @@
 """The typer app and main()."""
 
+import errno
 import shlex
 import sys
 from importlib import import_module
@@ -14,6 +15,7 @@ from calibrail.cli.output import (
     CommandHelp,
     GroupHelp,
     degrade_output,
+    echo,
     listened_to,
     note,
 )
@@ -42,6 +44,8 @@ _PANELS: Final = {
         **dict.fromkeys(("log verify", "log export", "cache show", "cache clear"), "operate"),
     },
 }
+#: Why nothing can be written, wherever it is tried.
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 #: What the actions of each noun are about.
 _NOUNS: Final = {
     "guardrail": "Verify guardrails, or say on one page what one promises.",
@@ -147,7 +151,7 @@ def _start_here() -> int:
 
     candidates = discover(Path.cwd())
     for line in shown(candidates):
-        typer.echo(line)
+        echo(line)
     listed = candidates[:SHOWN]
     if not listed or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return 0
@@ -179,4 +183,10 @@ def main() -> None:
     except BrokenPipeError as error:
         with listened_to():
             raise error
+        sys.exit(FAILURE)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        where = error.filename or "the result"
+        note(f"error: cannot write {where}: {error.strerror}; make room, or name another place")
         sys.exit(FAILURE)

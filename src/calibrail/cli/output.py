@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -173,8 +174,13 @@ def note(message: str) -> None:
     echo(message, err=True)
 
 
+#: What a terminal obeys, or what turns the order of letters, instead of being shown.
+_ACTS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print a text for whoever still reads."""
+    """Print a text for whoever still reads; nothing in it acts on a terminal."""
+    text = _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
     with listened_to():
         # Named, the stream is written to as it is: an ASCII one would get UTF-8 otherwise.
         typer.echo(text, sys.stderr if err else sys.stdout, nl=nl)

@@ -69,8 +69,14 @@ def export_command(
     frozen = calibrail.Run.load(run_folder, best=best)
     made, told = (None, []) if key is None else _made(key)
     written = replace(written, sign=key or written.sign)
-    with limit_calls(calls):
-        line, content, notes = freeze_into(output, frozen, written, freezing)
+    try:
+        with limit_calls(calls):
+            line, content, notes = freeze_into(output, frozen, written, freezing)
+    except Exception:
+        # A key that signed nothing would stand in the way of the next one.
+        for file in () if made is None else (made["private"], made["public"]):
+            Path(file).unlink(missing_ok=True)
+        raise
     show.finish([line], content | ({} if made is None else {"new_key": made}), *notes, *told)
 
 

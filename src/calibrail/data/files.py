@@ -4,6 +4,7 @@ import atexit
 import gzip
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -41,6 +42,11 @@ SUFFIXES: Final = {
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
+
+#: Bytes of a row of JSON; a longer one is told and passed over.
+ROW_LIMIT: Final = 1 << 26
+#: So many times its size a compressed file may unpack to, beyond so many bytes.
+_MOST_RATIO, _SMALL = 200, 1 << 28
 
 #: Suffixes that say how a file is compressed; its beginning decides.
 _SQUEEZED: Final = (".gz", ".zst", ".zstd")
@@ -140,6 +146,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, path: Path, stream: IO[bytes], head: bytes) -> None:
         self._path, self._stream = path, stream
+        self._size, self._n_unpacked = os.fstat(stream.fileno()).st_size, 0
         self._inner: Any
         if head.startswith(_GZIP):
             self._inner = gzip.GzipFile(fileobj=stream)
@@ -159,6 +166,9 @@ class _Unpacked(io.RawIOBase):
             raise DataError(
                 f"{self._path} is damaged: {error}; compress or download it again"
             ) from error
+        self._n_unpacked += len(raw)
+        if self._n_unpacked > max(_SMALL, _MOST_RATIO * self._size):
+            raise DataError(error_text("unpacks_to_too_much", path=self._path, most=_MOST_RATIO))
         buffer[: len(raw)] = raw
         return len(raw)
 
@@ -414,7 +424,7 @@ def _head(path: Path) -> bytes:
     with open_bytes(path) as stream:
         head = stream.read(_HEAD).removeprefix(BOM)
         if head.lstrip().startswith(b"{"):
-            line = stream.readline()
+            line = stream.readline(ROW_LIMIT)
             if (rest := stream.read(_HEAD)).strip():
                 head += line + rest
     return head
@@ -578,7 +588,7 @@ def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
 
 def _lines(path: Path) -> Iterator[TableItem]:
     with open_bytes(path) as stream:
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(_bounded_lines(stream), start=1):
             if number == 1:
                 line = line.removeprefix(BOM)
             if line.isspace() or not line:
@@ -586,8 +596,20 @@ def _lines(path: Path) -> Iterator[TableItem]:
             yield parse_object(number, line)
 
 
+def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield lines; of one that is longer than `ROW_LIMIT` only what shows that."""
+    while line := stream.readline(ROW_LIMIT + 1):
+        rest = line
+        while len(rest) > ROW_LIMIT and not rest.endswith(b"\n"):
+            rest = stream.readline(ROW_LIMIT + 1)
+        yield line
+
+
 def parse_object(number: int, raw: bytes) -> TableItem:
     """Return the JSON object in ``raw`` as row ``number``, or what is wrong with it."""
+    if len(raw) > ROW_LIMIT:
+        begins, most = raw[:40].decode("utf-8", "replace"), f"over {ROW_LIMIT:,} bytes"
+        return RowProblem(number, WHOLE_ROW, "row too long", begins, most, _SHORTER)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -620,6 +642,7 @@ def _parse_cells(names: Sequence[str], number: int, raw: bytes) -> TableItem:
     return SourceRow(number, dict(zip(names, cells, strict=True)))
 
 
+_SHORTER: Final = "write one answer on each line, without what is no part of it"
 _WITHIN: Final = "leave that field out, or write it once, as a text"
 _ONE_OBJECT: Final = "write one JSON object on each line"
 

@@ -117,7 +117,7 @@ def write_result(
     """
     import pyarrow.parquet as pq
 
-    known = {**(table.schema.metadata or {}), _SEAL: _seal(table)}
+    known = {**(table.schema.metadata or {}), _SEAL: _seal(table, path)}
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(known), sink, write_page_checksum=True)
     write_atomically(path, sink.getvalue().to_pybytes(), durable=durable, beside=beside)
@@ -129,18 +129,22 @@ def read_result(path: Path) -> pa.Table | None:
 
     try:
         table = pq.read_table(path, page_checksum_verification=True)
-        sealed = (table.schema.metadata or {}).get(_SEAL) == _seal(table)
+        sealed = (table.schema.metadata or {}).get(_SEAL) == _seal(table, path)
     except (OSError, pa.ArrowException, ValueError):
         return None
     return table if sealed else None
 
 
-def _seal(table: pa.Table) -> bytes:
-    """Return a digest of what no checksum of a page covers: names, types, rows and metadata."""
+def _seal(table: pa.Table, path: Path) -> bytes:
+    """Return a digest of what no checksum of a page covers: names, types, rows and metadata.
+
+    And of which shard and task it is the result: one in another's place is damaged.
+    """
     metadata = table.schema.metadata or {}
     kept = [part for key in sorted(metadata) if key != _SEAL for part in (key, metadata[key])]
     columns = [f"{item.name} {item.type}".encode() for item in table.schema]
-    return digest_of([str(table.num_rows).encode(), *columns, *kept]).encode()
+    place = f"{path.parent.name}/{path.name}".encode()
+    return digest_of([place, str(table.num_rows).encode(), *columns, *kept]).encode()
 
 
 def digest_of(parts: Iterable[bytes | memoryview]) -> str:

@@ -7,6 +7,7 @@ number to the next; it decides nothing anew, and what it cannot know it leaves o
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import pydantic
 
-from calibrail.atomic_files import read_regular, write_atomically
+from calibrail.atomic_files import read_regular, whole_file, write_atomically
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.errors import GuardrailError, error_text, errors_as, file_errors
 from calibrail.guardrail import signing
@@ -29,6 +30,8 @@ from calibrail.serialization import Record
 _PREFIX: Final = "calibrail.guardrail/"
 NEWEST: Final = 2
 SCHEMA: Final = "calibrail.guardrail/2"
+#: No larger file is read: ten million calibration answers take about 0.7 of it.
+MOST_BYTES: Final = 1 << 30
 
 
 #: By the number that a migration begins with: what is known of a field that came later.
@@ -369,7 +372,8 @@ class FrozenConfig(_Frozen):
             was frozen.
         """
         with errors_as(GuardrailError, (ValueError, RecursionError), "no_guardrail", source=source):
-            content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+            text = raw.decode("utf-8")
+            content = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
         if not isinstance(content, dict):
             raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
         newest = migrate(content, source)
@@ -419,8 +423,12 @@ def _canonical(value: Any) -> str:
     )
 
 
+def _finite(digits: str) -> float:
+    return value if math.isfinite(value := float(digits)) else _refuse_constant(digits)
+
+
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"it holds {name}, which is not a number")
+    raise ValueError(f"it holds {name:.40}, which is no finite number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,10 +480,16 @@ def read_file(
     """
     path = fields.path(path, "path")
     keys = None if trusted is None else signing.trusted_keys(trusted)
+    # What nobody vouches for is not even read.
+    envelope = None if keys is None else signing.read_beside(path)
     with errors_as(GuardrailError, OSError, "guardrail_unreadable", path=path):
-        raw = read_regular(path)
-    # What nobody vouches for is not even parsed.
-    signature = None if keys is None else signing.verify_beside(path, raw, keys)
+        if path.stat().st_size > MOST_BYTES:
+            raise GuardrailError(error_text("guardrail_too_large", path=path, most=MOST_BYTES))
+        raw = read_regular(path, MOST_BYTES)
+    signature = None
+    if keys is not None and envelope is not None:
+        beside = str(signing.signature_path(path))
+        signature = signing.verify(raw, envelope, keys, str(path), beside)
     config = FrozenConfig.from_bytes(raw, source=str(path))
     stated = {} if signature is None else signature.predicate
     wrong = [
@@ -509,15 +523,18 @@ def write_file(
     key = None if sign_with is None else signing.read_private_key(sign_with)
     raw = config.to_bytes()
     refuse_other(path, raw, force=force)
-    with file_errors(f"cannot write {path}", "; name another place"):
+    with (
+        file_errors(f"cannot write {path}", "; make room, or name another place"),
+        whole_file(path) as made,
+    ):
+        made.write_bytes(raw)
         if key is not None:
             predicate = {"calibrail": version("calibrail"), **_statement(raw)}
             beside = signing.signature_path(path)
             refuse_foreign([Output("", beside, kind="signature")], force=force)
-            # Whoever waits for the guardrail finds its signature there; and where that cannot be
-            # written, the old pair is still whole.
+            # Whoever waits for the guardrail finds its signature there; and where one of them
+            # cannot be written, the old pair is still whole.
             write_atomically(beside, signing.sign(raw, path.name, predicate, key))
-        write_atomically(path, raw)
 
 
 def _statement(raw: bytes) -> dict[str, str]:

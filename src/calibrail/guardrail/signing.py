@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.atomic_files import read_regular
+from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import GuardrailError, InputError, error_text, errors_as, extra
 from calibrail.options import fields
 from calibrail.serialization import Record
@@ -72,11 +72,14 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
             remedy = "sign with it (--sign), or name another"
             raise GuardrailError(f"{file} is there already; keys are not replaced: {remedy}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for file, content, mode in ((path, private, 0o600), (beside, public, 0o644)):
+    for file, content, mode in ((beside, public, 0o666), (path, private, 0o600)):
         with errors_as(GuardrailError, OSError, "key_not_written", file=file):
-            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(content)
+            try:
+                write_atomically(file, content, mode=mode, durable=True)
+            except OSError:
+                # A public key alone would stand in the way of the next pair.
+                beside.unlink(missing_ok=True)
+                raise
     return beside, key_id(key.public_key()), passphrase is not None
 
 
@@ -321,11 +324,11 @@ def verify(
     return signed
 
 
-def verify_beside(path: Path, raw: bytes, trusted: Sequence[PublicKey]) -> Signature:
-    """Return the signature that stands beside a file whose bytes were read; see `verify`."""
+def read_beside(path: Path) -> bytes:
+    """Return the envelope that stands beside a file; refuse a file without one."""
     beside = signature_path(path)
     try:
-        envelope = read_regular(beside, MOST_BYTES + 1)
+        return read_regular(beside, MOST_BYTES + 1)
     except FileNotFoundError:
         raise GuardrailError(
             f"{path} is not signed, and a signature of a trusted key is asked for: there is no "
@@ -333,7 +336,6 @@ def verify_beside(path: Path, raw: bytes, trusted: Sequence[PublicKey]) -> Signa
         ) from None
     except OSError as error:
         raise GuardrailError(f"cannot read {beside}: {error.strerror or error}") from error
-    return verify(raw, envelope, trusted, str(path), str(beside))
 
 
 def _library_key(key: "Ed25519PublicKey") -> "SSlibKey":

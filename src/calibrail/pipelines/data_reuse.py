@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import folder_lock, write_atomically
+from calibrail.atomic_files import folder_lock, new_folder, write_atomically
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import TEST
 from calibrail.errors import DataError, InputError, file_errors
@@ -756,10 +756,8 @@ class DataUseHistory:
             with _ONE_AT_A_TIME:
                 yield _HERE
             return
-        with self._writing():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
         # Read again under the lock, since another process may have looked meanwhile.
-        with folder_lock(self._path.parent):
+        with self._writing(), new_folder(self._path.parent), folder_lock(self._path.parent):
             questions = self.read(self._path)
             before = dict(questions)
             yield questions
@@ -767,8 +765,7 @@ class DataUseHistory:
                 return
             content = {name: [item.to_dict() for item in questions[name]] for name in questions}
             text = json.dumps({"schema": SCHEMA, "questions": content}, indent=1)
-            with self._writing():
-                write_atomically(self._path, f"{text}\n".encode("ascii"))
+            write_atomically(self._path, f"{text}\n".encode("ascii"))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

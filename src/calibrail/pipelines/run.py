@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -14,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import whole_folder, write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import NegatedCalibration
@@ -47,27 +48,29 @@ from calibrail.scores.table import ScoreTable, SentenceTable
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
+#: Folder of a document's figures, within that of its results.
+FIGURES: Final = "figures"
 #: What a file holds that is no page, by its ending.
 _RENDERERS: Final = {".md": render_comment, ".markdown": render_comment, ".xml": render_junit}
 
 
 def write_run(
     folder: str | Path,
-    files: Mapping[str, Mapping[str, Any] | bytes],
+    files: Mapping[str, Mapping[str, Any] | bytes | Callable[[Path], object]],
     document: Document,
     *tables: ScoreTable,
     codes: NDArray[np.int8] | None = None,
     page: str = "report.html",
     force: bool = False,
 ) -> Path:
-    """Write a folder of results; every file is written whole or not at all.
+    """Write a folder of results, all of its files or none.
 
     Parameters
     ----------
     folder : path
         Made where it does not exist.
     files : mapping
-        Content of each JSON file, or of one of bytes, by its name.
+        Content of each JSON file, or of one of bytes, by its name; or what writes it.
     document : Document
         For the page and ``figures/NAME.svg``; figures of an earlier run are removed.
     *tables : ScoreTable
@@ -85,28 +88,39 @@ def write_run(
         The folder.
     """
     path = fields.path(folder, "folder")
-    figures, output = path / "figures", [outputs.Output("", path, outputs.RUN_FILES)]
+    output = [outputs.Output("", path, outputs.RUN_FILES)]
     outputs.refuse_read(output, (file for table in tables for file in table.files))
     outputs.refuse_foreign(output, force=force)
-    with file_errors(f"cannot write into the folder {path}", "; name another one"):
-        figures.mkdir(parents=True, exist_ok=True)
+    with (
+        file_errors(f"cannot write into the folder {path}", "; make room, or name another one"),
+        whole_folder(path) as made,
+    ):
+        if codes is not None:
+            tables[0].to_parquet(made / "scores.parquet", codes)
+        for name, content in {"cost.json": cost_dict(*tables), **files}.items():
+            if callable(content):
+                content(made / name)
+                continue
+            raw = content if isinstance(content, bytes) else json_parts(content)
+            write_atomically(made / name, raw)
+        write_page(document.naming(RUN=path), made / page)
+        write_figures(document, made / FIGURES)
+        remove_figures(path)
         outputs.remove_earlier(path, files)
-    if codes is not None:
-        tables[0].to_parquet(path / "scores.parquet", codes)
-    for name, content in {"cost.json": cost_dict(*tables), **files}.items():
-        raw = content if isinstance(content, bytes) else json_parts(content)
-        write_atomically(path / name, raw)
-    write_page(document.naming(RUN=path), path / page)
-    write_figures(document, figures)
     return path
 
 
 def write_figures(document: Document, folder: Path) -> None:
-    """Write a document's figures; those of an earlier one are removed."""
-    for old in folder.glob("*.svg"):
-        old.unlink()
+    """Write a document's figures."""
+    folder.mkdir(exist_ok=True)
     for name, svg in figure_files(document).items():
         write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
+
+
+def remove_figures(folder: Path) -> None:
+    """Remove the figures of an earlier document from a folder of results."""
+    for old in (folder / FIGURES).glob("*.svg"):
+        old.unlink()
 
 
 def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
@@ -326,13 +340,17 @@ class Run(Shown):
         if self.table is None or self.codes is None:
             raise DataError("this run was loaded from a folder; copy that folder instead")
         report = self.report.to_dict()
-        files = {"report.json": report, "calibration.json": self._calibration_dict()}
-        state = {} if self.state is None else {STATE: self.state}
+        files: dict[str, Any] = {
+            "report.json": report,
+            "calibration.json": self._calibration_dict(),
+            **({} if self.state is None else {STATE: self.state}),
+        }
         if self.sentences is None:
             values, labels = next(iter(self.table.columns.values())), self.table.labels
             test = splits.tested_rows(self.codes)
         else:
             part = self.sentences
+            files[SENTENCES] = partial(part.to_parquet, table=self.table, codes=self.codes)
             values, labels = next(iter(part.columns.values())), part.labels
             test = self.codes[part.answers] == splits.TEST
         test &= ~np.isnan(values)
@@ -341,12 +359,7 @@ class Run(Shown):
         if self.examples is not None:
             examples = file.plain(self.examples if text else without_text(self.examples))
         page = document(report, (hallucinated, faithful), examples)
-        written = write_run(
-            folder, {**files, **state}, page, self.table, codes=self.codes, force=force
-        )
-        if self.sentences is not None:
-            self.sentences.to_parquet(written / SENTENCES, self.table, self.codes)
-        return written
+        return write_run(folder, files, page, self.table, codes=self.codes, force=force)
 
     def kept(self) -> dict[str, Mapping[str, Any] | bytes]:
         """Return the files in which a comparison keeps what it chose, for `load`."""

@@ -49,6 +49,10 @@ _WHAT: Final = (
     "the first line is a JSON object that says what was asked, each further one a JSON text, the "
     "next piece of the answer"
 )
+#: Bytes of a body that is parsed in a thread.
+_LARGE: Final = 1 << 16
+#: Lines of a body between two looks at other requests.
+_LINES_AT_ONCE: Final = 500
 #: How many pauses of the longest kind an answer may wait for its pieces in all.
 _PAUSES: Final = 20
 
@@ -69,7 +73,7 @@ class Pieces:
 
     def __init__(self, body: AsyncIterator[bytes], pause: float, given_up: asyncio.Event) -> None:
         self._body, self._pause, self._given_up = body, pause, given_up
-        self._rest, self._n = b"", 0
+        self._rest, self._at, self._n = b"", 0, 0
         self._now = asyncio.get_running_loop().time
         self._left = _PAUSES * pause
         self._restart()
@@ -124,18 +128,23 @@ class Pieces:
 
     async def _line(self) -> bytes:
         """Return the next line that holds something; nothing at the end."""
-        parts = [self._rest]
+        parts = list[bytes]()
         while True:
-            line, end, self._rest = parts[-1].partition(b"\n")
-            more = None if end else await self._more()
-            if more is not None:
-                parts.append(more)
-                continue
+            end = self._rest.find(b"\n", self._at)
+            parts.append(self._rest[self._at : end if end >= 0 else None])
+            self._at = end + 1
+            if end < 0:
+                self._rest = b""
+                if (more := await self._more()) is not None:
+                    self._rest = more
+                    continue
             self._n += 1
-            line = b"".join([*parts[:-1], line]).strip()
-            if line or not end:
+            if not self._n % _LINES_AT_ONCE:
+                await asyncio.sleep(0)
+            line = b"".join(parts).strip()
+            if line or end < 0:
                 return line
-            parts = [self._rest]
+            parts = []
 
     def _restart(self) -> None:
         self._end = self._now() + self._pause
@@ -177,7 +186,10 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
     """
     pieces = Pieces(request.stream(), service.options.deadline, service.batcher.given_up)
     in_lines = streams(request.scope)
-    asked = schemas.parse(schemas.Item, await pieces.first() if in_lines else await request.body())
+    if in_lines:
+        asked = schemas.parse(schemas.Item, await pieces.first())
+    else:
+        asked = await _parsed(schemas.Item, request)
     example = asked.example(loaded.guardrail, begun=in_lines)
     try:
         check = StreamCheck(loaded.guardrail, example)
@@ -284,7 +296,7 @@ class _Events(Response):
 
 
 def _event(name: str, data: str) -> bytes:
-    return f"event: {name}\ndata: {data}\n\n".encode()
+    return f"event: {name}\ndata: {data}\n\n".encode("utf-8", "replace")
 
 
 _ANSWER: Final = {
@@ -430,6 +442,8 @@ PAGE_HEADERS: Final = {
 def application(service: Service) -> FastAPI:
     """Return the routes of a service."""
     app = FastAPI(title="calibrail", version=version("calibrail"), docs_url=None, redoc_url=None)
+    # Another address is answered, not redirected to: ``Host`` would name where.
+    app.router.redirect_slashes = False
     # Requests are refused by `RequestLimits`; here the token is only described.
     bearer = HTTPBearer(
         scheme_name="token",
@@ -470,7 +484,7 @@ def application(service: Service) -> FastAPI:
     )
     async def check(loaded: Decider, request: Request) -> Response:
         """Decide about one answer."""
-        asked = schemas.parse(schemas.Check, await request.body())
+        asked = await _parsed(schemas.Check, request)
         example = asked.example(loaded.guardrail)
         return _json((await _decided(service, loaded, asked, [example]))[0])
 
@@ -484,7 +498,7 @@ def application(service: Service) -> FastAPI:
     )
     async def check_batch(loaded: Decider, request: Request) -> Response:
         """Decide about answers, each as if it were alone."""
-        asked = schemas.parse(schemas.CheckBatch, await request.body())
+        asked = await _parsed(schemas.CheckBatch, request)
         examples = [
             item.example(loaded.guardrail, ("items", place))
             for place, item in enumerate(asked.items)
@@ -506,7 +520,7 @@ def application(service: Service) -> FastAPI:
     )
     async def select(loaded: Decider, request: Request) -> Response:
         """Release as many answers of a batch as the false discovery rate allows."""
-        asked = schemas.parse(schemas.Select, await request.body())
+        asked = await _parsed(schemas.Select, request)
         return _json(await select_items(service, loaded, asked))
 
     @routes.get("/v1/guardrail", response_model=dict[str, Any], responses=_CARDS)
@@ -567,6 +581,14 @@ def application(service: Service) -> FastAPI:
     return app
 
 
+async def _parsed(kind: type[schemas.Body], request: Request) -> schemas.Body:
+    """Return what a body holds; a large one is read beside the loop."""
+    raw = await request.body()
+    if len(raw) > _LARGE:
+        return await asyncio.to_thread(schemas.parse, kind, raw)
+    return schemas.parse(kind, raw)
+
+
 def _refuse_other_parameters(request: Request, *known: str) -> None:
     """Refuse a parameter that is given twice, or that nothing reads: it may be misspelt."""
     names = [name for name, _ in request.query_params.multi_items()]
@@ -578,4 +600,4 @@ def _refuse_other_parameters(request: Request, *known: str) -> None:
 
 
 def _json(text: str) -> Response:
-    return Response(text.encode("utf-8", "surrogatepass"), media_type="application/json")
+    return Response(text.encode("utf-8", "replace"), media_type="application/json")

@@ -29,7 +29,9 @@ _BODIES: Final = 64
 #: What anybody may ask: whoever starts and stops the process has no token.
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 #: Headers on which it depends who asks for what: of two, another party may have read the other.
-_ONCE: Final = (b"host", b"authorization", b"content-type", b"content-encoding")
+_ONCE: Final = (
+    *(b"host", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
+)
 #: Where an answer may come in pieces, and as which type of body it then does.
 STREAM_PATH: Final = "/v1/check/stream"
 LINES: Final = "application/x-ndjson"
@@ -140,6 +142,9 @@ class RequestLimits:
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
                 raise ServiceProblem.of("charset", charset=charset[1])
+            coding = headers.get(b"transfer-encoding", b"").decode("latin-1").strip().lower()
+            if coding not in ("", "chunked"):
+                raise ServiceProblem.of("transfer_encoding", coding=coding)
             packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
             if packed not in ("", "identity"):
                 raise ServiceProblem.of("content_encoding", packed=packed)
@@ -179,6 +184,8 @@ def is_loopback(host: str) -> bool:
 
 #: Bytes of a request before its body at most.
 MOST_HEADERS: Final = 64 * 2**10
+#: And how many headers.
+MOST_NAMES: Final = 100
 #: Seconds that whoever reads a body has to refuse a slow one in its own words.
 _GRACE: Final = 1.0
 
@@ -198,7 +205,7 @@ class _Patient(HttpToolsProtocol):
     _under_way: Sequence[RequestResponseCycle] = ()
     _in_headers = True
     _in_pieces = False
-    _n_header = 0
+    _n_header = _n_names = _n_named = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect the first request."""
@@ -243,9 +250,18 @@ class _Patient(HttpToolsProtocol):
         if self._timer is None:
             self._arm(self.seconds)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, as long as there are not too many: they may all have come at once."""
+        super().on_header(name, value)
+        self._n_names, self._n_named = self._n_names + 1, self._n_named + len(name) + len(value)
+        if self._has_too_many():
+            # The parser gives up, and says so by a 400.
+            raise OverflowError
+
     def on_headers_complete(self) -> None:
         """Wait for the body to end."""
-        self._in_headers, self._n_header = False, 0
+        self._in_headers = False
+        self._n_header = self._n_names = self._n_named = 0
         super().on_headers_complete()
         # Whoever writes an answer may think for a while between two pieces of it.
         self._in_pieces = streams(dict(self.scope))
@@ -262,8 +278,14 @@ class _Patient(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
-        self._refuse(ServiceProblem.of("not_http"))
+        """Refuse what is not HTTP, or has too many headers."""
+        if self._has_too_many():
+            self._refuse(ServiceProblem.of("headers_too_many", n=MOST_NAMES, most=MOST_HEADERS))
+        else:
+            self._refuse(ServiceProblem.of("not_http"))
+
+    def _has_too_many(self) -> bool:
+        return self._n_names > MOST_NAMES or self._n_named > MOST_HEADERS
 
     def _arm(self, seconds: float) -> None:
         self._disarm()

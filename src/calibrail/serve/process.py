@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import uvicorn
 
@@ -519,6 +519,28 @@ class _Server(uvicorn.Server):
             self._reloading = asyncio.ensure_future(reload(self._service))
 
         self._loop.call_soon_threadsafe(start)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End; whoever stands in the queue of the socket by then is taken and answered, too."""
+        taken, end = list[Any](), self._loop.time() + LAST_CALL
+        for listener in sockets or ():
+            listener.setblocking(False)
+            # Until nobody is left, which is an error, too.
+            with contextlib.suppress(OSError):
+                while self._loop.time() < end:
+                    accepted, _ = listener.accept()
+                    made = await self._loop.connect_accepted_socket(self._protocol, accepted)
+                    taken.append(made[1])
+        while any(item.cycle is None and not item.transport.is_closing() for item in taken):
+            if self._loop.time() > end:
+                break
+            await asyncio.sleep(0.01)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        kind: Any = self.config.http_protocol_class
+        made: asyncio.Protocol = kind(self.config, self.server_state, {}, self._loop)
+        return made
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""

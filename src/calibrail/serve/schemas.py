@@ -10,11 +10,20 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -33,6 +42,11 @@ from calibrail.scores.registry import ColumnScore
 #: Environment variable of the token that requests must bring.
 TOKEN_VARIABLE: Final = "CALIBRAIL_TOKEN"
 PROBLEM_TYPE: Final = "application/problem+json"
+#: Wrong fields that a problem lists, and characters of each of its texts.
+MOST_FINDINGS: Final = 20
+_MOST_TEXT: Final = 1_000
+#: Fields that a body or an item may have, known or not, and columns.
+_MOST_FIELDS: Final = 1_000
 #: What comes before a problem's name, in its type.
 KIND: Final = "urn:calibrail:problem:"
 
@@ -70,9 +84,12 @@ class ServiceProblem(HTTPException):
         retry_after: int | None = None,
         close: bool = False,
     ) -> None:
-        super().__init__(status, detail)
-        self.status, self.kind = status, kind
-        self.errors, self.retry_after, self.close = errors, retry_after, close
+        if len(errors) > MOST_FINDINGS:
+            detail += f"; the first {MOST_FINDINGS} of {len(errors)} findings are listed"
+        super().__init__(status, detail := _bounded(detail))
+        self.status, self.kind, self.detail = status, kind, detail
+        self.errors = [(_bounded(at), _bounded(what)) for at, what in errors[:MOST_FINDINGS]]
+        self.retry_after, self.close = retry_after, close
 
     @classmethod
     def of(cls, case: str, **given: object) -> "ServiceProblem":
@@ -106,6 +123,12 @@ class ServiceProblem(HTTPException):
             headers["Connection"] = "close"
         body = json.dumps(self.to_dict()).encode()
         return Response(body, self.status, headers, PROBLEM_TYPE)
+
+
+def _bounded(text: str) -> str:
+    """Return a text of a problem, cut, and without halves of surrogate pairs."""
+    cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."
+    return cut.encode("utf-8", "replace").decode()
 
 
 def pointer(*path: str | int) -> str:
@@ -170,15 +193,39 @@ def _numeric(score: Score) -> dict[str, ColumnScore]:
     return {name: reader for item in each for name, reader in item.items()}
 
 
-_Texts = Annotated[list[str], BeforeValidator(_one_or_more, json_schema_input_type=list[str] | str)]
+class _FirstWrong(FailFast):
+    """Of a list the first wrong element is told, and no further one looked at."""
+
+    #: An alternative of a type must have one.
+    __hash__ = object.__hash__
+
+
+_Texts = Annotated[
+    list[str], _FirstWrong(), BeforeValidator(_one_or_more, json_schema_input_type=list[str] | str)
+]
 _Cell = Annotated[
     Any,
     BeforeValidator(_cell, json_schema_input_type=float | str | bool | list[float | None] | None),
 ]
 
 
+def _few(value: Any, what: str) -> Any:
+    """Refuse an object of many fields before each of them is a finding."""
+    if isinstance(value, dict) and len(value) > _MOST_FIELDS:
+        raise ValueError(f"has {len(value):,} {what}; send at most {_MOST_FIELDS:,}")
+    return value
+
+
+_Columns = Annotated[dict[str, _Cell], BeforeValidator(partial(_few, what="columns"))]
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        return _few(value, "fields")
 
 
 class Item(_Body):
@@ -188,11 +235,11 @@ class Item(_Body):
     question: str | None = Field(None, description="What was asked.")
     contexts: _Texts | None = Field(None, description="The retrieved chunks, in their order.")
     id: str = Field("", description="Carried into the decision.")
-    samples: list[str] | None = Field(
+    samples: Annotated[list[str], _FirstWrong()] | None = Field(
         None,
         description="Further answers sampled for the question, where the guardrail reads them.",
     )
-    columns: dict[str, _Cell] = Field(
+    columns: _Columns = Field(
         default_factory=dict,
         description="Columns that the guardrail reads: a score, a group. For a guardrail of "
         "sentences a score may be a list with a number for each.",
@@ -383,23 +430,42 @@ def parse(kind: type[Body], raw: bytes) -> Body:
         If it is not JSON, or has a field that is missing, unknown, given twice or of the wrong
         kind.
     """
+    content, complaints = read_json(raw), list[tuple[tuple[str | int, ...], Any]]()
+    items = content.get("items") if isinstance(content, dict) else None
+    if isinstance(items, list) and "items" in kind.model_fields:
+        # One by one: thousands of wrong ones are not looked at.
+        known = list[Item]()
+        for place, item in enumerate(items):
+            try:
+                known.append(Item.model_validate(item))
+            except ValidationError as error:
+                complaints += [(("items", place), found) for found in _findings(error)]
+                if len(complaints) > MOST_FINDINGS:
+                    break
+        content = {**content, "items": known or (items and [Item.model_validate({})])}
     try:
-        return kind.model_validate(read_json(raw))
+        made = kind.model_validate(content)
+        if not complaints:
+            return made
     except ValidationError as error:
-        complaints = error.errors(include_url=False)
+        complaints += [((), found) for found in _findings(error)]
     errors = [
         (
-            pointer(*item["loc"]),
+            pointer(*at, *item["loc"]),
             WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, "),
         )
-        for item in complaints
+        for at, item in complaints
     ]
     more = ""
-    if any(item["type"] in ("missing", "extra_forbidden") for item in complaints):
+    if any(item["type"] in ("missing", "extra_forbidden") for _, item in complaints):
         names = [*kind.model_fields]
         names += [f"items/0/{name}" for name in Item.model_fields if "items" in kind.model_fields]
         more = f"; the fields are {', '.join(names)}"
     raise invalid(errors, more)
+
+
+def _findings(error: ValidationError) -> list[Any]:
+    return list(error.errors(include_url=False, include_input=False))
 
 
 def read_json(raw: bytes) -> Any:

@@ -290,6 +290,56 @@ def test_one_bad_answer_of_a_batch_refuses_it_before_anything_is_decided(
     assert not lines_of(log).keys() & {item["id"] for item in items}
 
 
+#: Bodies of a mebibyte, all of which is wrong.
+MASSES = {
+    "numbers for answers": b'{"items": [' + b"1," * 500_000 + b"1]}",
+    "answers of unknown fields": b'{"items": [' + b'{"a":1},' * 120_000 + b'{"a":1}]}',
+    "numbers for contexts": b'{"items": [{"contexts": [' + b"1," * 500_000 + b"1]}]}",
+    "unknown fields": b"{" + b",".join(b'"a%d":1' % k for k in range(90_000)) + b"}",
+    "lists for cells": b'{"items": [{"response": "a", "columns": {'
+    + b",".join(b'"a%d":{}' % k for k in range(80_000))
+    + b"}}]}",
+    "one name": b'{"' + b"a" * 1_000_000 + b'": 1}',
+}
+
+
+@pytest.mark.parametrize("case", MASSES)
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/check/batch", "/v1/select"])
+def test_a_mass_of_wrong_fields_gets_a_short_answer(service: Service, path: str, case: str) -> None:
+    answer = service.ask("POST", path, MASSES[case])
+    is_refusal(answer)
+    assert answer.status in (400, 422)
+    assert len(answer.body) < 50_000
+    assert len(answer.json().get("errors", [])) <= 20
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [b"a:b\r\n" * 10_000, b"a:b\r\n" * 101, b"a: " + b"b" * 70_000 + b"\r\n"],
+    ids=["many", "a few too many", "one that is long"],
+)
+def test_headers_that_come_at_once_are_counted(service: Service, headers: bytes) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    (answer,) = answers_in(service.raw(head + headers + b"\r\n"))
+    assert answer.status == 431
+    is_refusal(answer)
+
+
+def test_a_body_that_is_packed_for_its_way_is_refused(service: Service) -> None:
+    head = b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    packed = b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    (answer,) = answers_in(service.raw(head + packed))
+    is_refusal(answer)
+    assert answer.status in (400, 415)
+
+
+def test_no_address_is_sent_elsewhere(service: Service, bodies: Bodies) -> None:
+    for method, path in (("POST", "/v1/check/"), ("GET", "/healthz/"), ("GET", "/v1/guardrail/")):
+        answer = service.ask(method, path, next(bodies) if method == "POST" else None)
+        assert answer.status == 404
+        assert "location" not in answer.headers
+
+
 @pytest.fixture(scope="module")
 def guarded(file: Path) -> Iterator[Service]:
     with Service(file, environment={"CALIBRAIL_TOKEN": "right-token"}) as process:

@@ -308,8 +308,9 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
 #: Of the file written: what is to be filled in comes last, where there is room.
 COLUMNS: Final = ("id", "question", "contexts", "response", "label", "unsupported", "annotator")
 
-#: What a spreadsheet would run as a formula, and what a text may begin with that was kept from it.
-_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+#: What a spreadsheet would run as a formula (some take signs of full width and trim white space),
+#: and what a text may begin with that was kept from it.
+_FORMULA: Final = re.compile(r"'*\s*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 #: What it would turn into a number, a date or a truth value.
 _CONVERTED: Final = re.compile(
     r"[\d.,:/\s%()eE-]+|true|false"

@@ -3,18 +3,17 @@
 import logging
 import os
 from collections.abc import Mapping
-from concurrent.futures import Future
-from threading import Thread
+from functools import partial
 from typing import Any, Final
 
 from calibrail.errors import ModelError, error_text
-from calibrail.models.hardware import waited_for
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
     NoRouteError,
     RefusedError,
     explained,
+    within,
 )
 
 INSTALL: Final = "pip install 'calibrail[providers]'"
@@ -113,18 +112,7 @@ class ProviderTransport:
 
     def _complete(self, fields: Mapping[str, Any], seconds: float) -> Any:
         """Return the library's answer, whose time-out is one of silence, within so many seconds."""
-        answer = Future[Any]()
-
-        def complete() -> None:
-            waited_for()
-            try:
-                answer.set_result(self._library.completion(**fields, timeout=seconds))
-            except Exception as error:
-                answer.set_exception(error)
-
-        # Nothing waits for an answer that drips in, the end of the process included.
-        Thread(target=complete, daemon=True).start()
-        return answer.result(seconds)
+        return within(seconds, partial(self._library.completion, **fields, timeout=seconds))
 
     def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
         """Return what an error of the library means."""

@@ -12,18 +12,19 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from calibrail.errors import CalibrailError, InputError, ModelError, error_text, errors_as
-from calibrail.models.hardware import leave_to_parent, renewed
+from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, number, setting, whole, yes_or_no
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
@@ -421,8 +422,54 @@ def is_trusted(endpoint: str) -> bool:
 
 INSTALL: Final = "pip install 'calibrail[judge]'"
 
-#: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
+#: Bytes of a body that are read at most: of embeddings, of any other answer, and for each of its
+#: tokens, alone and with the likeliest others.
 MAX_BODY: Final = 256 * 2**20
+_MOST_OF_CHAT: Final = 256 * 2**10
+_OF_TOKEN: Final = 64
+_OF_TOKEN_WITH_OTHERS: Final = 4096
+
+
+def most_bytes(kind: str, body: Mapping[str, Any]) -> int:
+    """Return how many bytes the answer to a request may have: what was asked for fits well."""
+    if kind == "embedding":
+        return MAX_BODY
+    tokens = body.get("max_completion_tokens") or body.get("max_tokens") or 0
+    each = _OF_TOKEN_WITH_OTHERS if body.get("logprobs") else _OF_TOKEN
+    return _MOST_OF_CHAT + each * int(tokens)
+
+
+def within(seconds: float, call: Callable[[], Any]) -> Any:
+    """Return what a call gives, whose own time-out is one of silence, within so many seconds.
+
+    Raises
+    ------
+    TimeoutError
+        If it is not there by then. Nothing waits for it any more, the end of the process included.
+    """
+    answer = Future[Any]()
+
+    def complete() -> None:
+        waited_for()
+        try:
+            result = call()
+        except Exception as error:
+            with suppress(InvalidStateError):
+                answer.set_exception(error)
+            return
+        try:
+            answer.set_result(result)
+        except InvalidStateError:
+            with suppress(Exception):
+                result.close()
+
+    Thread(target=complete, daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        answer.cancel()
+        raise
+
 
 #: Where requests go whose kind is not the route itself.
 _PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
@@ -568,8 +615,9 @@ class OpenAITransport:
         content = bytearray()
         try:
             route = f"/{_PATHS.get(kind, kind)}"
-            sent: Any = self._client.post(route, cast_to=object, body=body, options=options)
-            with closing(sent) as response:
+            post = partial(self._client.post, route, cast_to=object, body=body, options=options)
+            most = most_bytes(kind, body)
+            with closing(within(seconds, post)) as response:
                 if response.headers.get(REQUEST_ID, name) != name:
                     raise AgainError("the endpoint sent the answer to another request")
                 for part in response.iter_bytes():
@@ -577,9 +625,11 @@ class OpenAITransport:
                     # A time-out of the SDK is one of silence: a body that drips in never ends it.
                     if time.monotonic() > deadline:
                         raise AgainError(late)
-                    if len(content) > MAX_BODY:
-                        raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
-            return json.loads(content)
+                    if len(content) > most:
+                        raise AgainError(f"an answer of more than {most:,} bytes")
+            return json.loads(self._without_key(content))
+        except TimeoutError:
+            raise AgainError(late) from None
         except self._sdk.APIStatusError as error:
             raise self._explained(kind, error) from None
         except self._broken as error:
@@ -588,6 +638,10 @@ class OpenAITransport:
             raise AgainError(late if is_late else f"the connection failed ({cause})") from None
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
+
+    def _without_key(self, content: bytearray) -> bytearray:
+        """Return an answer that does not give the key back: parts of it stand in files and logs."""
+        return content.replace(self._key.encode(), b"[key]") if self._key else content
 
     def _explained(self, kind: str, error: Any) -> Exception:
         """Return what an error status means."""
@@ -602,6 +656,8 @@ class OpenAITransport:
             "use it?"
         )
         status, code = int(error.status_code), _word(error.code) or _word(error.type)
+        if self._key and self._key in code:
+            code = ""
         if kind in ("decisions", "systemone") and status in (404, 405, 501):
             return NoRouteError(
                 f"{self._endpoint} answered HTTP {status} to /{kind}: it has no such route, or not "
