@@ -1,10 +1,12 @@
 """Exceptions of the package, and errors of files in plain words."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 
 class CalibrailError(Exception):
@@ -122,6 +124,29 @@ def errors_as(
     except causes as error:
         reason = getattr(error, "strerror", None) or error
         raise kind(error_text(code, **{"error": error, "reason": reason, **given})) from error
+
+
+#: What keeps libraries from reporting their use to their makers, or from fetching on import.
+_QUIET: Final = {
+    "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
+    "DO_NOT_TRACK": "1",
+    "HAYSTACK_TELEMETRY_ENABLED": "False",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "ORT_DISABLE_TELEMETRY": "1",
+    "RAGAS_DO_NOT_TRACK": "true",
+}
+
+
+def keep_libraries_quiet() -> None:
+    """Let libraries that are imported after this report to nobody, unless the environment says so.
+
+    OpenVINO asks no variable; without the package that sends for it, it sends nothing.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("openvino_telemetry", None)
 
 
 @contextmanager

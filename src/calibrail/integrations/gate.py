@@ -13,7 +13,7 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError, error_text, keep_libraries_quiet
 from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
 
 if TYPE_CHECKING:
@@ -397,6 +397,8 @@ def _gate(checker: Checker, options: dict[str, Any]) -> Gate:
 def needs(extra: str) -> Iterator[None]:
     """Name the extra that brings what is imported within the block, where it cannot be.
 
+    What is imported there reports its use to nobody.
+
     Parameters
     ----------
     extra : str
@@ -407,6 +409,7 @@ def needs(extra: str) -> Iterator[None]:
     ImportError
         As it was raised, with the remedy.
     """
+    keep_libraries_quiet()
     try:
         yield
     except ImportError as error:

@@ -7,7 +7,6 @@ are exported by torch itself, and a graph is used only where it computes what to
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import warnings
@@ -20,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import ModelError, error_text
+from calibrail.errors import ModelError, error_text, keep_libraries_quiet
 from calibrail.models.hardware import Forward, Runtime, leave_to_parent, n_threads, renewed
 from calibrail.models.llm.transport import cache_folder
 from calibrail.models.windows import Window
@@ -175,9 +174,7 @@ def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Comput
     ModelError
         If the device that is named is not there.
     """
-    # Its wheels report models, devices and run times to their makers from version 1.29 on, unless
-    # the environment says otherwise before they are imported.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    keep_libraries_quiet()
     import onnxruntime
 
     there = onnxruntime.get_available_providers()
@@ -203,6 +200,7 @@ def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Comput
 
 
 def _openvino(path: Path, threads: int) -> Compute:
+    keep_libraries_quiet()
     import openvino
 
     core = openvino.Core()

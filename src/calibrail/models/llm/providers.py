@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from calibrail.errors import ModelError, error_text
+from calibrail.errors import ModelError, error_text, keep_libraries_quiet
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
@@ -18,9 +18,8 @@ from calibrail.models.llm.transport import (
 
 INSTALL: Final = "pip install 'calibrail[providers]'"
 
-#: What the library does when it is imported: it fetches its table of prices, and reads ``.env``.
+#: What keeps the library from reading ``.env`` when it is imported, and from the network.
 _QUIET: Final = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_OFFLINE_MODE": "true",
     "LITELLM_MODE": "PRODUCTION",
 }
@@ -64,6 +63,7 @@ class ProviderTransport:
     _process: int | None = None
 
     def __init__(self, provider: str) -> None:
+        keep_libraries_quiet()
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         for name in ("LiteLLM", "httpx", "httpcore.http11", "openai._base_client"):

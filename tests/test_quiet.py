@@ -1,0 +1,110 @@
+"""Does anything that calibrail loads ask for an address outside of this machine?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import calibrail.integrations
+
+#: Takes note of every address that a process, or one that it starts, asks for, and refuses it.
+RECORDER = """
+import os, socket
+
+LOCAL = {None, "", "127.0.0.1", "::1", "0.0.0.0", "localhost"}
+resolve, connect = socket.getaddrinfo, socket.socket.connect
+
+def noted(host):
+    if (host.decode() if isinstance(host, bytes) else host) not in LOCAL:
+        with open(os.environ["ASKED_FOR"], "a") as file:
+            file.write(f"{host}\\n")
+        raise socket.gaierror("refused by the test")
+
+def recording_resolve(host, *rest, **more):
+    noted(host)
+    return resolve(host, *rest, **more)
+
+def recording_connect(self, address):
+    if isinstance(address, tuple):
+        noted(address[0])
+    return connect(self, address)
+
+socket.getaddrinfo, socket.socket.connect = recording_resolve, recording_connect
+"""
+
+ADAPTERS = sorted(
+    path.stem
+    for path in Path(calibrail.integrations.__file__ or "").parent.glob("*.py")
+    if path.stem not in ("__init__", "gate", "streaming")
+)
+
+HAYSTACK_RUN = """
+from calibrail.integrations.haystack import GuardrailRouter
+from haystack import Pipeline, component
+
+@component
+class Generator:
+    @component.output_types(replies=list[str])
+    def run(self, query: str):
+        return {"replies": [query]}
+
+pipeline = Pipeline()
+pipeline.add_component("generator", Generator())
+pipeline.run({"generator": {"query": "a"}})
+"""
+
+DETECTOR = """
+from calibrail.data import Example
+from calibrail.scores import build, parse_specs
+(spec,) = parse_specs("sgi:backend={backend}")
+build(spec).score([Example("What is W?", ("Tungsten has the symbol W.",), "W is tungsten.")])
+"""
+
+PROVIDER = """
+from calibrail.models.llm.providers import ProviderTransport
+ProviderTransport("anthropic")
+"""
+
+PROGRAMS = {
+    **{f"import {name}": f"import calibrail.integrations.{name}" for name in ADAPTERS},
+    "a run of haystack": HAYSTACK_RUN,
+    "a provider of judges": PROVIDER,
+    **{backend: DETECTOR.format(backend=backend) for backend in ("torch", "onnx", "openvino")},
+}
+
+
+def asked_for(program: str, folder: Path) -> list[str]:
+    """Run a program, and return the addresses that it or what it started asked for."""
+    (folder / "sitecustomize.py").write_text(RECORDER)
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    # What sends in the background has time to.
+    program += "\nimport time\ntime.sleep(1)\n"
+    own = {"PYTHONPATH": path, "ASKED_FOR": str(folder / "asked"), "HOME": str(folder)}
+    environment = {k: v for k, v in os.environ.items() if "TRACK" not in k and "TELEMETRY" not in k}
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environment, **own},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "No module named" in ended.stderr or "needs the" in ended.stderr:
+        pytest.skip(ended.stderr.splitlines()[-1])
+    assert ended.returncode == 0, ended.stderr
+    return (folder / "asked").read_text().split() if (folder / "asked").exists() else []
+
+
+def test_the_recorder_sees_processes_that_are_started_too(tmp_path: Path) -> None:
+    inner = "import socket; socket.getaddrinfo('example.org', 80)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    assert asked_for(program, tmp_path) == ["example.org"]
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_nothing_that_is_loaded_phones_home(what: str, tmp_path: Path) -> None:
+    assert asked_for(PROGRAMS[what], tmp_path) == []
