@@ -15,8 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from calibrail.errors import InputError, error_text
+
 #: Names the folder, for the processes that a command starts, too.
 VARIABLE: Final = "CALIBRAIL_WORKING_FOLDER"
+
+#: Says that no code of somebody's own is loaded, here and in the processes that are started.
+_FORBIDDEN: Final = "CALIBRAIL_FORBID_OWN_CODE"
 
 #: Keeps the folder that a Python process is started in off its path.
 _SAFE: Final = "PYTHONSAFEPATH"
@@ -50,7 +55,7 @@ def working_folder(folder: Path) -> Iterator[None]:
 
     These processes have the folder that they are started in not on their Python path.
     """
-    before = {name: os.environ.get(name) for name in (VARIABLE, _SAFE)}
+    before = {name: os.environ.get(name) for name in (VARIABLE, _SAFE, _FORBIDDEN)}
     os.environ |= {VARIABLE: str(folder), _SAFE: "1"}
     try:
         yield
@@ -60,6 +65,23 @@ def working_folder(folder: Path) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def forbid_own_code() -> None:
+    """Load no detector by its module, and no plug-in, until the command ends."""
+    os.environ[_FORBIDDEN] = "1"
+
+
+def refuse_own_code(what: str) -> None:
+    """Raise where code of somebody's own may not be loaded.
+
+    Raises
+    ------
+    InputError
+        It was forbidden.
+    """
+    if os.environ.get(_FORBIDDEN):
+        raise InputError(error_text("own_code_forbidden", what=what))
 
 
 def find_in_folder(module: str) -> ModuleSpec | None:

@@ -207,3 +207,25 @@ def test_a_package_that_is_also_installed_is_not_that_of_the_folder(
         assert modules_in_folder("own_bare.part") == {"own_bare"}
         monkeypatch.syspath_prepend(folder / "installed")
         assert modules_in_folder("own_bare.part") == set()
+
+
+@pytest.mark.parametrize("command", ["check", "serve", "explain"])
+def test_where_own_code_is_forbidden_no_guardrail_loads_any(folder: Path, command: str) -> None:
+    ran = f"open({str(folder / 'RAN')!r}, 'a').write('ran ')\n"
+    (folder / "own_alone.py").write_text(f"{ran}def score(e):\n    return 1.0 * len(e.id)\n")
+    asked = ("calibrate", "answers.jsonl", "--score", "own_alone:score", "--alpha", 0.2)
+    assert calibrail(*asked, "-o", "run", cwd=folder).returncode == 0
+    assert calibrail("export", "run", "-o", "g.json", cwd=folder).returncode == 0
+    (folder / "RAN").unlink()
+    rest = {
+        "check": ("answers.jsonl", "-o", "out.jsonl"),
+        "explain": ("--response", "r", "--question", "q", "--context", "c"),
+    }
+    line = (*command.split(), "g.json", *rest.get(command, ()), "--forbid-own-code")
+    refused = calibrail(*line, cwd=folder)
+    assert refused.returncode in (1, 2)
+    assert "own_alone:score is code of its own, and --forbid-own-code forbids" in refused.stderr
+    assert not (folder / "RAN").exists()
+    if command == "check":
+        # The next command of the same process may load it again.
+        assert calibrail(*line[:-1], cwd=folder).returncode == 0

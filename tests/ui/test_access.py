@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+from functools import partial
+from pathlib import Path
+from urllib.request import Request, urlopen
+
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from calibrail.ui.server import HEADERS, Access
+from calibrail.ui.server import HEADERS, Access, serve
+from tests.ui.sessions import plain, session
 
 TOKEN = "the-token"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -93,3 +100,26 @@ def test_every_answer_forbids_what_a_page_could_do(client: TestClient) -> None:
         assert not [name for name in answer.headers if name.startswith("access-control")]
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
     assert "*" not in HEADERS["Content-Security-Policy"]
+
+
+def test_the_secret_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr("webbrowser.open", opened.put)
+    monkeypatch.setenv("DISPLAY", ":0")
+    with session(tmp_path, plain(2)) as begun:
+        told: queue.Queue[str] = queue.Queue()
+        run = partial(serve, begun, "ada", told.put, lambda counts: None)
+        thread = threading.Thread(target=run)
+        thread.start()
+        address = told.get(timeout=60)
+        way = opened.get(timeout=60)
+        token = address.partition("token=")[2]
+        assert token not in way
+        file = Path(way.removeprefix("file://"))
+        assert f"url={address}" in file.read_text()
+        assert file.parent.stat().st_mode & 0o077 == 0
+        done = Request(address.replace("/?token=" + token, "/api/stop"), b"{}")
+        done.add_header("Authorization", f"Bearer {token}")
+        urlopen(done, timeout=60).close()
+        thread.join(timeout=60)
+    assert not file.exists()

@@ -31,6 +31,7 @@ from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
 from calibrail.options.data import LABELLING
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
+from calibrail.working_folder import forbid_own_code
 
 if TYPE_CHECKING:
     from calibrail import Guardrail as Loaded
@@ -197,6 +198,11 @@ class TrustArguments:
     panel: ClassVar = "Signature"
 
     trusted: tuple[Path, ...] = option_fields.setting(default=(), metavar="PUB.pem")
+    forbid_own_code: bool = option_fields.setting(default=False)
+
+    def __post_init__(self) -> None:
+        if self.forbid_own_code:
+            forbid_own_code()
 
     @property
     def keys(self) -> tuple[Path, ...] | None:

@@ -28,7 +28,7 @@ from calibrail.models.batching import report_progress
 from calibrail.options.fields import doubles, number, one_of, small_float
 from calibrail.scores.base import JSON, Score, Scores, missing
 from calibrail.scores.registry import Higher
-from calibrail.working_folder import admit, find_in_folder
+from calibrail.working_folder import admit, find_in_folder, refuse_own_code
 
 #: How an estimator is asked, the first that it has.
 METHODS: Final = ("predict_proba", "decision_function")
@@ -610,6 +610,7 @@ def import_named(name: str) -> Any:
         raise InputError(error_text("detector_name", name=name))
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise InputError(f"{name} is a part of Python, which holds no detector")
+    refuse_own_code(f"the detector {name}")
     admit(modules_in_folder(module))
     try:
         return attrgetter(attribute)(importlib.import_module(module))

@@ -29,6 +29,7 @@ from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
 from calibrail.scores.base import JSON, Detector, Score
+from calibrail.working_folder import refuse_own_code
 
 _TABLE: Final = tomllib.loads((files(__package__) / "registry.toml").read_text("utf-8"))
 
@@ -278,6 +279,7 @@ def _factory(name: str) -> Factory:
         return cast(Factory, getattr(import_module(f"calibrail.scores.{module}"), attribute))
     for entry in _plug_ins():
         if entry.name == name:
+            refuse_own_code(f"the plug-in {name} ({entry.value})")
             try:
                 return cast(Factory, entry.load())
             except (ImportError, AttributeError) as error:

@@ -27,6 +27,8 @@ from dataclasses import asdict
 from functools import partial
 from importlib.resources import files
 from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final
 
 import uvicorn
@@ -399,7 +401,10 @@ def serve(
     browser : bool
         Open it in the browser, too.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener,
+        TemporaryDirectory(ignore_cleanup_errors=True) as private,
+    ):
         listener.bind(("127.0.0.1", 0))
         port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
         server: uvicorn.Server
@@ -421,8 +426,11 @@ def serve(
         address = f"http://127.0.0.1:{port}/?token={token}"
         tell(address)
         if browser and _has_a_screen():
+            # Everybody on this machine sees a command line, nobody else this folder.
+            way = Path(private) / "label.html"
+            way.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
             # Some browsers answer only when they are closed.
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(way.as_uri(),), daemon=True).start()
         # uvicorn ends in good order first, and then raises Ctrl-C again.
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
