@@ -63,6 +63,8 @@ POPULATION, VALUES = 20_000, 100
 #: Most answers of a real stream.
 MOST_DRAWN = 4_000
 BET_RUNS = 500
+#: Without the case that takes thousands of labels.
+JUDGED_RATES = tuple(rates for rates in RATES if rates[0] < 0.95)
 #: How answers are drawn beside a judge.
 WITH_JUDGE = Drawing.beside("judge", None)
 #: Columns of other detectors whose word is a judge's: hallucinated below this score.
@@ -287,7 +289,7 @@ def endless(flagged: NDArray[np.bool_], truth: NDArray[np.bool_], guess: Floats)
 def judged_simulated() -> list[str]:
     """Return labels until a verdict with judges, and with none."""
     lines = []
-    for required, coverage, limit, fpr in RATES:
+    for required, coverage, limit, fpr in JUDGED_RATES:
         for base in BASE_RATES:
             asked = Requirement(limit, required)
             fixed = fixed_number(asked, (coverage, fpr), base)
