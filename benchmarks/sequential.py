@@ -8,26 +8,29 @@ one core.
 from __future__ import annotations
 
 import csv
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from results import write
-from scipy.special import expit
+from scipy import stats
+from scipy.special import ndtri
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from validity.sequential import Learnt
 
 from calibrail.conformal import Assumption, plan
-from calibrail.conformal.sequential.audited_calibration import features, fitted
+from calibrail.conformal.sequential.betting import FRACTIONS, mixture, wealth_of_counts
 from calibrail.conformal.sequential.forecast import Draw, Learner, Units, follow, gaussian
 from calibrail.options import Drawing, Promise, Requirement
 
 Floats = NDArray[np.float64]
 
 DATA = Path(os.environ.get("CALIBRAIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
-RUNS, SIMULATED_RUNS = 1000, 300
+RUNS, SIMULATED_RUNS, JUDGED_RUNS = 1000, 300, 200
 #: Required coverage, its true value, limit on the FPR, its true value.
 RATES = (
     (0.9, 0.95, 0.2, 0.1),
@@ -45,11 +48,32 @@ REAL = (
     ("FaithBench", "faithbench/summaries.csv", -1, "hhem_2_1", ("true_teacher", "gpt_4o")),
     ("RAGTruth ReDeEP", "ragtruth/llama2_7b_redeep.csv", 1, "redeep_out_of_fold", ()),
 )
+#: The same of a set that names no groups: neighbours, which share documents, are one.
+AGGREFACT, NEIGHBOURS = ("LLM-AggreFact", "aggrefact/scores.csv", -1, "factcg_base", ()), 20
 #: The threshold catches this share of the part that sets it, one in so many of the groups; what is
 #: required lies so far off the rates of the rest.
 CAUGHT, PARTS, MARGINS = 0.9, 5, (0.06, 0.1)
 #: A stream is given up after so many times the labels of the fixed number.
 PATIENCE = 4
+#: How often a judge is right, whatever the answer; a useless one says hallucinated as often as it
+#: is so, whatever the answer.
+JUDGES = {"right 85 %": 0.85, "right 95 %": 0.95, "always": 1.0, "never": 0.0, "useless": None}
+#: Answers that simulated streams come from, and values that their score has.
+POPULATION, VALUES = 20_000, 100
+#: Most answers of a real stream.
+MOST_DRAWN = 4_000
+BET_RUNS = 500
+#: Without the case that takes thousands of labels.
+JUDGED_RATES = tuple(rates for rates in RATES if rates[0] < 0.95)
+#: How answers are drawn beside a judge.
+WITH_JUDGE = Drawing.beside("judge", None)
+#: Columns of other detectors whose word is a judge's: hallucinated below this score.
+OTHERS = {
+    "FRANK": {"feqa": 0.3, "qags": 0.6},
+    "FaithBench": {"gpt_4o": 0.5, "true_teacher": 0.5},
+    "RAGTruth ReDeEP": {},
+    "LLM-AggreFact": {"factcg_wanli": 0.5, "factcg_anli": 0.5},
+}
 
 
 def quantiles(
@@ -179,15 +203,9 @@ def floors() -> list[str]:
 
 def real(name: str, file: str, sign: int, column: str, more: tuple[str, ...]) -> list[str]:
     """Return labels until a verdict about a threshold from one part, replayed from the rest."""
-    with (DATA / file).open(encoding="utf-8", newline="") as handle:
-        rows = [item for item in csv.DictReader(handle) if item[column].strip()]
-    label = np.array([float(item["label"]) == 1.0 for item in rows])
-    values = np.array([[number(item[one]) for one in (column, *more)] for item in rows])
-    groups = np.unique([item["group"] for item in rows], return_inverse=True)[1]
-    first = (np.random.default_rng(0).permutation(groups.max() + 1) % PARTS == 0)[groups]
+    values, label, first = read_set(file, column, more)
     score = sign * values[:, 0]
-    threshold = np.quantile(score[first & label], 1.0 - CAUGHT, method="lower")
-    flagged, truth = score[~first] >= threshold, label[~first]
+    flagged, truth = thresholded(score, label, first)
     coverage, fpr = float(flagged[truth].mean()), float(flagged[~truth].mean())
     base, n = float(truth.mean()), len(truth)
     guesses = {"own score, learnt on the way": np.arange(n, dtype=np.float64)}
@@ -207,6 +225,208 @@ def real(name: str, file: str, sign: int, column: str, more: tuple[str, ...]) ->
                 f"{coverage:.3f} ({asked.min_coverage:g}) | {fpr:.3f} ({asked.max_fpr:g})"
             )
             lines.append(real_row(head, fixed, n, [uniform, found]))
+            print(lines[-1], flush=True)
+    return lines
+
+
+def read_set(
+    file: str, column: str, more: Sequence[str]
+) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return columns of a set, which of its answers are hallucinated, and which set thresholds."""
+    with (DATA / file).open(encoding="utf-8", newline="") as handle:
+        rows = [item for item in csv.DictReader(handle) if item[column].strip()]
+    label = np.array([item.get("label", item.get("label_supported")) for item in rows], float) == 1
+    label = label != ("label_supported" in rows[0])
+    values = np.array([[number(item[one]) for one in (column, *more)] for item in rows])
+    named = [item.get("group", place // NEIGHBOURS) for place, item in enumerate(rows)]
+    groups = np.unique(named, return_inverse=True)[1]
+    first = (np.random.default_rng(0).permutation(groups.max() + 1) % PARTS == 0)[groups]
+    return values, label, first
+
+
+def thresholded(
+    score: Floats, label: NDArray[np.bool_], first: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which of the other answers a threshold from the first part flags, and their labels."""
+    threshold = np.quantile(score[first & label], 1.0 - CAUGHT, method="lower")
+    return score[~first] >= threshold, label[~first]
+
+
+def judge_of(truth: NDArray[np.bool_], right: float | None) -> Floats:
+    """Return what a judge says that is right so often; None: whatever the answer."""
+    rng = np.random.default_rng(7)
+    if right is None:
+        return (rng.random(len(truth)) < truth.mean()).astype(float)
+    return (truth == (rng.random(len(truth)) < right)).astype(float)
+
+
+def population(
+    coverage: float, fpr: float, base: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]:
+    """Return flags, labels and scores of answers with just these rates, scores in few values."""
+    n_bad = round(base * POPULATION)
+    truth = np.arange(POPULATION) < n_bad
+    # Quantiles in place of random scores: the rates are what they are said to be.
+    places = np.r_[(np.arange(n_bad) + 0.5) / n_bad, (np.arange(POPULATION - n_bad) + 0.5)]
+    places[n_bad:] /= POPULATION - n_bad
+    score = ndtri(places) + (ndtri(coverage) - ndtri(fpr)) * truth
+    threshold = -ndtri(fpr)
+    flagged = score >= threshold
+    edges = np.quantile(score, np.arange(1, VALUES) / VALUES)
+    return flagged, truth, np.searchsorted(edges, score).astype(float)
+
+
+def endless(flagged: NDArray[np.bool_], truth: NDArray[np.bool_], guess: Floats) -> Draw:
+    """Return streams of these answers, each drawn anew whatever was drawn before."""
+
+    def draw(rng: np.random.Generator, streams: int, units: int) -> Units:
+        taken = rng.integers(len(truth), size=(streams, units, 1))
+        return Units(flagged[taken], truth[taken], guess[taken], np.ones(taken.shape))
+
+    return draw
+
+
+def judged_simulated() -> list[str]:
+    """Return labels until a verdict with judges, and with none."""
+    lines = []
+    for required, coverage, limit, fpr in JUDGED_RATES:
+        for base in BASE_RATES:
+            asked = Requirement(limit, required)
+            fixed = fixed_number(asked, (coverage, fpr), base)
+            flagged, truth, score = population(coverage, fpr, base)
+            row_number = np.arange(POPULATION, dtype=float)
+            draw = endless(flagged, truth, row_number)
+            (uniform, *_), _ = quantiles(draw, asked, Drawing(), fixed, JUDGED_RUNS)
+            medians = [uniform]
+            for right in (..., *JUDGES.values()):
+                clues = score if right is ... else np.c_[score, judge_of(truth, right)]
+                learner = Learnt(clues, JUDGED_RUNS)
+                way = quantiles(draw, asked, WITH_JUDGE, fixed, JUDGED_RUNS, learner)
+                medians.append(way[0][0])
+            head = f"{coverage:g} ({required:g}) | {fpr:g} ({limit:g}) | {base:g}"
+            lines.append(judged_row(head, medians))
+            print(lines[-1], flush=True)
+    return lines
+
+
+def bets_compared() -> list[str]:
+    """Return how soon bets on a coverage are won, and whether too often at the limit."""
+    return [bets_row(required, coverage) for required, coverage, *_ in RATES]
+
+
+def bets_row(required: float, coverage: float) -> str:
+    """Return a line of all bets on one coverage."""
+    goal, fixed = np.log(20.0), fixed_hits(required, coverage)
+    cells, wrong = [f"{coverage:g} ({required:g})", f"{fixed:,}"], []
+    rng = np.random.default_rng(3)
+    size = 2 * fixed
+    urn = rng.permuted(np.tile(np.arange(size) < round(coverage * size), (BET_RUNS, 1)), axis=1)
+    limit_urn = rng.permuted(
+        np.tile(np.arange(size) < math.floor(required * size), (BET_RUNS, 1)), axis=1
+    )
+    many = rng.random((BET_RUNS, 5 * fixed))
+    for name, bet in BETS.items():
+        finite = name == "urn"
+        hits = urn if finite else many < coverage
+        won = bet(hits.astype(float), required) >= goal
+        first = np.where(won.any(axis=1), won.argmax(axis=1) + 1.0, np.inf)
+        cells += [shown(float(np.quantile(first, q, method="higher"))) for q in (0.5, 0.8)]
+        edge = limit_urn if finite else many < required
+        wrong.append(f"{np.mean((bet(edge.astype(float), required) >= goal).any(axis=1)):.1%}")
+    return f"| {' | '.join([*cells, ' / '.join(wrong)])} |"
+
+
+def fixed_hits(required: float, coverage: float) -> int:
+    """Return the fewest answers after which one look has 80 % power, and keeps it from there on."""
+    n = np.arange(1, 5000)
+    least = stats.binom.isf(0.05, n, required) + 1
+    power = stats.binom.sf(least - 1, n, coverage)
+    return int(n[np.flatnonzero(power < 0.8)[-1] + 1])
+
+
+def mixture_bet(hits: Floats, limit: float) -> Floats:
+    n = np.arange(1, hits.shape[1] + 1)
+    count = np.cumsum(hits, axis=1)
+    return wealth_of_counts(count, n - count, limit, above=True)
+
+
+def four_bets(hits: Floats, limit: float) -> Floats:
+    stakes = FRACTIONS / limit
+    steps = np.log1p(stakes * (hits - limit)[..., None])
+    return mixture(np.cumsum(steps, axis=1))
+
+
+def plug_in(hits: Floats, limit: float) -> Floats:
+    """Return the wealth of betting that the rate is what it was so far, with one miss more."""
+    n = np.arange(hits.shape[1])
+    before = np.cumsum(hits, axis=1) - hits
+    rate = np.maximum((before + limit) / (n + 1.0 + limit), limit)
+    return np.cumsum(
+        np.where(hits > 0.0, np.log(rate / limit), np.log1p(-rate) - np.log1p(-limit)), 1
+    )
+
+
+def urn_bet(hits: Floats, limit: float) -> Floats:
+    """Return the mixture on draws from a set whose rate is at most the limit, none drawn again."""
+    size = hits.shape[1]
+    before = np.cumsum(hits, axis=1) - hits
+    # What is left may hold so many hits at most, if the claim bet against is true.
+    left = np.clip((limit * size - before) / (size - np.arange(size)), 0.0, 1.0)
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    stakes = (nodes + 1.0) / 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        won = np.log1p(stakes * (1.0 / left[..., None] - 1.0))
+    steps = np.where(hits[..., None] > 0.0, won, np.log1p(-stakes))
+    # A hit where none may be left refutes the claim; a bet on what is certain wins nothing.
+    steps = np.where(left[..., None] >= 1.0, 0.0, steps)
+    path = np.cumsum(steps, axis=1) + np.log(weights / 2.0)
+    return np.asarray(np.logaddexp.reduce(path, axis=-1))
+
+
+BETS = {"mixture": mixture_bet, "four bets": four_bets, "plug-in": plug_in, "urn": urn_bet}
+
+
+def judged_row(head: str, medians: Sequence[float]) -> str:
+    """Return a line: labels of the first way, and of the others with what they save against it."""
+    first, others = medians[0], medians[1:]
+    saved = (
+        f"{shown(other)} ({1.0 - other / first:+.0%})" if np.isfinite(first) else shown(other)
+        for other in others
+    )
+    return f"| {head} | {shown(first)} | {' | '.join(saved)} |"
+
+
+def judged_real(name: str, file: str, sign: int, column: str, _: tuple[str, ...]) -> list[str]:
+    """Return the same of real answers, replayed, with their own other detectors as judges, too."""
+    others = OTHERS[name]
+    values, label, first = read_set(file, column, tuple(others))
+    score = sign * values[:, 0]
+    flagged, truth = thresholded(score, label, first)
+    rates = float(flagged[truth].mean()), float(flagged[~truth].mean())
+    n = min(len(truth), MOST_DRAWN)
+    judges = {key: judge_of(truth, JUDGES[key]) for key in ("right 85 %", "useless")}
+    for place, (other, below) in enumerate(others.items(), start=1):
+        judges[other] = (values[~first, place] < below).astype(float)
+    # The score in few values: streams differ by what is drawn, not by its last digit.
+    edges = np.quantile(score[~first], np.arange(1, VALUES) / VALUES)
+    coarse = np.searchsorted(edges, score[~first]).astype(float)
+    lines = []
+    for margin in MARGINS:
+        asked = Requirement(round(rates[1] + margin, 2), round(rates[0] - margin, 2))
+        draw = pool(flagged, truth, np.arange(len(truth), dtype=float))
+        (uniform, *_), *_ = replayed(draw, asked, Drawing(), n, runs=JUDGED_RUNS)
+        for judge, says in {"none": None, **judges}.items():
+            clues = coarse if says is None else np.c_[coarse, says]
+            learner = Learnt(clues, JUDGED_RUNS)
+            (half, _most, drawn), done, _ = replayed(
+                draw, asked, WITH_JUDGE, n, learner, JUDGED_RUNS
+            )
+            right = "" if says is None else f"{np.mean((says == 1) == truth):.0%}"
+            head = (
+                f"{name} {column} | {rates[0]:.3f} ({asked.min_coverage:g}) | "
+                f"{rates[1]:.3f} ({asked.max_fpr:g}) | {truth.mean():.2f} | {judge} | {right}"
+            )
+            lines.append(f"{judged_row(head, (uniform, half))} {shown(drawn)} | {done:.0%} |")
             print(lines[-1], flush=True)
     return lines
 
@@ -240,44 +460,6 @@ def pool(flagged: NDArray[np.bool_], truth: NDArray[np.bool_], guess: Floats) ->
     return draw
 
 
-class Learnt:
-    """What ``learnt_guess`` says in many streams of one pool, whose guess is its row.
-
-    Fitted again whenever a tenth more is drawn.
-    """
-
-    def __init__(self, score: Floats, streams: int) -> None:
-        self._value = np.unique(score, return_inverse=True)[1]
-        size = (streams, int(self._value.max()) + 1)
-        self._labels = np.zeros((2, *size))
-        self._seen = np.zeros(size)
-        self._chance = np.full(size, 0.5)
-        self._drawn = self._again = 0
-
-    def guess(self, going: NDArray[np.int64], unit: Units) -> Floats:
-        """Return the chances of the rows drawn, by what was labelled so far."""
-        if self._drawn >= self._again:
-            high = np.cumsum(self._seen[going], axis=1)
-            ranks = (2.0 * high - self._seen[going] + 1.0) / (2.0 * high[:, -1:] + 2.0)
-            rows = features(ranks)
-            slopes = fitted(rows, self._labels[1, going], self._labels[0, going])
-            self._chance[going] = expit(np.einsum("snf,sf->sn", rows, slopes))
-            self._again = 1 + int(1.1 * self._drawn)
-        return self._chance[going[:, None, None], self._of(unit)]
-
-    def told(self, going: NDArray[np.int64], unit: Units, labelled: NDArray[np.bool_]) -> None:
-        """Take in which rows were drawn, and the labels of some."""
-        streams = np.broadcast_to(going[:, None, None], labelled.shape)
-        value = self._of(unit)
-        np.add.at(self._seen, (streams, value), 1.0)
-        kind = unit.hallucinated[labelled].astype(np.int64)
-        np.add.at(self._labels, (kind, streams[labelled], value[labelled]), 1.0)
-        self._drawn += labelled.shape[1]
-
-    def _of(self, unit: Units) -> NDArray[np.int64]:
-        return self._value[unit.guess.astype(np.int64)]
-
-
 def section(title: str, text: str, heads: str, lines: Callable[[], list[str]]) -> list[str]:
     columns = heads.count("|") + 1
     return ["", f"## {title}", "", text, "", f"| {heads} |", "|---" * columns + "|", *lines()]
@@ -308,6 +490,30 @@ def main() -> None:
         "coverage | FPR | " + " | ".join(f"floor {floor:g}" for floor in FLOORS),
         floors,
     )
+    names = " | ".join(f"judge {name}" for name in JUDGES)
+    lines += section(
+        "With a judge",
+        f"Labels that half of {JUDGED_RUNS} streams need with `calibrail label --judge`: people "
+        "label by a guess that is learnt on the way from their labels, the score that is certified "
+        "and what a judge says of every answer; (saved) against labelling every answer drawn. "
+        "Always and never: so often the judge says what is true. A useless one says hallucinated "
+        "as often as it is so, whatever the answer.",
+        f"coverage | FPR | base rate | uniform | score alone | {names}",
+        judged_simulated,
+    )
+    lines += section(
+        "Bets on every answer",
+        "Labels of hallucinated answers after which the bet on a kept coverage has won 20-fold, in "
+        f"half and in 80 % of {BET_RUNS:,} streams, and after which one look at the exact bound "
+        "shows it with 80 % probability (fixed). Mixture: the bets of `uniform`, all rates beyond "
+        "the limit alike. Four bets: of `active`. Plug-in: the best bet for the rate so far, with "
+        "one miss more (Kelly; GRAPA). Urn: the mixture on draws without replacement from a set of "
+        "twice the fixed number, for a verdict about that set and no other answer. At the limit: "
+        "how often each is ever won there, where 5 % is allowed.",
+        "coverage | fixed | mixture half | 80 % | four bets half | 80 % | plug-in half | 80 % "
+        "| urn half | 80 % | at the limit",
+        bets_compared,
+    )
     there = [item for item in REAL if (DATA / item[1]).exists()]
     if there:
         lines += section(
@@ -323,6 +529,16 @@ def main() -> None:
             "detector | guess by | answers | base rate | coverage | FPR | fixed | uniform half "
             "| 80 % | active half | 80 % | drawn | saved: uniform | active | certified | run out",
             lambda: [line for item in there for line in real(*item)],
+        )
+        sets = [item for item in (*there, AGGREFACT) if (DATA / item[1]).exists()]
+        lines += section(
+            "Real answers with a judge",
+            f"The same answers and thresholds ({JUDGED_RUNS} streams, of at most {MOST_DRAWN:,} "
+            "answers). Judges: ones that are right as often as said, by lot, and columns of other "
+            "detectors as they are. Right: how often the judge says what people say.",
+            "detector | coverage | FPR | base rate | judge | right | uniform half "
+            "| with the guess (saved) | drawn | certified",
+            lambda: [line for item in sets for line in judged_real(*item)],
         )
     else:
         lines += ["", f"Real answers: no data at {DATA.name}; CALIBRAIL_DATA names its folder."]

@@ -118,7 +118,10 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
-    write(tmp_path / "traces.jsonl", rows(60, seed=5, prefix="Unlabelled "))
+    # The judge is right about nine in ten.
+    judged = enumerate(rows(60, seed=5, prefix="Unlabelled "))
+    said = [row | {"judge": int(row["label"]) ^ (i % 10 == 0)} for i, row in judged]
+    write(tmp_path / "traces.jsonl", said)
     chosen = rows(60, seed=5, prefix="Unlabelled ")[::2]
     known = (f"{row['id']},{row['label']},0.5" for row in chosen)
     (tmp_path / "known.csv").write_text("\n".join(["id,label,probability", *known]))

@@ -11,16 +11,19 @@ they are open.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, logit, ndtri
 
-from calibrail.conformal.argument_checks import Bools
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.audited_calibration import (
     AuditedScores,
     calibrate_audited,
+    features,
+    fitted,
     grid_of,
     labelling_probability,
 )
@@ -98,7 +101,17 @@ def disagreements(at: Setting) -> Iterator[Check]:
             yield at.check(f"sequential, wrongly {verdict} ever", failed, _ERROR, design=design)
 
 
-def _wrong(at: Setting, drawing: Drawing, design: str, *, misled: bool = False) -> Iterator[Check]:
+def judged(at: Setting) -> Iterator[Check]:
+    """Label by a guess that is learnt on the way, of the score and of judges of every kind."""
+    for judge in JUDGES:
+        yield from _wrong(at, Drawing.beside(judge, None), f"judge {judge}", judge=judge)
+    groups = replace(Drawing.beside("judge", None), whole_groups=True)
+    yield from _wrong(at, groups, "judge right 85 %, groups", judge="right 85 %")
+
+
+def _wrong(
+    at: Setting, drawing: Drawing, design: str, *, misled: bool = False, judge: str | None = None
+) -> Iterator[Check]:
     """Yield how often each verdict is wrong, ever and at the end, at each base rate."""
     edge = 1.0 - at.alpha
     required = Requirement(MAX_FPR, edge, CONFIDENCE)
@@ -107,12 +120,15 @@ def _wrong(at: Setting, drawing: Drawing, design: str, *, misled: bool = False) 
         ("certified", "FPR just too high", (_GOOD_COVERAGE, MAX_FPR)),
         ("rejected", "both just met", (edge, MAX_FPR)),
     )
-    for base_rate in BASE_RATES[1::2] if misled else BASE_RATES:
+    for base_rate in BASE_RATES[1::2] if misled or judge else BASE_RATES:
         for verdict, truth, rates in truths:
             name = f"sequential, {design}, {verdict}, {truth}"
             draw = gaussian(*rates, base_rate)
             if misled:
                 draw = _turned_around(draw)
+            learner = None
+            if judge is not None:
+                draw, learner = _with_judge(draw, judge), Learnt(_CELLS, at.runs)
             if drawing.whole_groups:
                 draw = grouped(draw)
             found = follow(
@@ -122,6 +138,7 @@ def _wrong(at: Setting, drawing: Drawing, design: str, *, misled: bool = False) 
                 streams=at.runs,
                 units=max(_LEAST_UNITS, round(at.n / base_rate)),
                 seed=int(at.rng(f"{name}, {base_rate}").integers(2**32)),
+                learner=learner,
             )
             ever = np.isfinite(found.labelled)
             for when, reached in (("ever", ever), ("at the end", found.at_end)):
@@ -132,6 +149,88 @@ def _wrong(at: Setting, drawing: Drawing, design: str, *, misled: bool = False) 
                 )
                 what = f"sequential, wrongly {verdict} {when}"
                 yield at.check(what, wrong, _ERROR, design=f"{design}, {truth}, {base_rate:g}")
+
+
+#: How often a judge is right about hallucinated and about faithful answers that are passed, and
+#: about both that are flagged; ``turns`` does well for so many answers, and then says the opposite.
+JUDGES: Final = {
+    "right 85 %": (0.85, 0.85, 0.85, 0.85),
+    "perfect": (1.0, 1.0, 1.0, 1.0),
+    "inverted": (0.0, 0.0, 0.0, 0.0),
+    "blind to hallucinations": (0.3, 0.95, 0.3, 0.95),
+    "blind where the score is": (0.0, 1.0, 1.0, 0.0),
+    "turns": (1.0, 1.0, 1.0, 1.0),
+}
+_TURNS_AFTER, _BINS = 150, 12
+#: Clues of each cell: the bin of the score's own chance, and what the judge says.
+_CELLS: Final = np.stack(np.divmod(np.arange(2 * _BINS), 2), axis=1).astype(np.float64)
+
+
+def _with_judge(draw: Draw, judge: str) -> Draw:
+    """Return the same answers with a cell in place of the guess: of their score and their judge."""
+    right, drawn = np.array(JUDGES[judge]), 0
+
+    def told(rng: np.random.Generator, streams: int, units: int) -> Units:
+        nonlocal drawn
+        unit = draw(rng, streams, units)
+        kind = 2 * unit.flagged.astype(np.int64) + ~unit.hallucinated
+        agrees = rng.random(kind.shape) < right[kind]
+        if judge == "turns":
+            agrees &= (drawn + np.arange(units) < _TURNS_AFTER)[None, :, None]
+        drawn += units
+        says = unit.hallucinated == agrees
+        place = np.clip(np.floor(_BINS / 2 + logit(unit.guess)), 0, _BINS - 1)
+        return unit._replace(guess=2.0 * place + says)
+
+    return told
+
+
+class Learnt:
+    """What ``learnt_guess`` says in many streams of one pool, whose guess is its row.
+
+    ``clues`` holds the score of each row, and what a judge says of it. Fitted again whenever a
+    tenth more is drawn.
+    """
+
+    def __init__(self, clues: Floats, streams: int) -> None:
+        clues = clues.reshape(len(clues), -1)
+        cells, self._value = np.unique(clues, axis=0, return_inverse=True)
+        self._value = self._value.reshape(-1)
+        places = [np.unique(clue, return_inverse=True)[1] for clue in cells.T]
+        # Which cells have which value of a clue, and which value each cell has.
+        self._clues = [(np.eye(place.max() + 1)[place], place) for place in places]
+        size = (streams, len(cells))
+        self._labels = np.zeros((2, *size))
+        self._seen = np.zeros(size)
+        self._chance = np.full(size, 0.5)
+        self._drawn = self._again = 0
+
+    def guess(self, going: Ints, unit: Units) -> Floats:
+        """Return the chances of the rows drawn, by what was labelled so far."""
+        if self._drawn >= self._again:
+            parts = []
+            for number, (member, place) in enumerate(self._clues):
+                seen = self._seen[going] @ member
+                high = np.cumsum(seen, axis=1)
+                ranks = (2.0 * high - seen + 1.0) / (2.0 * high[:, -1:] + 2.0)
+                parts.append(features(ranks[:, place])[..., min(number, 1) :])
+            rows = np.concatenate(parts, axis=-1)
+            slopes = fitted(rows, self._labels[1, going], self._labels[0, going])
+            self._chance[going] = expit(np.einsum("snf,sf->sn", rows, slopes))
+            self._again = 1 + int(1.1 * self._drawn)
+        return self._chance[going[:, None, None], self._of(unit)]
+
+    def told(self, going: Ints, unit: Units, labelled: Bools) -> None:
+        """Take in which rows were drawn, and the labels of some."""
+        streams = np.broadcast_to(going[:, None, None], labelled.shape)
+        value = self._of(unit)
+        np.add.at(self._seen, (streams, value), 1.0)
+        kind = unit.hallucinated[labelled].astype(np.int64)
+        np.add.at(self._labels, (kind, streams[labelled], value[labelled]), 1.0)
+        self._drawn += labelled.shape[1]
+
+    def _of(self, unit: Units) -> Ints:
+        return self._value[unit.guess.astype(np.int64)]
 
 
 def _turned_around(draw: Draw) -> Draw:

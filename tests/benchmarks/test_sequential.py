@@ -78,12 +78,16 @@ def test_a_pool_is_drawn_from_as_it_is(benchmark_module: ModuleType) -> None:
     assert share == 1.0 and by_guess[0] <= by_guess[1] and by_guess[0] < by_guess[2]
 
 
-def test_what_is_learnt_on_the_way_is_what_the_core_learns(benchmark_module: ModuleType) -> None:
+@pytest.mark.parametrize("with_judge", [False, True])
+def test_what_is_learnt_on_the_way_is_what_the_core_learns(
+    benchmark_module: ModuleType, with_judge: bool
+) -> None:
     rng = np.random.default_rng(0)
     score = rng.integers(0, 9, 60) / 10.0
+    clues = np.c_[score, rng.integers(0, 2, 60)] if with_judge else score
     truth = rng.random(60) < score
     draw = benchmark_module.pool(score > 0.5, truth, np.arange(60.0))
-    learner, going = benchmark_module.Learnt(score, 3), np.array([0, 2])
+    learner, going = benchmark_module.Learnt(clues, 3), np.array([0, 2])
     unit = draw(rng, 2, 40)
     assert (learner.guess(going, unit) == 0.5).all()
     labelled = rng.random((2, 40, 1)) < 0.5
@@ -94,6 +98,36 @@ def test_what_is_learnt_on_the_way_is_what_the_core_learns(benchmark_module: Mod
     for stream in (0, 1):
         seen = rows[stream, :, 0]
         known = seen[taken[stream]]
-        new = score[later.guess[stream, :, 0].astype(int)]
-        expected = learnt_guess(score[known], truth[known], score[seen], new)
+        new = clues[later.guess[stream, :, 0].astype(int)]
+        expected = learnt_guess(clues[known], truth[known], clues[seen], new)
         assert guess[stream, :, 0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_population_of_streams_has_the_rates_that_it_is_said_to_have(
+    benchmark_module: ModuleType,
+) -> None:
+    flagged, truth, score = benchmark_module.population(0.95, 0.1, 0.3)
+    assert truth.mean() == pytest.approx(0.3, abs=1e-4)
+    assert flagged[truth].mean() == pytest.approx(0.95, abs=1e-3)
+    assert flagged[~truth].mean() == pytest.approx(0.1, abs=1e-3)
+    assert score[flagged].min() >= score[~flagged].max()
+    says = benchmark_module.judge_of(truth, 0.85)
+    assert np.mean((says == 1) == truth) == pytest.approx(0.85, abs=0.01)
+    useless = benchmark_module.judge_of(truth, None)
+    assert useless[truth].mean() == pytest.approx(useless[~truth].mean(), abs=0.03)
+
+
+def test_bets_that_are_compared_are_won_alike_where_they_are_the_same(
+    benchmark_module: ModuleType,
+) -> None:
+    hits = np.ones((1, 60))
+    # Nothing but hits, of which a set of twice as many may hold a half: known from the 31st on.
+    urn = benchmark_module.urn_bet(hits, 0.5)[0]
+    assert (
+        np.isfinite(urn[:29]).all() and np.isinf(urn[31:]).all() and (np.diff(urn[:29]) > 0).all()
+    )
+    for name in ("mixture", "four bets", "plug-in"):
+        path = benchmark_module.BETS[name](hits, 0.5)[0]
+        assert 10 * np.log(2.0) > path[9] > np.log(20.0), name
+    row = benchmark_module.judged_row("a", (200.0, 100.0, 210.0, np.inf))
+    assert row == "| a | 200 | 100 (+50%) | 210 (-5%) | - (-inf%) |"

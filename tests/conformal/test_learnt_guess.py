@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from calibrail.conformal.sequential import audited_calibration
 from calibrail.conformal.sequential.audited_calibration import features, fitted, learnt_guess
 
 values = st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), min_size=1, max_size=12)
@@ -44,7 +45,16 @@ def test_it_comes_near_the_truth_although_likely_ones_are_labelled_more_often(
     assert np.mean(np.abs(guess - truth)) < 0.2 * base_rate
 
 
-def test_it_is_the_maximum_that_a_regression_finds() -> None:
+def test_a_higher_score_is_suspicious_until_labels_say_otherwise() -> None:
+    drawn = np.arange(40.0)
+    before = learnt_guess([], [], drawn, [5.0, 35.0])
+    assert before[0] < 0.4 < 0.6 < before[1]
+    taught = learnt_guess(drawn, drawn < 20.0, drawn, [5.0, 35.0])
+    assert taught[0] > 0.6 > 0.4 > taught[1]
+
+
+def test_it_is_the_maximum_that_a_regression_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audited_calibration, "_EXPECTED", 0.0)
     rng = np.random.default_rng(1)
     ranks = (np.arange(300) + 0.5) / 300
     hallucinated = rng.random(300) < ranks

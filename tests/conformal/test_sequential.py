@@ -221,10 +221,10 @@ def test_probabilities_keep_to_the_floor_and_follow_what_is_open(seed: int, floo
             {
                 "flagged": [1, 0],
                 "hallucinated": [1, 1],
-                "probability": [0.3] * 2,
+                "probability": [0.15] * 2,
                 "guess": [0.5] * 2,
             },
-            r"at least 0\.4 for a passed answer .* got 0\.3 in row 2",
+            r"at least 0\.2 for a passed answer .* got 0\.15 in row 2",
         ),
         (Drawing(whole_groups=True), {"flagged": 1, "hallucinated": 1}, "groups is needed"),
         (

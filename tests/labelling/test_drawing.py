@@ -128,7 +128,7 @@ def test_what_was_done_with_a_judge_is_said_beside_the_verdict(
     asked = dict(guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge="judge", looks=False)
     with calibrail.label(judged(900, right), tmp_path, **asked) as session:
         # Without --design, a judge's answers are drawn by the design active.
-        assert session.plan.drawing == Drawing("active")
+        assert session.plan.drawing == Drawing("active", floor=0.2)
         while not session.counts("ada").decided:
             label_some(session, "ada", 5)
     result = calibrail.certify(tmp_path / "guardrail.json", labels=tmp_path, looks=False)

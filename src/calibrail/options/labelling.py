@@ -101,7 +101,7 @@ class Drawing(Record):
     Examples
     --------
     >>> Drawing("active").floors
-    (0.2, 0.4)
+    (0.1, 0.2)
     >>> Drawing().floors
     (1.0, 1.0)
     """
@@ -109,7 +109,7 @@ class Drawing(Record):
     panel: ClassVar = "Drawing"
 
     design: LabellingDesign = setting(default="uniform")
-    floor: float = setting(default=0.2)
+    floor: float = setting(default=0.1)
     whole_groups: bool = setting(default=False)
 
     def __post_init__(self) -> None:
@@ -122,7 +122,8 @@ class Drawing(Record):
     def beside(cls, judge: str | None, drawing: "Drawing | None") -> "Drawing":
         """Return the drawing that is named, or else the one that goes with a judge or without."""
         if drawing is None and judge is not None:
-            return cls("active")
+            # A learnt guess saves labels soon with larger bets, and a useless one costs none.
+            return cls("active", floor=0.2)
         return fields.optional(drawing, cls, "drawing")
 
     @property

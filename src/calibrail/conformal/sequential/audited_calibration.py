@@ -141,7 +141,7 @@ def labelling_probability(
     >>> required = Requirement(min_caught=0.9, max_false_alarms=0.2)
     >>> flagged, guess = [True, False, False], [0.9, 0.2, 0.001]
     >>> labelling_probability(flagged, guess, required, Drawing("active")).round(2).tolist()
-    [0.44, 0.88, 0.4]
+    [0.44, 0.88, 0.2]
     """
     decided, chances = truth_values(flagged, "flagged"), argument_checks.rates(guess, "guess")
     argument_checks.paired(chances, len(decided), "guess", "answer")
@@ -192,8 +192,8 @@ def truth_values(values: ArrayLike, name: str) -> Bools:
     return np.asarray(array == 1.0)
 
 
-#: How firmly slopes are held at 0, as if so many labelled answers said so.
-_HELD: Final = 1.0
+#: Slope of a clue before any label, and how firmly it is held, as if so many labels said so.
+_EXPECTED, _HELD = 1.0, 1.0
 #: Answers that say nothing, half of them hallucinated: they keep a guess away from 0 and 1.
 _BLANK: Final = 1.0
 _STEPS: Final = 8
@@ -218,13 +218,13 @@ def learnt_guess(scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike, new: Ar
     Returns
     -------
     ndarray of float64, shape (k,)
-        In (0, 1); 0.5 before the first label.
+        In (0, 1); before the first label 0.5 at the middle score, and more above it.
 
     Examples
     --------
     >>> seen = [0.1, 0.2, 0.3, 0.7, 0.8, 0.9]
     >>> learnt_guess(seen, [0, 0, 0, 1, 1, 1], seen, [0.15, 0.85]).round(2).tolist()
-    [0.3, 0.7]
+    [0.2, 0.8]
     """
     return LearntGuess.of(scores, labels, drawn)(new)
 
@@ -302,14 +302,19 @@ def fitted(rows: Floats, hallucinated: Floats, faithful: Floats) -> Floats:
     -------
     ndarray of float64, shape (streams, p)
     """
-    slopes = np.zeros((len(rows), rows.shape[2]))
+    # Higher values of every clue speak for hallucinated, until labels say otherwise.
+    expected = _EXPECTED * (np.arange(rows.shape[2]) % 2)
+    slopes = np.tile(expected, (len(rows), 1))
     first = np.eye(rows.shape[2])[0]
     held = _HELD * np.diag(1.0 - first)
     times = hallucinated + faithful
     for _ in range(_STEPS):
         chance = expit(np.einsum("snf,sf->sn", rows, slopes))
         middle = expit(slopes[:, 0])
-        gradient = np.einsum("sn,snf->sf", hallucinated - times * chance, rows) - slopes @ held
+        gradient = (
+            np.einsum("sn,snf->sf", hallucinated - times * chance, rows)
+            - (slopes - expected) @ held
+        )
         gradient += _BLANK * (0.5 - middle)[:, None] * first
         weight = times * chance * (1.0 - chance)
         curve = np.einsum("sn,snf,sng->sfg", weight, rows, rows, optimize=True) + held
