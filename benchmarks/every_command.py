@@ -63,7 +63,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
 DURATION = re.compile(r"(?<![\w.])(?:about )?\d[\d,.]*\s?(?:ms|µs|s|min|h)\b(?: \d+ (?:s|min)\b)?")
 #: Progress comes by the clock.
 BY_THE_CLOCK = re.compile(
-    r"^(?:.*(?: so far| left)\b.*|\w+: [\d,]+ (?:of|examples)\b.*)\n?", re.MULTILINE
+    r"^(?:.*(?: so far| left)\b.*|\w+: [\d,]+ (?:of|answers)\b.*)\n?", re.MULTILINE
 )
 #: Seed of the key that signs, so that signatures are the same bytes in every run.
 KEY_SEED = hashlib.sha256(b"every_command: no secret").digest()

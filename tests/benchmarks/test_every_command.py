@@ -63,7 +63,7 @@ def test_moments_of_this_run_become_words_and_others_stay(place: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "kept"),
     [
-        ("scoring: 10 examples, 3 s so far\nwrote run", ["wrote run"]),
+        ("scoring: 10 answers, 3 s so far\nwrote run", ["wrote run"]),
         ("cost of rad: 75.2 s per 1,000 answers", ["cost of rad: TIME per 1,000 answers"]),
         ("cost of x: 253 ms per 1,000 answers", ["cost of x: TIME per 1,000 answers"]),
         ("score 0.83 of 20 samples, 5 hallucinated", ["score 0.83 of 20 samples, 5 hallucinated"]),

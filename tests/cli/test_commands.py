@@ -81,7 +81,7 @@ def test_what_was_done_has_a_schema_and_a_page(
     content = json.loads(done.stdout)
     assert content["schema"] == "calibrail.score/1"
     assert (content["examples"], content["undefined"]) == (240, {"length": 0})
-    assert "240 examples, 0 undefined" in page.read_text()
+    assert "240 answers, 0 undefined" in page.read_text()
     # The decisions themselves have taken standard output.
     done = calibrail("check", guardrail, answers, "-o", "-", "--page", page, "--json", cwd=tmp_path)
     assert len(done.stdout.splitlines()) == 240 and "240 answers: " in page.read_text()

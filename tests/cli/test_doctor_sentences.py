@@ -232,7 +232,7 @@ def test_of_answers_that_share_a_group_one_counts(tmp_path: Path) -> None:
         available = {(item["guarantee"], item["available"]) for item in supports}
         assert available == {("marginal", 3), ("pac", pac)}
         assert not any(item["possible"] for item in supports)
-    assert "more hallucinated example" in shown and "calibrail calibrate DATA" not in shown
+    assert "more hallucinated answer" in shown and "calibrail calibrate DATA" not in shown
     done = calibrail(
         "calibrate", path, "--score", "novelty", "--alpha", "0.2", "-o", tmp_path / "r"
     )

@@ -128,5 +128,5 @@ def test_an_error_names_options_as_they_are_given_where_it_is_met(tmp_path: Path
     # What a command has said leaves no trace.
     with pytest.raises(DataError, match=r"choose one with mapping="):
         calibrate(path, "novelty")
-    with pytest.raises(DataError, match="novelty is undefined for all 1 examples"):
+    with pytest.raises(DataError, match="novelty is undefined for all 1 answers"):
         calibrate(path, "novelty", mapping={"response": "answer"})

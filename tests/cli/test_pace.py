@@ -47,7 +47,7 @@ def test_what_an_earlier_run_has_done_does_not_spoil_the_rate() -> None:
         run.to(0.002 * k, 4096 * k)
     # The first shard that is computed is under way: nothing is known of it yet.
     run.now = 25.0
-    assert run.line.words() == "scoring: 4,096,000 of about 10,000,000 examples"
+    assert run.line.words() == "scoring: 4,096,000 of about 10,000,000 answers"
     words = run.to(32.0, 4096 * 1001)
     assert ", 137 a second, about 12.0 h left" in words
     assert ", 137 a second, about 12.0 h left" in run.to(62.0, 4096 * 1002)
@@ -70,15 +70,15 @@ def test_a_standstill_is_seen() -> None:
     run.now = 22.0
     assert ", 10 a second, about 80 s left" in run.line.words()
     run.now = 700.0
-    assert run.line.words() == "scoring: 200 of about 1,000 examples"
+    assert run.line.words() == "scoring: 200 of about 1,000 answers"
 
 
 def test_loading_models_is_no_part_of_the_rate() -> None:
     run = Run(10_000)
     run.to(20.0, 100)
     # What comes at once with the first step is no rate, nor are two steps of fewer seconds.
-    assert run.to(22.0, 120) == "scoring: 120 of about 10,000 examples"
-    assert run.to(32.0, 220) == "scoring: 220 of about 10,000 examples"
+    assert run.to(22.0, 120) == "scoring: 120 of about 10,000 answers"
+    assert run.to(32.0, 220) == "scoring: 220 of about 10,000 answers"
     assert ", 10 a second" in run.to(42.0, 320)
 
 
@@ -87,15 +87,15 @@ def test_another_pass_and_a_restart_begin_anew() -> None:
     run.to(10.0, 1000)
     run.reads()
     run.now = 14.0
-    assert run.line.words() == "scoring: 0 examples, 4 s so far"
+    assert run.line.words() == "scoring: 0 answers, 4 s so far"
     run.to(20.0, 100)
-    assert "200 of about 1,000 examples, 10 a second" in run.to(30.0, 200)
+    assert "200 of about 1,000 answers, 10 a second" in run.to(30.0, 200)
     # Fewer than before: another set of answers of the same source.
     run.to(35.0, 50)
-    assert "150 of about 1,000 examples, 10 a second" in run.to(45.0, 150)
+    assert "150 of about 1,000 answers, 10 a second" in run.to(45.0, 150)
 
 
 def test_work_of_unknown_size_has_a_rate_and_no_time_left() -> None:
     run = Run(None)
     run.to(1.0, 10)
-    assert run.to(21.0, 210) == "scoring: 210 examples, 10 a second"
+    assert run.to(21.0, 210) == "scoring: 210 answers, 10 a second"

@@ -63,7 +63,7 @@ def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.Mo
         until = time.monotonic() + 10
         while "comparing" not in seen.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
-    assert "comparing" in seen.getvalue() and "17 examples" in seen.getvalue()
+    assert "comparing" in seen.getvalue() and "17 answers" in seen.getvalue()
 
 
 def test_short_work_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,15 +87,15 @@ def test_lines_say_what_is_done_the_rate_and_the_time_left(tmp_path: Path) -> No
     with observe_readings(line.reads):
         examples = iter(read(answers(tmp_path / "a.jsonl", 5000), require=("response",)))
     clock.now = 4.0
-    assert line.words() == "scoring: 0 examples, 4 s so far"
+    assert line.words() == "scoring: 0 answers, 4 s so far"
     for _ in range(64):
         next(examples)
     clock.now = 10.0
     line(64)
-    assert line.words() == "scoring: 64 of about 5,000 examples"
+    assert line.words() == "scoring: 64 of about 5,000 answers"
     clock.now = 20.0
     line(128)
-    assert line.words() == "scoring: 128 of about 5,000 examples, 6.4 a second, about 13 min left"
+    assert line.words() == "scoring: 128 of about 5,000 answers, 6.4 a second, about 13 min left"
     line.answered = 70
     assert "70 answers of endpoints" in line.words()
 
@@ -186,6 +186,6 @@ def test_a_slow_function_is_followed_answer_by_answer(tmp_path: Path) -> None:
 
     with observe_readings(line.reads):
         score_only(answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=line)
-    assert seen[100] == "scoring: 100 of about 3,000 examples, 2 a second, about 24 min left"
+    assert seen[100] == "scoring: 100 of about 3,000 answers, 2 a second, about 24 min left"
     done = [int(words.split()[1].replace(",", "")) for words in seen[1:]]
     assert done == list(range(1, 3000)) and line.done == 3000

@@ -127,3 +127,16 @@ def test_a_large_file_says_that_it_was_not_opened() -> None:
     item = FoundFile(Path("x y.csv"), "", (), (), 81_000_000)
     _, listed, following = discovery.shown([item])
     assert "81 MB, not opened" in listed and following.endswith("doctor 'x y.csv'")
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"), [("label", ""), ("human_verdict", ""), ("gold", "--label-column gold ")]
+)
+def test_the_command_that_is_suggested_runs(tmp_path: Path, labels: str, named: str) -> None:
+    words = ["unsupported,UNSUPPORTED", "supported,SUPPORTED", "supported,UNSUPPORTED"] * 40
+    rows = "".join(f"Question {n}?,answer {n},{word}\n" for n, word in enumerate(words))
+    (tmp_path / "judged.csv").write_text(f"prompt,completion,{labels},judge_output\n{rows}")
+    said = calibrail(cwd=tmp_path).stdout
+    assert f"calibrail test judged.csv {named}--threshold YOURS" in " ".join(said.split())
+    done = calibrail("test", "judged.csv", *named.split(), cwd=tmp_path)
+    assert done.returncode == 0 and "judge_output says hallucinated" in done.stdout, done.stderr

@@ -172,7 +172,7 @@ def test_too_few_examples_say_how_many_are_missing() -> None:
             calibrate_threshold([1.0], promise)
         kind = promise.settled().guarantee
         assert str(caught.value).startswith(
-            f"1 hallucinated calibration examples are too few for the {kind} "
+            f"1 hallucinated calibration answers are too few for the {kind} "
             f"guarantee at {level}: at least {least} are needed. Label {least - 1} more"
         )
 

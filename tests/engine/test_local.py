@@ -133,7 +133,7 @@ class Short:
 
 
 def test_a_score_that_loses_a_value_is_named() -> None:
-    with pytest.raises(InputError, match="short returned 3 values for 4 examples"):
+    with pytest.raises(InputError, match="short returned 3 values for 4 answers"):
         score_examples(answers(4), [Short()])
 
 

@@ -61,7 +61,7 @@ def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: 
     with cli_spelling():
         typed = document(found).next_step
     if alpha is None:
-        assert step.startswith("Label 5 more hallucinated examples")
+        assert step.startswith("Label 5 more hallucinated answers")
         assert typed == step
     else:
         command = f"calibrail calibrate {path} --score {DEFAULT_SCORE} --alpha {alpha} -o run"
@@ -87,7 +87,7 @@ def test_what_the_calibration_half_supports(write: Write) -> None:
     assert (pac[0.05].needed, pac[0.05].possible) == (72, False)
     few = diagnose(write(*_rows(20)))
     (finding,) = [f for f in few.warnings if f.code == "too_few"]
-    assert "5 groups with a hallucinated example" in finding.message
+    assert "5 groups with a hallucinated answer" in finding.message
     assert "alpha 0.2 is the smallest" in finding.message
 
 

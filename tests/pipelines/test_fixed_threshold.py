@@ -334,7 +334,7 @@ def test_a_dry_run_knows_the_column_that_is_found(file: Path) -> None:
         ({}, {"threshold": 1, "n_looks": 2}, "name what is asked, too"),
         ({}, {"threshold": 1, "score": ["novelty", "length"]}, "test takes one score"),
         ({}, {"threshold": 1, "score": "novelty", "higher": "faithful"}, "leave them out beside"),
-        ({"label": 1}, {"threshold": 1}, "no example is labelled faithful"),
+        ({"label": 1}, {"threshold": 1}, "no answer is labelled faithful"),
         ({"label": None}, {"threshold": 1}, "label"),
         ({"other_score": 0.5}, {"threshold": 1}, "several columns may be the score: hall.*other"),
         ({"hallucination_score": "much"}, {"threshold": 1}, "no column of numbers or verdicts"),

@@ -184,7 +184,7 @@ def test_risks_that_cannot_be_kept_say_which(answers: Path, column: Any) -> None
         ({"risks": ("recall>=0.5",), "beta": 0.1}, "risks choose one threshold"),
         ({"risks": ("recall<=0.5",)}, "recall"),
         ({"beta": 1.5}, "beta must lie in"),
-        ({"beta": 0.001}, "faithful calibration examples are too few"),
+        ({"beta": 0.001}, "faithful calibration answers are too few"),
         ({"by": "nothing"}, "nothing"),
     ],
 )

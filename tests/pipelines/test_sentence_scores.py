@@ -138,7 +138,7 @@ def test_answers_without_a_sentence_have_no_row_and_no_answer_at_all_has_the_col
 @pytest.mark.parametrize(
     ("score", "message"),
     [
-        ("fused", "fused learns from labelled examples before it can score"),
+        ("fused", "fused learns from labelled answers before it can score"),
         ("column:column=start,higher=faithful", "rename the score's column in the data"),
         ("nonsense", "unknown score"),
         ("displacement_consistency", "it compares consecutive sentences of an answer; score whole"),

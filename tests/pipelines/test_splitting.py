@@ -137,7 +137,7 @@ def test_compare_fits_every_score_on_the_same_split(answers: Path, tmp_path: Pat
 
 
 def test_score_alone_cannot_learn(answers: Path) -> None:
-    with pytest.raises(InputError, match="fused learns from labelled examples before it can score"):
+    with pytest.raises(InputError, match="fused learns from labelled answers before it can score"):
         score_only(answers, SPEC)
 
 

@@ -64,7 +64,7 @@ def test_answers_that_share_a_group_are_named_counted_or_not() -> None:
     assert "one answer of each group and class counts: 400 of 1,600" in counted["clustered"]
     assumed = warnings(replace(GROUPED, independent=True))
     assert "clustered" not in assumed
-    assert assumed["assumed_independent"].startswith("1,200 of 1,200 examples share a group")
+    assert assumed["assumed_independent"].startswith("1,200 of 1,200 answers share a group")
 
 
 def test_why_a_measure_is_missing_is_put_into_words() -> None:
@@ -72,7 +72,7 @@ def test_why_a_measure_is_missing_is_put_into_words() -> None:
     codes = evaluated(Sample(VALUES, np.ones_like(LABELS), CODES, np.arange(1600)))
     assert codes.to_dict()["test"]["auroc"]["reason"] == "no_faithful"
     words = add_messages(codes)
-    assert words.to_dict()["test"]["auroc"]["reason"] == "there is no faithful example"
+    assert words.to_dict()["test"]["auroc"]["reason"] == "there is no faithful answer"
     content = {"rows": ({"reason": "few_strata:10", "n": 3}, {"reason": None}), "n": codes}
     assert spell_reasons(content)["rows"] == (
         {"reason": "fewer than two strata hold 10 answers of each class", "n": 3},

@@ -45,7 +45,7 @@ def test_two_thresholds_with_nothing_between() -> None:
 def test_many_values_with_most_answers_at_one() -> None:
     spread = (-1.0 - np.random.default_rng(0).random(30)).tolist()
     text = few_distinct(spread + [0.0] * 60 + [1.0] * 200, [0.0] * 80 + [-1.5] * 20, 0.15)
-    assert text.startswith("60 of 290 hallucinated calibration examples share the score 0. 85%")
+    assert text.startswith("60 of 290 hallucinated calibration answers share the score 0. 85%")
 
 
 def confounds(**ranks: str) -> dict[str, Any]:

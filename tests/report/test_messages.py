@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jinja2 import UndefinedError, meta
 
+import calibrail
 from calibrail.report.messages import (
     catalogue,
     environment,
@@ -168,3 +171,23 @@ def test_a_code_without_a_title_is_its_own() -> None:
     assert title("warning.clustered") == "each group counts once"
     assert title("warning.few_distinct_scores") == "few distinct scores"
     assert title("warning.of_a_later_version") == "of a later version"
+
+
+def test_the_words_of_messages_are_those_of_the_glossary() -> None:
+    """A row is an answer, and the share of faithful ones flagged is that of false alarms."""
+    package = Path(calibrail.__file__).parent
+    files = [*(package / "report/catalogue").glob("*.toml"), package / "options/help.toml"]
+    texts = {
+        f"{file.name}: {name}": re.sub(r"\{[{%].*?[%}]\}", "", value, flags=re.DOTALL)
+        for file in [*files, package / "errors.toml"]
+        for name, value in texts_in(tomllib.loads(file.read_text(encoding="utf-8")))
+    }
+    assert len(texts) > 1000
+    other = r"\b(FPR|false positives?|(calibration|test|labelled|faithful|hallucinated) example)"
+    assert [name for name, said in texts.items() if re.search(other, said)] == []
+
+
+def texts_in(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a table of a file with their names."""
+    for name, value in content.items():
+        yield from texts_in(value) if isinstance(value, dict) else [(name, str(value))]

@@ -44,7 +44,7 @@ class TestFit:
 
     def test_before_that_it_cannot_score(self, score: Referring) -> None:
         with pytest.raises(
-            InputError, match=f"{score.name} learns from faithful examples before it can score"
+            InputError, match=f"{score.name} learns from faithful answers before it can score"
         ):
             score.score(QUERIES)
         with pytest.raises(InputError, match="before it can score"):
@@ -75,7 +75,7 @@ class TestFit:
         with pytest.raises(InputError) as caught:
             built.fit(examples)
         message = str(caught.value)
-        assert "at least 10 faithful examples (label 0)" in message
+        assert "at least 10 faithful answers (label 0)" in message
         assert "got 9 among 21" in message
         assert "fit_share=..." in message
         assert "smaller k than 10" in message

@@ -147,7 +147,7 @@ def _start_here() -> int:
 
     Nobody is asked anything where nobody watches.
     """
-    from calibrail.pipelines.discover import SHOWN, discover, shown
+    from calibrail.pipelines.discover import SHOWN, discover, shown, words_of_file
 
     candidates = discover(Path.cwd())
     for line in shown(candidates):
@@ -160,11 +160,12 @@ def _start_here() -> int:
     if not 1 <= number <= len(listed):
         return 0
     chosen = listed[number - 1]
-    words = ["doctor", str(chosen.path)]
+    file = words_of_file(chosen)
+    words = ["doctor", *file]
     if chosen.is_testable:
         asked = "From which score on is an answer flagged? Enter to look at the file first"
         if threshold := typer.prompt(asked, default="", show_default=False).strip():
-            words = ["test", str(chosen.path), "--threshold", threshold]
+            words = ["test", *file, "--threshold", threshold]
     note(f"calibrail {shlex.join(words)}")
     return int(typer.main.get_command(app).main(words, "calibrail", standalone_mode=False) or 0)
 

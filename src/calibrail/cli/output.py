@@ -444,7 +444,7 @@ class ProgressLine:
             speed = self._speed()
             waited = self._clock() - self._started
         of = f" of about {max(total, done):,}" if total else ""
-        parts = [f"{self._what}: {done:,}{of} examples"]
+        parts = [f"{self._what}: {done:,}{of} answers"]
         if self.answered:
             parts.append(f"{self.answered:,} answers of endpoints")
         if speed:

@@ -505,7 +505,7 @@ def _calibrate_clusters(
     least = threshold.minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
         raise TooFewExamplesError(
-            f"{len(values)} hallucinated calibration examples come from {total} groups, "
+            f"{len(values)} hallucinated calibration answers come from {total} groups, "
             f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
             f"groups are needed. Label {{labels}}, {threshold.other_ways(total, promise)}",
             least,

@@ -501,14 +501,14 @@ def _reason(observed: list[tuple[Risk, int, int]], level: float) -> str:
     p, risk, k, m = max(seen, key=itemgetter(0))
     start = "no threshold is shown to keep all promises; at the most promising one "
     if not m:
-        return f"{start}{risk.name} is undefined: no example counts for it"
+        return f"{start}{risk.name} is undefined: no answer counts for it"
     good = m - k if risk.relation == ">=" else k
     start += f"{risk.name} is {good / m:.4g} ({good} of {m}), which "
     if k / m > risk.tolerated:
         return f"{start}breaks {risk}"
     return (
         f"{start}keeps {risk} but may be chance: p = {p:.2g} where at most "
-        f"{level:.2g} would do. More labelled examples would help"
+        f"{level:.2g} would do. More labelled answers would help"
     )
 
 
@@ -533,7 +533,7 @@ def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
         raise InputError(f"labels must be 1 (hallucinated) or 0 (faithful); got {strange[0]:g}")
     for label, name in ((1, "hallucinated"), (0, "faithful")):
         if not (truth == label).any():
-            raise InputError(f"labels must hold both classes; got no {name} example ({label})")
+            raise InputError(f"labels must hold both classes; got no {name} answer ({label})")
     return values, truth.astype(np.int64)
 
 

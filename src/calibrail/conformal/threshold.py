@@ -536,7 +536,7 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     delta = f", delta = {promise.delta:g}" if promise.of_this_threshold else ""
     return TooFewExamplesError(
-        f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
+        f"{n} hallucinated calibration answers are too few for the {promise.guarantee} guarantee "
         f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {{labels}}, "
         f"{other_ways(n, promise)}",
         least,

@@ -175,7 +175,7 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
     least = minimum_n(beta, promise.guarantee, promise.delta)
     if len(values) < least:
         raise TooFewExamplesError(
-            f"{len(values)} faithful calibration examples are too few for the {promise.guarantee} "
+            f"{len(values)} faithful calibration answers are too few for the {promise.guarantee} "
             f"guarantee at beta = {beta:g}: at least {least} are needed. Label {{labels}}, or "
             "raise beta",
             least,

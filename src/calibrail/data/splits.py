@@ -190,7 +190,7 @@ def split_from_column(
         value = values[int(unknown[0])]
         seen = "nothing" if value is None else repr(value)
         raise DataError(
-            f"column {column!r} must say fit, calibration or test in every row; example "
+            f"column {column!r} must say fit, calibration or test in every row; row "
             f"{unknown[0] + 1} says {seen}"
         )
     if straddling := straddling_groups(codes, groups):
@@ -198,7 +198,7 @@ def split_from_column(
         raise DataError(
             f"column {column!r} puts group {name!r} on several sides ({', '.join(sides)}), and "
             f"{len(straddling) - 1} more: move each group to one side, or leave out the group "
-            "column if its examples share no text"
+            "column if its answers share no text"
         )
     return codes
 

@@ -234,7 +234,7 @@ def score_here(
                 results[key] = score.score(batch)
             if (given := len(results[key].values)) != len(batch):
                 raise InputError(
-                    f"the score {key} returned {given} values for {len(batch)} examples"
+                    f"the score {key} returned {given} values for {len(batch)} answers"
                 )
         (tables.append if take is None else take)(
             replace(_table(n, batch, results, keep), scales=scales)

@@ -273,7 +273,7 @@ def measured_shift(
         telling production from calibration answers (0.5 = no difference seen).
     """
     if calibration.flag_all:
-        raise InputError("target needs a threshold; there are too few calibration examples for one")
+        raise InputError("target needs a threshold; there are too few calibration answers for one")
     weighting = weight_towards(sample, features, target, calibration.alpha, confidence)
     threshold = weighting.calibration.threshold(float(weighting.weights.mean()))
     return {

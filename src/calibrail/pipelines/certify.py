@@ -628,7 +628,7 @@ def _counted(
     for label, name in ((1, "hallucinated"), (0, "faithful")):
         if getattr(counts, f"n_{name}") == 0:
             n_seen = seen.n_seen_before if label == 1 else 0
-            left_out = f" ({n_seen} were left out as calibration examples)" if n_seen else ""
+            left_out = f" ({n_seen} were left out as calibration answers)" if n_seen else ""
             raise DataError(say("refused.class_missing_to_certify", name=name, left_out=left_out))
     return counts
 

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from calibrail.data.columns import PROGRAMS, likely_labels
 from calibrail.data.example import SourceRow
 from calibrail.data.files import SUFFIXES, suffix_of
 from calibrail.data.labels import is_of_people, is_plain_name, label_key, side_of, spells_label
+from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
 from calibrail.data.suggested_options import direction_of, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
@@ -103,7 +105,17 @@ def shown(candidates: Sequence[FoundFile]) -> Iterator[str]:
     if len(candidates) > SHOWN:
         yield say("command.found_more", n=len(candidates) - SHOWN)
     best = candidates[0]
-    yield say("command.next_here", path=shlex.quote(str(best.path)), test=best.is_testable)
+    yield say("command.next_here", path=shlex.join(words_of_file(best)), test=best.is_testable)
+
+
+def words_of_file(item: FoundFile) -> list[str]:
+    """Return a file as a command takes it; with its labels where nobody takes them unasked."""
+    words = [str(item.path)]
+    if item.is_testable:
+        with suppress(CalibrailError, OSError):
+            found = read(item.path, require=(), labelled=False, allow_none=True).columns.present
+            words += [] if "label" in found else ["--label-column", item.labels[0]]
+    return words
 
 
 def _files(folder: Path) -> Iterator[Path]:

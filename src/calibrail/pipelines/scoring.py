@@ -209,11 +209,11 @@ def require_usable(
             purpose = "calibration needs" if split else "this needs"
             if problems := ", ".join(scored.data["problems"]):
                 raise DataError(
-                    f"no example is labelled {name} ({label}) among those that can be used; "
+                    f"no answer is labelled {name} ({label}) among those that can be used; "
                     f"{purpose} both classes. Rows were left out: {problems}"
                 )
             raise DataError(
-                f"no example is labelled {name} ({label}); {purpose} both classes. Is the "
+                f"no answer is labelled {name} ({label}); {purpose} both classes. Is the "
                 f"label column right ({spell_option(ReadOptions, 'label_column')}), and do labels "
                 f"mean what they were read as ({spell_option(ReadOptions, 'positive')}, "
                 f"{spell_option(ReadOptions, 'label_map')})?"
@@ -389,7 +389,7 @@ def score_source(
         # Whatever needs an answer again takes it from here.
         answers = opened.held()
         if not answers:
-            raise DataError("there is no example to score; the source is empty")
+            raise DataError("there is no answer to score; the source is empty")
         detectors = fitted(detectors, answers, split, columns, by_sentence)
         named = {key_of(score) for score in detectors}
         # What detectors have shown beside them at no further cost, unless it is one of them.

@@ -261,7 +261,7 @@ def select(
     if not result.ids:
         raise DataError(
             "there is no answer to select from: the source is empty"
-            + (", or holds calibration examples alone" if batch.n_seen_before else "")
+            + (", or holds calibration answers alone" if batch.n_seen_before else "")
         )
     return replace(result, part=read[0].part(), files=read[0].files)
 

@@ -682,7 +682,7 @@ class Learning:
 
     name: str
     #: What the score lacks before it has learnt, and what to do.
-    unfitted: ClassVar[str] = f"learns from labelled examples before it can score: {FIT_SPLIT}"
+    unfitted: ClassVar[str] = f"learns from labelled answers before it can score: {FIT_SPLIT}"
     _state: Mapping[str, NDArray[Any]] | None = None
 
     @property
@@ -768,7 +768,7 @@ def both_classes(
         if (count := labels.count(label)) < FEWEST:
             raise InputError(
                 f"{name} learns from both classes and needs {FEWEST} of each; its fit split holds "
-                f"{count} {kind} examples that it can score; label more, or raise "
+                f"{count} {kind} answers that it can score; label more, or raise "
                 f"{spell_option(SplitOptions, 'fit_share')}"
             )
     return np.array(labels, dtype=np.int8)

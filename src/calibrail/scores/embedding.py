@@ -329,7 +329,7 @@ class Referring(base.Learning, base.Embedding):
     #: Names of the arrays learnt.
     arrays: ClassVar[tuple[str, ...]] = ()
     unfitted = (
-        "learns from faithful examples before it can score: call fit(examples) and use what it "
+        "learns from faithful answers before it can score: call fit(examples) and use what it "
         "returns"
     )
     #: How many references are needed, and what else may be done where there are fewer.
@@ -354,7 +354,7 @@ class Referring(base.Learning, base.Embedding):
         if len(chosen) < self.least:
             *first, last = self.requires
             raise InputError(
-                f"{self.name} learns from at least {self.least} faithful examples (label 0) "
+                f"{self.name} learns from at least {self.least} faithful answers (label 0) "
                 f"with {', '.join(first)} and {last}; got {len(chosen)} among {len(examples)}; set "
                 f"more aside for it ({spell_option(SplitOptions, 'fit_share')}){self.remedy}"
             )

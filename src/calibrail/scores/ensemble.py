@@ -304,7 +304,7 @@ MEMBERS = "novel_stretch,novel_run,novel_count,novelty,rouge_l,numbers,entities"
 
 
 class Ensemble(Combined):
-    """Weighted mean of the members' ranks among the examples of the fit split. In [0, 1].
+    """Weighted mean of the members' ranks among the answers of the fit split. In [0, 1].
 
     A member's value becomes the share of fit examples with a smaller one, equal ones counted half
     (a little smoothed for members that round).
@@ -354,7 +354,7 @@ class Ensemble(Combined):
             reached.append(base.separation(scores.values, labels))
             if not len(known):
                 raise InputError(
-                    f"ensemble ranks {key} among the examples of the fit split, and it is "
+                    f"ensemble ranks {key} among the answers of the fit split, and it is "
                     "undefined on all of them; leave it out, or raise "
                     f"{spell_option(SplitOptions, 'fit_share')}"
                 )

@@ -142,7 +142,7 @@ class Hybrid(base.Learning, Members):
     name = "hybrid"
     version = "calibrail-hybrid/1"
     unfitted = (
-        "learns from labelled examples which cases are clear before it can score: "
+        "learns from labelled answers which cases are clear before it can score: "
         f"{base.FIT_SPLIT}, or give low and high"
     )
     arrays = ("band",)

@@ -70,5 +70,5 @@ def test_the_two_models_must_differ() -> None:
 
 
 def test_it_cannot_score_before_it_has_learnt() -> None:
-    with pytest.raises(InputError, match="learns from labelled examples"):
+    with pytest.raises(InputError, match="learns from labelled answers"):
         halt().score(answers(2))

@@ -303,3 +303,17 @@ def test_tests_of_several_promptfoo_files_are_one_case_where_they_ask_the_same(
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     one, again, two, third = (example.group for example in read(files, labelled=False))
     assert one == again == third != two
+
+
+def test_what_a_promptfoo_test_says_beside_its_variables_may_be_its_label(tmp_path: Path) -> None:
+    rows = [
+        {
+            "vars": {"question": f"q{n}", "context": "c"},
+            "testCase": {"metadata": {"hallucinated": bool(n % 2)}},
+            "response": {"output": f"r{n}"},
+            "gradingResult": {"score": 0.5},
+        }
+        for n in range(6)
+    ]
+    path = write(tmp_path / "results.jsonl", rows)
+    assert [(e.question, e.label) for e in read(path)] == [(f"q{n}", n % 2) for n in range(6)]

@@ -38,6 +38,8 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         return
     given = parsed(row.get("vars"))
     fields = given if isinstance(given, dict) else mapping(row.get("testCase"), "vars")
+    # What a test says beside its variables, a label among it, is no part of the prompt.
+    fields = {**mapping(row.get("testCase"), "metadata"), **fields}
     questions, contexts = aliases_of("question", fields), aliases_of("contexts", fields)
     question = question_in(
         fields[questions[0]] if questions else mapping(row.get("prompt")).get("raw")

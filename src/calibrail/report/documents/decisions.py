@@ -61,7 +61,7 @@ def score_document(content: Json) -> Document:
     content : mapping
         What ``calibrail score --json`` prints.
     """
-    examples = count(content["examples"], "example")
+    examples = count(content["examples"], "answer")
     scores = [(name, f"{examples}, {n:,} undefined") for name, n in content["undefined"].items()]
     return Document(
         "scores",

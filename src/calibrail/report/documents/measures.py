@@ -292,7 +292,7 @@ def flips(certificate: Json) -> str:
     survived = certificate.get("flips")
     if not survived:
         return ""
-    side = {"coverage": "coverage", "fpr": "false alarms"}[survived["weakest"]]
+    side = {"coverage": "what is caught", "fpr": "false alarms"}[survived["weakest"]]
     return say("certify.flips" if survived["flips"] else "certify.no_flips", survived, side=side)
 
 
