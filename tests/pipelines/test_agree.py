@@ -696,3 +696,19 @@ def test_errors_are_told_by_length_position_and_author(tmp_path: Path) -> None:
     assert "position" in told["position"] and "author" not in told["position"]
     assert {"generator"} <= told["generator"] and {"author", "generator"} <= told["author"]
     assert not told["nothing"]
+
+
+def test_a_judge_that_says_the_opposite_is_told_apart_from_a_bad_one() -> None:
+    def rows(flip: int) -> list[Example]:
+        return [
+            Example(id=str(i), columns={"human": str(i % 2), "judge": str((i + flip) % 2)})
+            for i in range(200)
+        ]
+
+    (warning,) = [
+        item for item in agree(rows(1), judge_column="judge").warnings if "1 means" in item
+    ]
+    assert warning.endswith("add judge_higher='faithful'")
+    assert not any("1 means" in item for item in agree(rows(0), judge_column="judge").warnings)
+    turned = agree(rows(1), judge_column="judge", judge_higher="faithful")
+    assert not any("1 means" in item for item in turned.warnings)

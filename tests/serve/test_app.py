@@ -31,6 +31,7 @@ def test_an_answer_is_decided_byte_for_byte_as_check_does(visit: Visiting, surfa
             said = await client.post("/v1/check", json=answer)
             assert said.status_code == 200
             assert said.headers["content-type"] == "application/json"
+            assert said.headers["calibrail-guardrail"] == guardrail.config.digest
             assert said.content.decode() == guardrail.check(**answer).line()
 
     visit(go, surface)

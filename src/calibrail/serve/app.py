@@ -473,7 +473,9 @@ def application(service: Service) -> FastAPI:
 
     async def decider(request: Request, guardrail: Which = None) -> Loaded:
         _refuse_other_parameters(request, "guardrail")
-        return service.guardrails.get(guardrail)
+        loaded = service.guardrails.get(guardrail)
+        request.scope["decided_by"] = loaded.digest
+        return loaded
 
     Decider = Annotated[Loaded, Depends(decider)]  # noqa: N806 - a type
 

@@ -32,6 +32,8 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 _ONCE: Final = (
     *(b"host", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
 )
+#: Header of an answer: the digest of the guardrail that decided.
+DECIDED_BY: Final = b"calibrail-guardrail"
 #: Where an answer may come in pieces, and as which type of body it then does.
 STREAM_PATH: Final = "/v1/check/stream"
 LINES: Final = "application/x-ndjson"
@@ -73,6 +75,8 @@ class RequestLimits:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if digest := scope.get("decided_by"):
+                    message["headers"] = [*message["headers"], (DECIDED_BY, digest.encode())]
                 if self._service.draining:
                     message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)

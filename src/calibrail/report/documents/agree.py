@@ -220,6 +220,9 @@ def warnings(result: Json) -> Iterator[str]:
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
             yield say("agree.not_alike", judge=plain(item["judge"]), difference=doubt)
+        kappa = item["agreement"]["kappa"]["upper"]
+        if kappa is not None and kappa < 0.0:
+            yield say("agree.against_people", judge=plain(item["judge"]))
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     # The variance of answers that are all alike within groups is that of the groups.
