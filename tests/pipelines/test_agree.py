@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -520,6 +521,21 @@ def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None
     made[0] |= {"human": 1, "chance": 0}
     with pytest.raises(DataError, match="id 'a0', field chance: a labelled row needs"):
         agree(write(tmp_path / "b.jsonl", made), **COLUMNS, probability="chance")
+
+
+def test_where_the_lot_leaves_no_label_that_is_said() -> None:
+    made = [
+        Example(
+            id=f"a{i}", columns={"human": str(i % 2) if i < 3 else None, "judge": 1.0 * (i % 2)}
+        )
+        for i in range(50)
+    ]
+    rows = [
+        replace(item, columns={**item.columns, "q": 1.0 - 0.999 * (i > 9)})
+        for i, item in enumerate(made)
+    ]
+    with pytest.raises(DataError, match="all 3 human labels are set aside by lot"):
+        agree(rows, **COLUMNS, probability="q")
 
 
 def ids(labels: Iterable[tuple[object, object]]) -> list[str]:

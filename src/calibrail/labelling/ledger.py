@@ -391,10 +391,7 @@ def parse_label(line: StoredLine, path: Path) -> Label:
             isinstance(spans, list) and all(map(_is_span, spans)),
             "must be a list of [begin, end, text]",
         ),
-        "seen": (
-            isinstance(line.content.get("seen"), dict | None),
-            "must say who was seen to say what",
-        ),
+        "seen": (isinstance(line.content.get("seen"), dict | None), "must be labels by name"),
     }
     content = _checked(line, path, Label, due)
     return Label(**{**content, "spans": tuple(map(tuple, spans))})

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,11 +139,8 @@ class Replay:
             return None
         ledger = LabelLedger(self.plan)
         ledger.answers = [replace(it, labels={**it.labels, **it.blind}) for it in self.counting]
-        return (
-            UnsureTest.of(SequentialTest(self.plan.requirement, self.plan.drawing))
-            .update(**ledger.columns(0, self.counted))
-            .verdict
-        )
+        test, _ = _course(ledger, self.plan)
+        return None if test is None else test.verdict
 
     def labels(self) -> dict[str, int]:
         """Return how many answers have which final label, those that do not count yet included."""
@@ -291,24 +288,16 @@ def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], Labe
     return _rows(ledger, Pool(folder / POOL_FILE)), origin
 
 
-def drawn_answers(folder: Path) -> list[dict[str, Any]]:
-    """Return the answers drawn that count, as rows: people's label as ``human``, if any.
+def drawn_answers(folder: Path) -> list[tuple[Example, LedgerAnswer]]:
+    """Return the answers drawn that count, labelled or passed over, each with its texts.
 
-    Each has the ``probability`` with which it was to be labelled, by which labels of answers that
-    were drawn unequally stay a sample; and ``labelled_by``, what labelled where no person did.
+    By the probabilities of the draws, labels of answers that were drawn unequally stay a sample.
     """
-    files = LabelFolder(folder)
-    with files.lock():
-        files.refresh()
-    pool, rows = Pool(folder / POOL_FILE), []
-    pool.refresh()
-    for place, answer in enumerate(files.ledger.answers[: files.ledger.counted]):
-        example = pool[place].example
-        names = ("id", "group", "question", "contexts", "response", "samples")
-        own = {"human": answer.label, "probability": answer.draw.probability}
-        texts = {name: getattr(example, name) for name in names}
-        rows.append({**example.columns, **texts, **own, "labelled_by": answer.judge})
-    return rows
+    files, pool = LabelFolder(folder), Pool(folder / POOL_FILE)
+    with files.up_to_date():
+        pool.refresh()
+    answers = files.ledger.answers[: files.ledger.counted]
+    return [(pool[place].example, answer) for place, answer in enumerate(answers)]
 
 
 def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:

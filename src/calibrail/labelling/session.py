@@ -8,7 +8,7 @@ promises rests on nothing else.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,7 +21,6 @@ from calibrail.data.splits import groups_to_add
 from calibrail.errors import InputError, error_text
 from calibrail.labelling.folder import Event, LabelFolder, Seat, event_line, now
 from calibrail.labelling.ledger import (
-    Draw,
     Label,
     LabelLedger,
     LedgerAnswer,
@@ -322,9 +321,9 @@ class Session:
         Hand out the answers about which annotators disagree, and nothing else.
     lots : Lots, optional
         Those that fell elsewhere.
-    review : callable, optional
-        Says what judges call an answer drawn; hand out the annotator's own labels that these, or
-        the guardrail, contradict, and nothing else.
+    review : mapping of int to mapping, optional
+        By order, who says what of the answers drawn; hand out the annotator's own labels that these
+        contradict, and nothing else.
     """
 
     def __init__(
@@ -335,10 +334,9 @@ class Session:
         *,
         settle: bool = False,
         lots: Lots | None = None,
-        review: Callable[[Draw, Example], Mapping[str, int]] | None = None,
+        review: Mapping[int, Mapping[str, int]] | None = None,
     ) -> None:
         self._files, self._settle, self._review = folder, settle, review
-        self._seen: dict[int, dict[str, int]] = {}
         #: Where the labels are.
         self.folder = folder.path
         #: What was agreed on before the first label.
@@ -400,9 +398,7 @@ class Session:
         """
         name, n = self._name(annotator), whole(n, "n", least=1)
         if self._settle or self._review:
-            raise InputError(
-                "labels are settled and reviewed one by one; leave out settle or queue to hand out"
-            )
+            raise InputError("labels are settled, and reviewed, one by one; none is handed out")
         with self._files.up_to_date():
             orders = self._wanted(name)
             while len(orders) < n and any([self._draw(name) for _ in range(n - len(orders))]):
@@ -480,7 +476,7 @@ class Session:
                 checked_spans(spans, self._task(order).response) if spans else (),
                 bool(evidence) or order in self._files.assignments.helped[name, self._settle],
                 self._settle,
-                None if self._review is None else self._said(order),
+                (self._review or {}).get(order),
                 judge,
             )
             self._files.labels.append([stored.to_dict()])
@@ -598,20 +594,11 @@ class Session:
             own, order = answer.labels.get(name), answer.draw.order
             if own is None or own.label is None or answer.settled is not None:
                 continue
-            said = self._said(order)
+            said = (self._review or {}).get(order, {})
             against = sum(call != own.label for call in said.values())
             if against and own.seen != said:
                 waiting.append((order in put_off, -against, order))
         return min(waiting)[2] if waiting else None
-
-    def _said(self, order: int) -> dict[str, int]:
-        """Return what judges, and the guardrail, say of an answer drawn."""
-        if order not in self._seen and self._review is not None:
-            draw = self._files.ledger.answers[order - 1].draw
-            said = dict(self._review(draw, self._sampler.pool[order - 1].example))
-            flag = {} if draw.flagged is None else {"guardrail": int(draw.flagged)}
-            self._seen[order] = said | flag
-        return self._seen.get(order, {})
 
     def _task(self, order: int, name: str = "") -> Task:
         """Return what an annotator sees of an answer that was drawn."""
@@ -626,9 +613,9 @@ class Session:
         texts = question, example.contexts, example.response
         task = Task(order, example.id, *texts, settles=self._settle, alias=draw.alias)
         own = self._files.ledger.answers[order - 1].labels.get(name)
-        if self._review is None or own is None or own.label is None:
-            return task
-        return replace(task, said={"you": own.label, **self._said(order)})
+        if self._review is not None and own is not None and own.label is not None:
+            task = replace(task, said={"you": own.label, **self._review.get(order, {})})
+        return task
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])
@@ -655,8 +642,7 @@ class Session:
         which = f"answer No. {answer.draw.order}"
         if self._settle and answer.standing != "disagreement":
             raise InputError(f"nobody disagrees about {which} any more; ask for the next one")
-        if self._review is not None:
-            if name not in answer.labels:
-                raise InputError(f"{name!r} has no label of {which} to review")
-        elif not self._settle and name in answer.labels:
+        if self._review is not None and name not in answer.labels:
+            raise InputError(f"{name!r} has no label of {which} to review")
+        if self._review is None and not self._settle and name in answer.labels:
             raise InputError(f"{name!r} has labelled {which} already; undo that label to change it")

@@ -4,11 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, NamedTuple, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -384,12 +383,12 @@ def agree(
     if not judges:
         raise InputError("judge_column must name at least one column")
     name, asked = spoken(source), source
-    folder = next(filter(_holds_labels, (source, labels)), None)
-    drawn_rows = [] if folder is None else drawn_answers(Path(cast(str, folder)))
-    if _holds_labels(source):
-        # All that judges say of the answers drawn; what people say is joined by their ids.
-        source, labels = [{**row, "human": None} for row in drawn_rows], source
-    if labelled_by := next((row["labelled_by"] for row in drawn_rows if row["labelled_by"]), None):
+    folder = next(filter(_holds_labels, (labels, source)), None)
+    of_folder = [] if folder is None else drawn_answers(Path(cast(str, folder)))
+    if source is folder:
+        # What people say of the answers drawn is joined by their ids.
+        source, labels = [example for example, _ in of_folder], folder
+    if labelled_by := next((item.judge for _, item in of_folder if item.judge), None):
         reading = replace(reading, labelled_by=labelled_by)
     source = reusable(source)
     seen = open_source(source, replace(reading, label_column=None), labelled=False)
@@ -412,7 +411,7 @@ def agree(
     context = optional(context, Context, "context")
     by_people: dict[str, Any] | None = None
     if folder is not None:
-        by_people = {row["id"]: row["human"] for row in drawn_rows if row["human"] is not None}
+        by_people = {it.draw.id: it.label for _, it in of_folder if it.label is not None}
     elif labels is not None:
         by_people = {}
         for item in read(labels, replace(reading, quarantine=None, group_column=None), require=()):
@@ -424,7 +423,7 @@ def agree(
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
     examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
-    fresh, drawn_with = Fresh(guardrail), {row["id"]: row["probability"] for row in drawn_rows}
+    fresh, drawn_with = Fresh(guardrail), {it.draw.id: it.draw.probability for _, it in of_folder}
     pairs = JudgedLabels(name, reading, human, judges, judge_higher, examples, by_people)
     table_rows: list[tuple[float, ...]] = []
     met: dict[str, Example] = {}
@@ -432,11 +431,7 @@ def agree(
     segments: list[str] = []
     chances: list[float] = []
     people: dict[int, Example] = {}
-    # Of each group the row that the lot chooses, and how many rows it has so far.
-    chosen: dict[str, tuple[str, int]] = {}
-    members = Counter[str]()
-    alone: list[bool] = []
-    places: list[int] = []
+    groups: list[str | None] = []
     n_undefined = n_errors = 0
     readable = ((item, row) for item in examples if (row := pairs.read(item)) is not None)
     for some in batches(readable):
@@ -450,14 +445,7 @@ def agree(
                 if by_people and met.setdefault(example.id, example) != example:
                     raise DataError(say("refused.two_answers", name=name, id=example.id))
                 people[len(table_rows)] = example
-            if example.group is not None:
-                lot = sha256(f"{len(table_rows)}\0{example.id}".encode()).hexdigest()
-                chosen[example.group] = min(
-                    (lot, len(table_rows)), chosen.get(example.group, ("z", 0))
-                )
-                members[example.group] += 1
-            alone.append(example.group is None)
-            places.append(0 if example.group is None else members[example.group])
+            groups.append(example.group)
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
             if drawn_with:
@@ -491,19 +479,17 @@ def agree(
     if chances:
         least = min(chance for chance in chances if chance)
         drawn = {row: item for row, item in people.items() if _stays(item, least / chances[row])}
+        if not drawn:
+            raise DataError(say("refused.no_label_stays", n=len(people), least=least))
     table[[row for row in people if row not in drawn], 0] = NONE
     sharing = Counter(item.group for item in drawn.values() if item.group is not None)
-    for _, place in chosen.values():
-        alone[place] = True
-    divided: dict[str, Sequence[Any]] = {}
-    if len(members) < members.total():
-        divided["position"] = [places[row] for row in drawn]
-    if generator is not None:
-        divided["generator"] = [item.columns.get(generator) for item in drawn.values()]
-    gate = _Gate(
-        *(table, flags, segments, alone, drawn, divided),
-        *(judges, pairs.signs, limits, looks, reading.labelled_by),
-    )
+    alone, places = _in_groups(groups)
+    divided = {
+        "position": [places[row] for row in drawn],
+        "generator": [item.columns.get(generator or "") for item in drawn.values()],
+    }
+    rows = _Rows(table, np.array(flags, np.int64), np.array(segments, object), alone, divided)
+    gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, reading.labelled_by)
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     verdicts = {row["verdict"] for row in about}
     result = JudgedRates(
@@ -544,21 +530,26 @@ def _holds_labels(source: object) -> bool:
     return isinstance(source, str | PathLike) and has_labels(Path(source))
 
 
-def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
-    """Return the column of people's labels: ``human``, else the one that reads as labels.
+def _in_groups(groups: Sequence[str | None]) -> tuple[NDArray[np.bool_], list[int | None]]:
+    """Return which rows a lot chooses, one of each group, and the place of each in its group."""
+    alone, chosen, met = np.array([name is None for name in groups]), dict[str, int](), Counter()
+    places: list[int | None] = [None] * len(groups)
+    for row in np.random.default_rng(0).permutation(len(groups)).tolist():
+        chosen.setdefault(groups[row] or "", row)
+    for row, name in enumerate(groups):
+        if name is not None:
+            met[name] += 1
+            alone[row], places[row] = chosen[name] == row, met[name]
+    return alone, places
 
-    Raises
-    ------
-    DataError
-        The labels are to be ``here``, in the data, and none reads so.
-    """
+
+def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
+    """Return the column of people's labels; refuse data that is to have one, and has none."""
     found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
     if here and not any(name in others for name in found):
         rows = [{name: value_at(row, name) for name in others} for row in seen.head]
-        listed = ", ".join(others)
-        raise DataError(
-            say("refused.no_people", name=seen.source, listed=listed, which=which_label(rows))
-        )
+        about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
+        raise DataError(say("refused.no_people", about))
     return next((name for name in found if name in others), "human")
 
 
@@ -597,40 +588,46 @@ def _author(judge: str, generator: object) -> str:
 _Key = tuple[int, str | None]
 
 
+class _Rows(NamedTuple):
+    """All rows: labels of people (`NONE`: none) and judges (NaN: none), flags, segments, lots.
+
+    ``alone`` are those that a lot chose, one of each group; ``divided`` is by what else judges may
+    err, a value of each row that people labelled.
+    """
+
+    table: NDArray[np.float64]
+    flags: NDArray[np.int64]
+    segments: NDArray[np.object_]
+    alone: NDArray[np.bool_]
+    divided: Mapping[str, Sequence[Any]]
+
+
 class _Gate:
     """Tests judges on the answers that people labelled, and counts all rows by their labels.
 
     Parameters
     ----------
-    table : ndarray of float64, shape (n, 1 + judges)
-        Labels of people (`NONE` for none) and what judges say (NaN for nothing).
-    flags, segments, alone : sequence, length n
-        What flags each row, where it belongs, and whether it is the one of its group by lot.
+    rows : _Rows
+        All of them.
     people : mapping of int to Example
         The rows that people labelled, in order.
-    divided : mapping of str to sequence
-        By what else their errors may differ: a value of each of these rows.
     judges, signs, limits, looks, labelled_by
         Columns, how ratings are turned (0 for labels), what is asked, and as in `agree`.
     """
 
     def __init__(
         self,
-        table: NDArray[np.float64],
-        flags: Sequence[bool],
-        segments: Sequence[str],
-        alone: Sequence[bool],
+        rows: _Rows,
         people: Mapping[int, Example],
-        divided: Mapping[str, Sequence[Any]],
         judges: Sequence[str],
         signs: Sequence[float],
         limits: Requirement,
         looks: data_reuse.LooksFile,
         labelled_by: str | None,
     ) -> None:
-        self._labelled_by, self._divided, self._alone = labelled_by, divided, np.array(alone)
-        self._table, self._judges, self._signs = table, judges, signs
-        self._flags, self._segments = np.array(flags, np.int64), np.array(segments, object)
+        self._labelled_by, self._judges, self._signs = labelled_by, judges, signs
+        self._table, self._flags, self._segments, self._alone, self._divided = rows
+        table = rows.table
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
         self._examples = []

@@ -1,6 +1,6 @@
 """The label command: begins or resumes a session, and writes its verdict."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -180,17 +180,14 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
 
 
 def _open_traces(
-    traces: Source,
-    reading: ReadOptions,
-    guardrail: Guardrail | None,
-    beside: Sequence[str | None],
+    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, more: Sequence[str | None]
 ) -> Reading:
     """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
     if guardrail is not None:
         reading = inherited_reading(reading, guardrail, traces, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
     # Which columns a threshold will be calibrated on is known later.
-    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *filter(None, beside))
+    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *filter(None, more))
     return read(
         traces,
         reading,
@@ -291,25 +288,30 @@ def _spoken(value: object) -> str:
 
 
 def _reviewed(
-    folder: Path, plan: SessionPlan, traces: Source | None, asked: _LabelRequest
-) -> Callable[[ledger.Draw, Example], Mapping[str, int]]:
-    """Return what says, of an answer drawn, which judge calls it what: a file, or the folder."""
-    names = asked.options.judges or plan.judges
-    judges = [sampling.JudgeColumn(name) for name in names]
+    folder: Path, traces: Source | None, options: LabelOptions, reading: ReadOptions | None
+) -> dict[int, dict[str, int]]:
+    """Return by order who says what of the answers drawn, as a file has it, or the folder."""
+    files = folders.LabelFolder(folder)
+    with files.up_to_date():
+        drawn, plan = [item.draw for item in files.ledger.answers], files.plan
+    names = options.judges or plan.judges
     if traces is None:
         pool = sampling.Pool(folder / folders.POOL_FILE)
         pool.refresh()
-        held = dict.fromkeys(
-            name for place in range(len(pool)) for name in pool[place].example.columns
-        )
+        examples = [pool[draw.order - 1].example for draw in drawn]
+        held = dict.fromkeys(name for example in examples for name in example.columns)
         if missing := [name for name in names if name not in held]:
             about = {"folder": folder, "column": missing[0], "listed": ", ".join(held) or "none"}
             raise InputError(say("refused.no_column_in_folder", about))
-        return lambda draw, example: sampling.calls_of(judges, example)
-    reading = asked.reading or ReadOptions(**plan.reading["settings"])
-    examples = read(traces, reading, keep=names, require=(), labelled=False)
-    said = {example.id: sampling.calls_of(judges, example) for example in examples}
-    return lambda draw, example: said.get(draw.id, {})
+    else:
+        reading = reading or ReadOptions(**plan.reading["settings"])
+        examples = [*read(traces, reading, keep=names, require=(), labelled=False)]
+    known = {example.id: example for example in examples}
+    judges = [sampling.JudgeColumn(name) for name in names]
+    return {
+        draw.order: sampling.calls_of(judges, known.get(draw.id, Example()), draw.flagged)
+        for draw in drawn
+    }
 
 
 def _refuse_changed(
@@ -441,10 +443,10 @@ def label(  # type: ignore[misc]  # options are those of labelling
         require_answers(frozen.config, "label")
     origin = None if frozen is None else frozen.origin
     file = None if origin is None else str(origin.path)
-    begun = folders.read_plan(folder) if folders.has_labels(folder) else None
-    review = options.queue is not None and begun is not None
-    # Of labels that the queue was begun for, the same command goes on.
-    review &= traces is None or (begun is not None and begun.drawing.design != "disagreements")
+    review = options.queue is not None and folders.has_labels(folder)
+    if review and traces is not None:
+        # What the queue was begun for goes on by the same command.
+        review = folders.read_plan(folder).drawing.design != "disagreements"
     if options.queue is not None and not review:
         drawing = replace(drawing or Drawing(), design="disagreements")
     asked = _LabelRequest(
@@ -464,11 +466,9 @@ def label(  # type: ignore[misc]  # options are those of labelling
                         f"begun with ({plan.guardrail[:19]}...); restore it from a copy"
                     )
             if review:
-                anew = replace(asked, options=replace(options, judges=()), reading=None)
-                _refuse_another(folder, plan, anew, frozen)
-            else:
-                _refuse_another(folder, plan, asked, frozen)
-                _refuse_changed(folder, plan, traces, asked.reading)
+                asked = replace(asked, options=replace(options, judges=()), reading=None)
+            _refuse_another(folder, plan, asked, frozen)
+            _refuse_changed(folder, plan, None if review else traces, asked.reading)
         else:
             plan = _begin(folder, traces, asked, progress)
 
@@ -491,7 +491,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
         read_again,
         settle=options.settle,
         lots=lots,
-        review=_reviewed(folder, plan, traces, asked) if review else None,
+        review=_reviewed(folder, traces, options, reading) if review else None,
     )
     if lots is not None:
         try:

@@ -17,9 +17,9 @@ from calibrail.conformal.sequential import audited_calibration
 from calibrail.conformal.sequential.audited_calibration import AuditedScores
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
-from calibrail.data.example import FIELDS, Example
+from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
 from calibrail.guardrail.decision_rule import shown_within
@@ -311,24 +311,18 @@ def judge_on_labels(
     least = asked.min_coverage or then.stated_coverage(config.promise)
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
-    rows, higher = [] if answers else drawn_answers(folder), None
-    if rows and not any(judge in row for row in rows):
-        try:
+    examples = [] if answers else [example for example, _ in drawn_answers(folder)]
+    if rated := bool(examples) and not any(judge in item.columns for item in examples):
+        with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
             (score,) = resolve_scores(judge)
-        except InputError as error:
-            own = (*FIELDS, "human", "probability", "labelled_by")
-            listed = ", ".join(name for name in rows[0] if name not in own) or "none"
-            about = {"judge": judge, "folder": folder, "listed": listed}
-            raise InputError(say("refused.no_such_judge", about)) from error
-        texts = [Example(**{k: v for k, v in row.items() if k in FIELDS}) for row in rows]
-        values = score.score(texts).values.tolist()
-        rated = zip(rows, values, strict=True)
-        higher = "hallucinated"
-        source = [{**row, "human": None, judge: None if isnan(v) else v} for row, v in rated]
+        source = [
+            replace(example, columns={**example.columns, judge: None if isnan(value) else value})
+            for example, value in zip(examples, score.score(examples).values.tolist(), strict=True)
+        ]
     return agree(
         source,
         judge_column=judge,
-        judge_higher=higher,
+        judge_higher="hallucinated" if rated else None,
         labels=folder,
         min_caught=least if max_fpr is not None else None,
         max_false_alarms=max_fpr,
