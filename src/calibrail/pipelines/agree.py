@@ -484,7 +484,7 @@ def agree(
     table[[row for row in people if row not in drawn], 0] = NONE
     sharing = Counter(item.group for item in drawn.values() if item.group is not None)
     alone, places = _in_groups(groups)
-    divided = {
+    divided: dict[str, Sequence[Any]] = {
         "position": [places[row] for row in drawn],
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
     }
@@ -532,7 +532,8 @@ def _holds_labels(source: object) -> bool:
 
 def _in_groups(groups: Sequence[str | None]) -> tuple[NDArray[np.bool_], list[int | None]]:
     """Return which rows a lot chooses, one of each group, and the place of each in its group."""
-    alone, chosen, met = np.array([name is None for name in groups]), dict[str, int](), Counter()
+    alone, chosen = np.array([name is None for name in groups]), dict[str, int]()
+    met = Counter[str]()
     places: list[int | None] = [None] * len(groups)
     for row in np.random.default_rng(0).permutation(len(groups)).tolist():
         chosen.setdefault(groups[row] or "", row)

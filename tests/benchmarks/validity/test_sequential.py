@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.validity import failures, sequential
 from benchmarks.validity.check import Check, Setting
-from calibrail.conformal.sequential import forecast
+from calibrail.conformal.sequential import forecast, sequential_test
 from calibrail.options import Drawing
 
 Run = Callable[[Setting], Iterator[Check]]
@@ -64,6 +64,15 @@ def test_judges_err_as_they_are_said_to() -> None:
     assert judge == "turns"
     later = draw(np.random.default_rng(1), 400, 10)
     assert not ((later.guess % 2 == 1) == later.hallucinated).any()
+
+
+def test_disagreements_first_rarely_give_a_wrong_verdict_and_a_low_goal_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = Setting("continuous", 20, 0.1, 40, seed=3)
+    assert failures(list(sequential.disagreements(at)), 1e-4) == ()
+    monkeypatch.setattr(sequential_test, "goals", lambda confidence: (np.log(2.0), np.log(2.0)))
+    assert failures(list(sequential.disagreements(at)), 1e-4)
 
 
 def test_answers_of_a_group_are_alike_and_keep_the_rates() -> None:
