@@ -294,7 +294,7 @@ def recalibrate_command(
     3 rejected, 4 inconclusive; without any limit on false alarms 0.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.pipelines.recalibrate import judge_on_labels
+    from calibrail.pipelines.agree import judge_on_labels
 
     labels, config = audit.labels, read_file(guardrail, trust.keys).config
     if audit.new_judge is not None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from math import isnan
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack, cast
@@ -23,11 +24,12 @@ from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.evaluation import confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
+from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import has_labels, read_plan
 from calibrail.labelling.replay import drawn_answers
@@ -45,6 +47,7 @@ from calibrail.pipelines import data_reuse, independence, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
 from calibrail.pipelines.fixed_threshold import asked_of
 from calibrail.pipelines.loading import Context, batches, open_source, source_name
+from calibrail.pipelines.run import frozen_config
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say, spell_reasons
 from calibrail.scores import lexical
@@ -528,6 +531,62 @@ def agree(
 
 def _holds_labels(source: object) -> bool:
     return isinstance(source, str | PathLike) and has_labels(Path(source))
+
+
+def judge_on_labels(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
+    labels: str | PathLike[str],
+    judge: str,
+    answers: Source | None = None,
+    requirement: Requirement | None = None,
+) -> JudgedRates:
+    """Test another judge, or detector, on the labels of a folder, as `agree` does.
+
+    It is a look at these labels, kept beside the guardrail.
+
+    Parameters
+    ----------
+    guardrail : Guardrail, FrozenConfig or path
+        What the judge is to keep, unless the requirement says it.
+    labels : path
+        Folder of labels.
+    judge : str
+        A column of labels or ratings, or a score as `calibrate` takes it.
+    answers : path, str or sequence, optional
+        Where the column is, by the ids of the answers, if not in the folder.
+    requirement : Requirement, optional
+        ``max_fpr`` and ``min_coverage``, together.
+
+    Raises
+    ------
+    InputError
+        The judge is neither a column nor a score.
+    """
+    config, file = frozen_config(guardrail)
+    asked, then = fields.optional(requirement, Requirement, "requirement"), config.requirement
+    max_fpr = then.max_fpr if asked.max_fpr is None else asked.max_fpr
+    least = asked.min_coverage or then.stated_coverage(config.promise)
+    folder = fields.path(labels, "labels")
+    source: Any = answers or folder
+    examples = [] if answers else [example for example, _ in drawn_answers(folder)]
+    if rated := bool(examples) and not any(judge in item.columns for item in examples):
+        with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
+            (score,) = scoring.resolve_scores(judge)
+        source = [
+            replace(example, columns={**example.columns, judge: None if isnan(value) else value})
+            for example, value in zip(examples, score.score(examples).values.tolist(), strict=True)
+        ]
+    return agree(
+        source,
+        judge_column=judge,
+        judge_higher="hallucinated" if rated else None,
+        labels=folder,
+        min_caught=least if max_fpr is not None else None,
+        max_false_alarms=max_fpr,
+        confidence=asked.confidence,
+        n_looks=asked.n_looks,
+        looks=None if file is None else data_reuse.looks_of(file),
+    )
 
 
 def _in_groups(groups: Sequence[str | None]) -> tuple[NDArray[np.bool_], list[int | None]]:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
@@ -19,7 +18,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.errors import DataError, InputError, errors_as, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
 from calibrail.guardrail.decision_rule import shown_within
@@ -27,14 +26,11 @@ from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_f
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
-from calibrail.labelling.replay import drawn_answers
 from calibrail.labelling.sampling import Pool
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
 from calibrail.options.data import judge_of
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, monitor_inputs, run
-from calibrail.pipelines.agree import JudgedRates, agree
-from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.documents import recalibrate as words
 from calibrail.report.messages import say
 from calibrail.serialization import plain
@@ -274,62 +270,6 @@ def recalibrate(
     # Through the bytes and back, so that what is returned is what a file holds.
     new = FrozenConfig.from_bytes(made.to_bytes())
     return Recalibration(new, {**content, "new": new.digest})
-
-
-def judge_on_labels(
-    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
-    labels: str | PathLike[str],
-    judge: str,
-    answers: Logs | None = None,
-    requirement: Requirement | None = None,
-) -> JudgedRates:
-    """Test another judge, or detector, on the labels of a folder, as `agree` does.
-
-    It is a look at these labels, kept beside the guardrail.
-
-    Parameters
-    ----------
-    guardrail : Guardrail, FrozenConfig or path
-        What the judge is to keep, unless the requirement says it.
-    labels : path
-        Folder of labels.
-    judge : str
-        A column of labels or ratings, or a score as `calibrate` takes it.
-    answers : path or sequence of paths, optional
-        Where the column is, by the ids of the answers, if not in the folder.
-    requirement : Requirement, optional
-        ``max_fpr`` and ``min_coverage``, together.
-
-    Raises
-    ------
-    InputError
-        The judge is neither a column nor a score.
-    """
-    config, file = run.frozen_config(guardrail)
-    asked, then = fields.optional(requirement, Requirement, "requirement"), config.requirement
-    max_fpr = then.max_fpr if asked.max_fpr is None else asked.max_fpr
-    least = asked.min_coverage or then.stated_coverage(config.promise)
-    folder = fields.path(labels, "labels")
-    source: Any = answers or folder
-    examples = [] if answers else [example for example, _ in drawn_answers(folder)]
-    if rated := bool(examples) and not any(judge in item.columns for item in examples):
-        with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
-            (score,) = resolve_scores(judge)
-        source = [
-            replace(example, columns={**example.columns, judge: None if isnan(value) else value})
-            for example, value in zip(examples, score.score(examples).values.tolist(), strict=True)
-        ]
-    return agree(
-        source,
-        judge_column=judge,
-        judge_higher="hallucinated" if rated else None,
-        labels=folder,
-        min_caught=least if max_fpr is not None else None,
-        max_false_alarms=max_fpr,
-        confidence=asked.confidence,
-        n_looks=asked.n_looks,
-        looks=None if file is None else data_reuse.looks_of(file),
-    )
 
 
 def _labels(

@@ -71,7 +71,7 @@ def test_disagreements_first_rarely_give_a_wrong_verdict_and_a_low_goal_is_notic
 ) -> None:
     at = Setting("continuous", 20, 0.1, 40, seed=3)
     assert failures(list(sequential.disagreements(at)), 1e-4) == ()
-    monkeypatch.setattr(sequential_test, "goals", lambda confidence: (np.log(2.0), np.log(2.0)))
+    monkeypatch.setattr(sequential_test, "goals", lambda confidence: (0.01, 0.01))
     assert failures(list(sequential.disagreements(at)), 1e-4)
 
 
