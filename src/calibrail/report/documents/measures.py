@@ -41,7 +41,7 @@ def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
     asked = parts.asked_heading(line[3] for line in lines)
     heads = parts.texts(f"{floor_percent(confidence)} interval", *asked, "Counts")
     columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
-    rows = []
+    rows: list[parts.Row] = []
     for *first, said, counts in lines:
         limit, _, end = said.removesuffix(")").partition(" (")
         cells = [parts.Cell(limit, end)][: len(asked)]
