@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Final, Literal, Self, cast, get_args
 
 from calibrail.errors import InputError, error_text
@@ -239,17 +240,15 @@ class Requirement(Record):
         n_looks: int | None = None,
         **former: float | None,
     ) -> None:
-        given = {"max_fpr": max_false_alarms, "min_coverage": min_caught}
+        given = {**locals(), "max_fpr": max_false_alarms, "min_coverage": min_caught}
         for name, value in former.items():
-            if name not in given:
+            if name not in fields.KEYWORDS:
                 raise TypeError(f"Requirement has no {name!r}")
-            if value is not None and given[name] is not None:
+            if None not in (value, given[name]):
                 raise InputError(f"give {fields.KEYWORDS[name]} or {name}, not both: they are one")
-            given[name] = given[name] if value is None else value
-        given |= {"confidence": confidence, "min_kept": min_kept}
-        others = {"assume_independent": assume_independent, "risks": risks, "n_looks": n_looks}
-        for name, held in {**given, **others}.items():
-            object.__setattr__(self, name, held)
+            given[name] = value if given[name] is None else given[name]
+        for item in dataclass_fields(self):
+            object.__setattr__(self, item.name, given[item.name])
         self.__post_init__()
 
     def at_first_look(self, *, spends: bool) -> Self:

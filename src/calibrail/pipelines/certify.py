@@ -585,13 +585,13 @@ def _by_cost(
     upper = cost["upper"]
     verdict: Verdict = "certified" if upper <= limit else "inconclusive"
     verdict = "rejected" if lower > limit else verdict
-    needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
+    more: float | None = 0.0
     if verdict == "inconclusive":
         tried = _TIMES if cost["estimate"] < limit else ()
-        more = (t - 1.0 for t in tried if at_most(caught, n, wrong, m, times=t) <= limit)
-        times = next(more, None)
-        sizes = {"hallucinated": n, "faithful": m}
-        needed = {k: None if times is None else round(times * size) for k, size in sizes.items()}
+        enough = (t - 1.0 for t in tried if at_most(caught, n, wrong, m, times=t) <= limit)
+        more = next(enough, None)
+    sizes = {"hallucinated": n, "faithful": m}
+    needed = {k: None if more is None else round(more * size) for k, size in sizes.items()}
     shown: dict[str, Any] = {
         "upper": amount(upper, upper=True),
         "lower": amount(max(0.0, lower), upper=False),

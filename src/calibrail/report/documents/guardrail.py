@@ -129,8 +129,8 @@ def document(decision: Json, score: str) -> Document:
     cases = {"guardrail.rare": known and not trims, "guardrail.rare_sentence": known}
     # A column's name stays as it is, at the beginning of a sentence, too.
     reason = decision["reason"] if decision.get("column") else capital(decision["reason"])
-    if told := decision.get("probability"):
-        reason = f"{reason}. {say('guardrail.probability', told)}"
+    told = decision.get("probability")
+    likely = f" {say('guardrail.probability', told)}" if told else ""
     evidence = evidence_block(decision["evidence"], most=10_000, characters=1_000_000)
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
     left = _trimming(decision) if trims else ()
@@ -139,7 +139,7 @@ def document(decision: Json, score: str) -> Document:
         subject=score,
         headline=decision["outcome"].capitalize(),
         verdict=_TONES[decision["outcome"]],
-        summary=f"{reason.removesuffix('.')}.",
+        summary=f"{reason}.{likely}",
         blocks=(Text(say_first(cases, decision)), *left, evidence, Text(nothing)),
         footer="Everything on this page is in what --json prints.",
     )

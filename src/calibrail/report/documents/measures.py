@@ -41,17 +41,12 @@ def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
     asked = parts.asked_heading(line[3] for line in lines)
     heads = parts.texts(f"{floor_percent(confidence)} interval", *asked, "Counts")
     columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
-    rows: list[parts.Row] = [
-        (*line[:3], *[_asked_cell(line[3])][: len(asked)], parts.Cell(line[4], style="muted"))
-        for line in lines
-    ]
+    rows: list[parts.Row] = []
+    for *first, said, counts in lines:
+        limit, _, end = said.removesuffix(")").partition(" (")
+        cells = [parts.Cell(limit, end)][: len(asked)]
+        rows.append((*first, *cells, parts.Cell(counts, style="muted")))
     return parts.Table(title, columns, rows)
-
-
-def _asked_cell(asked: str) -> parts.Cell:
-    """Return what was asked, with the end that decided below it."""
-    limit, _, end = asked.removesuffix(")").partition(" (")
-    return parts.Cell(limit, end)
 
 
 def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line:
@@ -65,8 +60,8 @@ def rates(measured: Json, asked: Json) -> list[Line]:
     if measured.get("kept_supported") or measured.get("kept"):
         return trim_rates(measured, asked)
     return [
-        share_line("Caught", measured["coverage"], _least("coverage", asked), " hallucinated"),
-        share_line("False alarms", measured["fpr"], _most(asked), " faithful"),
+        share_line("Caught", measured["coverage"], _asked("coverage", asked), " hallucinated"),
+        share_line("False alarms", measured["fpr"], _asked("fpr", asked), " faithful"),
     ]
 
 
@@ -84,13 +79,15 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
     ]
     among = f", those {' or '.join(withheld)} among them" if withheld else ""
     about = f" hallucinated answers{among}"
-    lines = [share_line("Freed", freed, _least("coverage", asked), about)]
+    lines = [share_line("Freed", freed, _asked("coverage", asked), about)]
     if kept := measured.get("kept_supported") or measured.get("kept"):
         # A mean of shares: its count is no number of answers.
         over = f"mean over {count(kept['n'], 'answer')}"
-        least = _least("kept", asked)
+        least = _asked("kept", asked)
         lines.append(("Supported sentences kept", share(kept), text.interval(kept), least, over))
-    lines.append(share_line("Faithful answers touched", measured["fpr"], _most(asked), " faithful"))
+    lines.append(
+        share_line("Faithful answers touched", measured["fpr"], _asked("fpr", asked), " faithful")
+    )
     if emptied := measured.get("emptied"):
         lines.append(share_line("Emptied: nothing is left", emptied, about=" answers"))
     return lines
@@ -114,34 +111,32 @@ def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
         yield parts.Tile(word("calibrate.brief", name, name), value, span, asked)
 
 
-def _least(name: str, asked: Json) -> str:
-    """Return what a share was to reach, and the end that decided; empty where nothing was asked.
+#: Of what a limit may be set: the limit, and the end of a certificate that shows it to be kept.
+_LIMITS: Final = {
+    "coverage": ("min_coverage", "coverage_at_least"),
+    "kept": ("min_kept", "kept_at_least"),
+    "fpr": ("max_fpr", "fpr_at_most"),
+}
+
+
+def _asked(name: str, asked: Json) -> str:
+    """Return what was asked of a share, and the end that decided; empty where nothing was asked.
 
     The end is that of a certificate, or of a report's own, and holds by itself.
     """
+    least, (limit_of, end_of) = name != "fpr", _LIMITS[name]
     # A share of 0 is what a threshold has of which nothing was asked.
-    if not (least := asked.get(f"min_{name}")):
+    if (limit := asked.get(limit_of)) is None or (least and not limit):
         return ""
+    said = f">= {floor_percent(limit)}" if least else f"<= {ceiling_percent(limit)}"
     certificate = asked.get("certificate") or asked
-    if (end := certificate.get(f"{name}_at_least")) is None:
-        return f">= {floor_percent(least)}"
-    upper = certificate[name]["upper"]
-    missed = upper is not None and upper < least
-    shown = f"at most {upper_percent(upper)}" if missed else f"at least {lower_percent(end)}"
-    return f">= {floor_percent(least)} ({shown} shown)"
-
-
-def _most(asked: Json) -> str:
-    """Return the limit on false alarms, and the end that decided, as `_least` does."""
-    if (most := asked["max_fpr"]) is None:
-        return ""
-    certificate = asked.get("certificate") or asked
-    if (end := certificate.get("fpr_at_most")) is None:
-        return f"<= {ceiling_percent(most)}"
-    lower = certificate["fpr"]["lower"]
-    missed = lower is not None and lower > most
-    shown = f"at least {lower_percent(lower)}" if missed else f"at most {upper_percent(end)}"
-    return f"<= {ceiling_percent(most)} ({shown} shown)"
+    if (end := certificate.get(end_of)) is None:
+        return said
+    other = certificate[name]["upper" if least else "lower"]
+    if missed := other is not None and (other < limit if least else other > limit):
+        end = other
+    shown = f"least {lower_percent(end)}" if least != missed else f"most {upper_percent(end)}"
+    return f"{said} (at {shown} shown)"
 
 
 def together(certificate: Json) -> Json:
