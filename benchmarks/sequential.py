@@ -57,14 +57,14 @@ CAUGHT, PARTS, MARGINS = 0.9, 5, (0.06, 0.1)
 PATIENCE = 4
 #: How often a judge is right, whatever the answer; a useless one says hallucinated as often as it
 #: is so, whatever the answer.
-JUDGES = {"right 85 %": 0.85, "right 95 %": 0.95, "always": 1.0, "never": 0.0, "useless": None}
+JUDGES = {"right 85 %": 0.85, "useless": None}
 #: Answers that simulated streams come from, and values that their score has.
 POPULATION, VALUES = 20_000, 100
 #: Most answers of a real stream.
 MOST_DRAWN = 4_000
 BET_RUNS = 500
-#: Without the case that takes thousands of labels.
-JUDGED_RATES = tuple(rates for rates in RATES if rates[0] < 0.95)
+#: Without the cases that take thousands of labels.
+JUDGED_RATES = tuple(rates for rates in RATES if rates[1] - rates[0] > 0.04)
 #: How answers are drawn beside a judge.
 WITH_JUDGE = Drawing.beside("judge", None)
 #: Columns of other detectors whose word is a judge's: hallucinated below this score.
@@ -404,7 +404,7 @@ def judged_real(name: str, file: str, sign: int, column: str, _: tuple[str, ...]
     flagged, truth = thresholded(score, label, first)
     rates = float(flagged[truth].mean()), float(flagged[~truth].mean())
     n = min(len(truth), MOST_DRAWN)
-    judges = {key: judge_of(truth, JUDGES[key]) for key in ("right 85 %", "useless")}
+    judges = {key: judge_of(truth, JUDGES[key]) for key in JUDGES}
     for place, (other, below) in enumerate(others.items(), start=1):
         judges[other] = (values[~first, place] < below).astype(float)
     # The score in few values: streams differ by what is drawn, not by its last digit.
@@ -496,8 +496,7 @@ def main() -> None:
         f"Labels that half of {JUDGED_RUNS} streams need with `calibrail label --judge`: people "
         "label by a guess that is learnt on the way from their labels, the score that is certified "
         "and what a judge says of every answer; (saved) against labelling every answer drawn. "
-        "Always and never: so often the judge says what is true. A useless one says hallucinated "
-        "as often as it is so, whatever the answer.",
+        "A useless one says hallucinated as often as it is so, whatever the answer.",
         f"coverage | FPR | base rate | uniform | score alone | {names}",
         judged_simulated,
     )
