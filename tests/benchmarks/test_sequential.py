@@ -130,4 +130,4 @@ def test_bets_that_are_compared_are_won_alike_where_they_are_the_same(
         path = benchmark_module.BETS[name](hits, 0.5)[0]
         assert 10 * np.log(2.0) > path[9] > np.log(20.0), name
     row = benchmark_module.judged_row("a", (200.0, 100.0, 210.0, np.inf))
-    assert row == "| a | 200 | 100 (+50%) | 210 (-5%) | - (-inf%) |"
+    assert row == "| a | 200 | 100 (+50%) | 210 (-5%) | - |"

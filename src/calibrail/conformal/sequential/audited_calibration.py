@@ -174,7 +174,9 @@ def informative(
         weights.append((scale, np.where(flagged, 1.0 - edge, edge) ** 2))
     total = weights[0][0] + weights[1][0]
     weight = np.sqrt(sum(scale * square for scale, square in weights) / total)
-    wanted = _EAGERNESS * weight * np.sqrt(guess * (1.0 - guess))
+    # The higher the floor, the larger the bets are, and the less a label for certain adds to them.
+    eagerness = _EAGERNESS * math.sqrt(0.1 / floors[0])
+    wanted = eagerness * weight * np.sqrt(guess * (1.0 - guess))
     return np.asarray(np.clip(wanted, np.where(flagged, *floors), 1.0))
 
 
