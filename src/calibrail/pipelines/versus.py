@@ -214,13 +214,13 @@ def versus(
         content |= {"outcome": "not separated", "needed": table.needed(difference, margin)}
     history.conclude(SCHEMA, look, content["verdict"])
     counts, systems = table.counts, []
-    for side, name, rows, said in zip("ab", names, answers, table.judge.T, strict=True):
+    for side, name, own, said in zip("ab", names, answers, table.judge.T, strict=True):
         people = exact_bound(counts["both"] + counts[f"only_{side}"], n, level)
         mean = np.nanmean(said) if np.isfinite(said).any() else None
-        alone = len(rows) - len(pairs)
+        alone = len(own) - len(pairs)
         systems.append({"name": name, "people": people, "judge": mean, "n_alone": alone})
     quarantined = (
-        item.n_quarantined + len(own.entries) for item, own in zip(opened, labels, strict=True)
+        item.n_quarantined + len(read.entries) for item, read in zip(opened, labels, strict=True)
     )
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
