@@ -25,9 +25,14 @@ from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence
-from calibrail.pipelines.agree import JudgedLabels, chance_of
 from calibrail.pipelines.calibration_overlap import withdrawn_for
-from calibrail.pipelines.loading import Context, open_source, source_name
+from calibrail.pipelines.loading import (
+    Context,
+    JudgedLabels,
+    chance_of,
+    open_source,
+    source_name,
+)
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents.agree import differing, versus_document, versus_reason
 from calibrail.report.messages import say
