@@ -257,8 +257,8 @@ def agree(
     seen = open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
     human = cast(str, reading.label_column) or _column_of_people(seen, others, labels is None)
-    for name, value in (("label_column", human), *(("judge_column", item) for item in judges)):
-        fields.column(value, name)
+    for option, value in (("label_column", human), *(("judge_column", item) for item in judges)):
+        fields.column(value, option)
     named = (*judges, *((human,) if labels is None else ()))
     if repeated := [item for item, n in Counter(named).items() if n > 1]:
         raise InputError(
