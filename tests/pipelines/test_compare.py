@@ -96,3 +96,32 @@ def test_scores_of_other_tools_need_no_model() -> None:
 def test_what_a_comparison_would_not_do_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         compare("example:facts", ["novelty", "novel_run"], **asked)
+
+
+def test_a_margin_against_a_reference_stands_in_the_result_and_on_the_page(
+    answers: Path, tmp_path: Path
+) -> None:
+    looks = tmp_path / "looks.json"
+    detectors, how = [COLUMN, "rouge_l", "novelty"], {"alpha": 0.2, "looks": looks}
+    run = compare(answers, detectors, reference="detector", margin=0.9, **how)
+    content = run.to_dict()["reference"]
+    assert (content["name"], content["margin"]) == ("detector", 0.9)
+    assert [row["name"] for row in content["detectors"]] == ["rouge_l", "novelty"]
+    assert {row["verdict"] for row in content["detectors"]} <= {"non-inferior", "open"}
+    run.save(tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "Against detector, at most 90 points more" in page
+    other = compare(answers, detectors, reference="novelty", margin=0.01, **how).to_dict()
+    assert {row["verdict"] for row in other["reference"]["detectors"]} != {"looked before"}
+    sooner = compare(answers, detectors[:2], reference="rouge_l", margin=0.9, **how).to_dict()
+    assert [row["verdict"] for row in sooner["reference"]["detectors"]] == ["looked before"]
+    assert compare(answers, detectors, alpha=0.2).to_dict()["reference"] is None
+
+
+def test_a_reference_needs_a_margin_and_a_threshold(answers: Path) -> None:
+    with pytest.raises(InputError, match="say which detector is the reference"):
+        compare(answers, COLUMN, margin=0.1)
+    with pytest.raises(InputError, match="gpt can be no reference: the detectors are detector"):
+        compare(answers, COLUMN, reference="gpt", margin=0.1)
+    with pytest.raises(InputError, match="margin must"):
+        compare(answers, COLUMN, reference="detector", margin=3.0)

@@ -21,7 +21,7 @@ from calibrail.options import Promise, Requirement
 
 from ..check import Check, MeanCheck, Setting
 from ..sentences import ALIKE
-from . import certificates, production, sentences, thresholds
+from . import certificates, production, sentences, systems, thresholds
 from .files import (
     ALONE,
     COLUMNS,
@@ -177,6 +177,10 @@ FROM_FILES: Final = (
     FromFile(production.until_calibrated, 300, 0.2, each=2),
     FromFile(production.false_alarms, 1000, 0.2, each=5),
     FromFile(production.kept_promises, 200, 0.05, each=5),
+    FromFile(systems.two_systems, 30, 0.05),
+    FromFile(systems.two_systems, 100, 0.05),
+    FromFile(systems.two_systems, 300, 0.05, each=2),
+    FromFile(systems.two_systems, 3000, 0.05, each=20),
     FromFile(commands_and_calls, 200, 0.05, each=250),
 )
 

@@ -28,6 +28,8 @@ NAMED |= CLASSES
 OF_CHECKS: Final = _WORDS["of_checks"]
 #: What people write who cannot tell.
 UNDECIDED: Final = frozenset(word.replace("_", " ") for word in _WORDS["undecided"])
+#: In place of 0 or 1 where nobody gave a label.
+NONE: Final = 2
 #: Why a 0 or 1 is no label: its column's name may mean either.
 EITHER: Final = "may mean either class"
 #: A text that speaks of faithfulness, and may mean either class.

@@ -27,13 +27,14 @@ from calibrail.conformal.bounds import (
     exact_bound,
     share_behind,
 )
+from calibrail.data import labels
 from calibrail.evaluation.confounds import Division
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, missing
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
 #: Index of "no label" in ``LabelCounts.cells``; 0 is faithful and 1 hallucinated.
-NONE: Final = 2
+NONE: Final = labels.NONE
 
 #: A difference between rows with and without a human label is reported below this p-value. A
 #: random sample gives a false alarm in at most 1 of 100 files, over both tests together.

@@ -746,8 +746,8 @@ def find_winner(
     if not detectors or pairs.rank == 0:
         return result
     if against is not None:
-        rivals = [item.name for item in detectors if item.name != against[0]]
-        fpr = {name: [pairs.bounds(name, against[0])] for name in rivals}
+        names = [item.name for item in detectors if item.name != against[0]]
+        fpr = {name: [pairs.bounds(name, against[0])] for name in names}
         result = replace(result, reference=against_reference(*against, fpr))
     order = sorted(candidates, key=cost)
     best, *others = (item for item in order if not item.baseline)

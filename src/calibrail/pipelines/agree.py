@@ -17,14 +17,12 @@ from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import which_label
-from calibrail.data.example import Example, shorten
-from calibrail.data.labels import LabelReader, TieError, another_column, label_key, label_remedy
+from calibrail.data.example import Example
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST
-from calibrail.data.suggested_options import direction_of
-from calibrail.data.values import column_value, number_in, parse_cell, value_at
-from calibrail.errors import DataError, InputError, errors_as, file_errors
+from calibrail.data.values import value_at
+from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
@@ -40,13 +38,20 @@ from calibrail.options import (
     SplitOptions,
     fields,
 )
-from calibrail.options.data import SKIP, ReadKeywords
-from calibrail.options.fields import direction, optional, share
+from calibrail.options.data import ReadKeywords
+from calibrail.options.fields import optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
 from calibrail.pipelines.fixed_threshold import asked_of
-from calibrail.pipelines.loading import Context, batches, open_source, source_name
+from calibrail.pipelines.loading import (
+    Context,
+    JudgedLabels,
+    batches,
+    chance_of,
+    open_source,
+    source_name,
+)
 from calibrail.pipelines.run import frozen_config
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say, spell_reasons
@@ -90,149 +95,6 @@ def _flagging(
     threshold = None if calibration.flag_all else float(calibration.threshold)
     described = {"guardrail": guardrail.score.name, "threshold": threshold}
     return guardrail.columns, described, decide
-
-
-class JudgedLabels:
-    """Reads the labels of each row; sets rows aside where one is neither 0, 1 nor blank.
-
-    A judge whose column holds other numbers gives ratings: their values stand for its labels,
-    turned so that higher means hallucinated.
-    """
-
-    def __init__(
-        self,
-        source: str,
-        reading: ReadOptions,
-        human: str,
-        judges: Sequence[str],
-        higher: str | None,
-        rows: Reading,
-        by_people: Mapping[str, int] | None,
-    ) -> None:
-        self._source, self._reading, self._by_people = source, reading, by_people
-        self._names = human, *judges
-        people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
-        self._readers = list[LabelReader]()
-        if not judges:
-            names = rows.class_names.get(human, ())
-            self._readers.append(LabelReader(reading, human, names=names, beside=None))
-        for column, first in zip(judges, others, strict=True):
-            # A value of the judge's alone says nothing of the words of people.
-            named = {label_key(value) for value in first} - {label_key(value) for value in people}
-            for_judge = reading.positive is not None and label_key(reading.positive) in named
-            beside = people if for_judge else None
-            if not self._readers:
-                names = rows.class_names.get(human, ())
-                self._readers.append(LabelReader(reading, human, names=names, beside=beside))
-            names = rows.class_names.get(column, ())
-            self._readers.append(LabelReader(reading, column, names=names, beside=first))
-        self.signs = _signs(self._readers[1:], others, higher)
-        #: Rows that were set aside, how many of which column's, and the first of each.
-        self.entries: list[str] = []
-        self.unreadable = Counter[str]()
-        self.first: dict[str, str] = {}
-
-    def warnings(self) -> Iterator[str]:
-        """Yield that options which say what labels mean were not used for a column."""
-        for reader in (item for item in self._readers if item.is_explicit and item.n_own):
-            yield say("agree.read_by_itself", column=repr(reader.column))
-        for column, n in self.unreadable.items():
-            yield say("agree.unreadable", column=repr(column), n=n, first=self.first[column])
-
-    def read(self, example: Example) -> tuple[float, ...] | None:
-        """Return all labels, those of people first; None where one cannot be read."""
-        read: list[float] = []
-        for reader, sign in zip(self._readers, (0.0, *self.signs), strict=True):
-            if not read and self._by_people is not None:
-                read.append(self._by_people.get(example.id, NONE))
-                continue
-            cell = example.columns.get(reader.column)
-            label = _rating(cell, sign) if sign else _label(cell, reader)
-            if label is None:
-                if reader is not self._readers[0] and not sign and number_in(cell) is not None:
-                    about = {"column": reader.column, "value": label_key(cell)}
-                    raise DataError(say("refused.late_rating", about))
-                self._set_aside(example, reader, rated=bool(sign))
-                return None
-            # What a judge left blank is no number, whatever its numbers are.
-            read.append(np.nan if read and not sign and label == NONE else label)
-        return tuple(read)
-
-    def _set_aside(self, example: Example, reader: LabelReader, *, rated: bool) -> None:
-        column = reader.column
-        value = example.columns[column]
-        # The reader numbers rows without an id of their own.
-        number = example.id.removeprefix("row-")
-        row = int(number) if number.isdecimal() and number != example.id else None
-        where = f"id {example.id!r}" if row is None else f"row {row}"
-        remedy = label_remedy(value, reader).removesuffix(another_column())
-        wanted = "no number" if rated else "not 0 or 1"
-        remedy = "this judge gives ratings" if rated else remedy
-        problem = (
-            f"{self._source}, {where}, field {column}: {wanted}, got {shorten(value)}. "
-            f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
-        )
-        if self._reading.strict:
-            raise DataError(problem)
-        self.first.setdefault(column, problem)
-        self.unreadable[column] += 1
-        entry = {"row": row, "id": example.id, "field": column, "reason": wanted}
-        self.entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
-
-    def append(self) -> None:
-        """Write the rows behind those that the reader has put into the quarantine file."""
-        path = self._reading.quarantine
-        if path is None or not self.entries:
-            return
-        with file_errors(f"cannot write {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8", newline="\n") as file:
-                file.writelines(self.entries)
-
-
-def _label(value: object, reader: LabelReader) -> int | None:
-    """Return a label's index in the counts; None where it can be read as neither."""
-    listed = parse_cell(value) if isinstance(value, str) else None
-    try:
-        label = reader(value if listed is None else listed)
-    except TieError:
-        return None
-    if reader.is_missing(value) or label == SKIP:
-        return NONE
-    return label if isinstance(label, int) else None
-
-
-def _signs(
-    readers: Sequence[LabelReader], first: Sequence[Sequence[object]], higher: str | None
-) -> list[float]:
-    """Return how judges' ratings are turned, so that higher means hallucinated; 0 of labels.
-
-    Ratings are numbers, by most of the first cells, of which some can be read as no label. Where
-    all judges have labels, a direction that is said is theirs, as of ratings.
-    """
-    numeric, rated = list[bool](), list[bool]()
-    for reader, values in zip(readers, first, strict=True):
-        cells = [cell for value in values if (cell := column_value(value)) is not None]
-        numbers = [cell for cell in cells if number_in(cell) is not None]
-        numeric.append(2 * len(numbers) > len(cells))
-        rated.append(numeric[-1] and any(_label(cell, reader) is None for cell in numbers))
-    rated, signs = rated if any(rated) or not higher else numeric, list[float]()
-    for reader, is_rated in zip(readers, rated, strict=True):
-        meant = higher or direction_of(reader.column)
-        if is_rated and meant is None:
-            raise InputError(say("refused.which_rating", column=reader.column))
-        if is_rated:
-            direction(meant, ScoreThreshold)
-        signs.append(is_rated * (1.0 if meant == "hallucinated" else -1.0))
-    return signs
-
-
-def _rating(value: object, sign: float) -> float | None:
-    """Return a rating, higher for hallucinated; NaN of an empty cell, None of what is no number."""
-    if (cell := column_value(value)) is None:
-        return np.nan
-    number = number_in(cell)
-    return None if number is None else sign * number
 
 
 SCHEMA: Final = "calibrail.agreement/1"
@@ -397,8 +259,8 @@ def agree(
     seen = open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
     human = cast(str, reading.label_column) or _column_of_people(seen, others, labels is None)
-    for name, value in (("label_column", human), *(("judge_column", item) for item in judges)):
-        fields.column(value, name)
+    for option, value in (("label_column", human), *(("judge_column", item) for item in judges)):
+        fields.column(value, option)
     named = (*judges, *((human,) if labels is None else ()))
     if repeated := [item for item, n in Counter(named).items() if n > 1]:
         raise InputError(
@@ -611,17 +473,6 @@ def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
         about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
         raise DataError(say("refused.no_people", about))
     return next((name for name in found if name in others), "human")
-
-
-def chance_of(source: str, example: Example, column: str, human: float) -> float:
-    """Return the probability with which a row was drawn; 0 where it has none and no label."""
-    chance = number_in(example.columns.get(column)) or 0.0
-    if not 0.0 < chance <= 1.0 and human != NONE:
-        where = f"{source}, id {example.id!r}, field {column}"
-        raise DataError(
-            f"{where}: a labelled row needs the probability, in (0, 1], it was drawn with"
-        )
-    return chance
 
 
 def _stays(example: Example, share: float) -> bool:

@@ -1,20 +1,36 @@
 """Sources of a command: opened, split into batches, in order; who is told of the progress."""
 
-from collections import deque
+import json
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from calibrail.data.example import TEXT_FIELDS, Example, RowProblem
-from calibrail.data.labels import PLAIN, is_turned, label_key
+import numpy as np
+
+from calibrail.data.example import TEXT_FIELDS, Example, RowProblem, shorten
+from calibrail.data.labels import (
+    NONE,
+    PLAIN,
+    LabelReader,
+    TieError,
+    another_column,
+    is_turned,
+    label_key,
+    label_remedy,
+)
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
+from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
-from calibrail.errors import InputError
+from calibrail.data.values import column_value, number_in, parse_cell, value_at
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.hardware import installed_versions
-from calibrail.options.data import ReadOptions
+from calibrail.options import ScoreThreshold
+from calibrail.options.data import SKIP, ReadOptions
+from calibrail.options.fields import direction
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
@@ -271,3 +287,157 @@ class RowOrder:
             places.append(place := self._rows.popleft())
             n -= not isinstance(place, RowProblem)
         return places
+
+
+class JudgedLabels:
+    """Reads the labels of each row; sets rows aside where one is neither 0, 1 nor blank.
+
+    A judge whose column holds other numbers gives ratings: their values stand for its labels,
+    turned so that higher means hallucinated.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        reading: ReadOptions,
+        human: str,
+        judges: Sequence[str],
+        higher: str | None,
+        rows: Reading,
+        by_people: Mapping[str, int] | None,
+    ) -> None:
+        self._source, self._reading, self._by_people = source, reading, by_people
+        self._names = human, *judges
+        people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
+        self._readers = list[LabelReader]()
+        if not judges:
+            names = rows.class_names.get(human, ())
+            self._readers.append(LabelReader(reading, human, names=names, beside=None))
+        for column, first in zip(judges, others, strict=True):
+            # A value of the judge's alone says nothing of the words of people.
+            named = {label_key(value) for value in first} - {label_key(value) for value in people}
+            for_judge = reading.positive is not None and label_key(reading.positive) in named
+            beside = people if for_judge else None
+            if not self._readers:
+                names = rows.class_names.get(human, ())
+                self._readers.append(LabelReader(reading, human, names=names, beside=beside))
+            names = rows.class_names.get(column, ())
+            self._readers.append(LabelReader(reading, column, names=names, beside=first))
+        self.signs = _signs(self._readers[1:], others, higher)
+        #: Rows that were set aside, how many of which column's, and the first of each.
+        self.entries: list[str] = []
+        self.unreadable = Counter[str]()
+        self.first: dict[str, str] = {}
+
+    def warnings(self) -> Iterator[str]:
+        """Yield that options which say what labels mean were not used for a column."""
+        for reader in (item for item in self._readers if item.is_explicit and item.n_own):
+            yield say("agree.read_by_itself", column=repr(reader.column))
+        for column, n in self.unreadable.items():
+            yield say("agree.unreadable", column=repr(column), n=n, first=self.first[column])
+
+    def read(self, example: Example) -> tuple[float, ...] | None:
+        """Return all labels, those of people first; None where one cannot be read."""
+        read: list[float] = []
+        for reader, sign in zip(self._readers, (0.0, *self.signs), strict=True):
+            if not read and self._by_people is not None:
+                read.append(self._by_people.get(example.id, NONE))
+                continue
+            cell = example.columns.get(reader.column)
+            label = _rating(cell, sign) if sign else _label(cell, reader)
+            if label is None:
+                if reader is not self._readers[0] and not sign and number_in(cell) is not None:
+                    about = {"column": reader.column, "value": label_key(cell)}
+                    raise DataError(say("refused.late_rating", about))
+                self._set_aside(example, reader, rated=bool(sign))
+                return None
+            # What a judge left blank is no number, whatever its numbers are.
+            read.append(np.nan if read and not sign and label == NONE else label)
+        return tuple(read)
+
+    def _set_aside(self, example: Example, reader: LabelReader, *, rated: bool) -> None:
+        column = reader.column
+        value = example.columns[column]
+        # The reader numbers rows without an id of their own.
+        number = example.id.removeprefix("row-")
+        row = int(number) if number.isdecimal() and number != example.id else None
+        where = f"id {example.id!r}" if row is None else f"row {row}"
+        remedy = label_remedy(value, reader).removesuffix(another_column())
+        wanted = "no number" if rated else "not 0 or 1"
+        remedy = "this judge gives ratings" if rated else remedy
+        problem = (
+            f"{self._source}, {where}, field {column}: {wanted}, got {shorten(value)}. "
+            f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
+        )
+        if self._reading.strict:
+            raise DataError(problem)
+        self.first.setdefault(column, problem)
+        self.unreadable[column] += 1
+        entry = {"row": row, "id": example.id, "field": column, "reason": wanted}
+        self.entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
+
+    def append(self) -> None:
+        """Write the rows behind those that the reader has put into the quarantine file."""
+        path = self._reading.quarantine
+        if path is None or not self.entries:
+            return
+        with file_errors(f"cannot write {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8", newline="\n") as file:
+                file.writelines(self.entries)
+
+
+def _label(value: object, reader: LabelReader) -> int | None:
+    """Return a label's index in the counts; None where it can be read as neither."""
+    listed = parse_cell(value) if isinstance(value, str) else None
+    try:
+        label = reader(value if listed is None else listed)
+    except TieError:
+        return None
+    if reader.is_missing(value) or label == SKIP:
+        return NONE
+    return label if isinstance(label, int) else None
+
+
+def _signs(
+    readers: Sequence[LabelReader], first: Sequence[Sequence[object]], higher: str | None
+) -> list[float]:
+    """Return how judges' ratings are turned, so that higher means hallucinated; 0 of labels.
+
+    Ratings are numbers, by most of the first cells, of which some can be read as no label. Where
+    all judges have labels, a direction that is said is theirs, as of ratings.
+    """
+    numeric, rated = list[bool](), list[bool]()
+    for reader, values in zip(readers, first, strict=True):
+        cells = [cell for value in values if (cell := column_value(value)) is not None]
+        numbers = [cell for cell in cells if number_in(cell) is not None]
+        numeric.append(2 * len(numbers) > len(cells))
+        rated.append(numeric[-1] and any(_label(cell, reader) is None for cell in numbers))
+    rated, signs = rated if any(rated) or not higher else numeric, list[float]()
+    for reader, is_rated in zip(readers, rated, strict=True):
+        meant = higher or direction_of(reader.column)
+        if is_rated and meant is None:
+            raise InputError(say("refused.which_rating", column=reader.column))
+        if is_rated:
+            direction(meant, ScoreThreshold)
+        signs.append(is_rated * (1.0 if meant == "hallucinated" else -1.0))
+    return signs
+
+
+def _rating(value: object, sign: float) -> float | None:
+    """Return a rating, higher for hallucinated; NaN of an empty cell, None of what is no number."""
+    if (cell := column_value(value)) is None:
+        return np.nan
+    number = number_in(cell)
+    return None if number is None else sign * number
+
+
+def chance_of(source: str, example: Example, column: str, human: float) -> float:
+    """Return the probability with which a row was drawn; 0 where it has none and no label."""
+    chance = number_in(example.columns.get(column)) or 0.0
+    if not 0.0 < chance <= 1.0 and human != NONE:
+        where = f"{source}, id {example.id!r}, field {column}"
+        raise DataError(
+            f"{where}: a labelled row needs the probability, in (0, 1], it was drawn with"
+        )
+    return chance

@@ -25,9 +25,14 @@ from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence
-from calibrail.pipelines.agree import JudgedLabels, chance_of
 from calibrail.pipelines.calibration_overlap import withdrawn_for
-from calibrail.pipelines.loading import Context, open_source, source_name
+from calibrail.pipelines.loading import (
+    Context,
+    JudgedLabels,
+    chance_of,
+    open_source,
+    source_name,
+)
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents.agree import differing, versus_document, versus_reason
 from calibrail.report.messages import say
@@ -200,53 +205,41 @@ def versus(
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
-    content: dict[str, Any] = {
-        "schema": SCHEMA,
-        **_outcome(difference, margin),
-        "difference": difference.to_dict(),
-        "margin": margin,
-        "confidence": level,
-    }
+    gap, n = difference.to_dict(), int(table.known.sum())
+    content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
+    content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
     content["reason"] = versus_reason(content)
     judge = judge_of({"settings": {"labelled_by": reading.labelled_by}})
     left = independence.settled(content, 0, assumed=False, judge=judge)
     left = data_reuse.certificate_after_reuse(left, standing)
     if doubt := differing(sample):
         left |= withdrawn_for("no_sample", say("versus.no_verdict", doubt=doubt))
-    if open_ := left["verdict"] == "inconclusive":
-        left["outcome"] = "not separated"
-    history.conclude(SCHEMA, look, left["verdict"])
-    counts, n = table.counts, int(table.known.sum())
-    content |= {name: left[name] for name in ("verdict", "outcome", "reason", "reason_code")} | {
-        "needed": table.needed(difference, margin) if open_ else None,
-        "systems": [
-            {
-                "name": name,
-                "people": exact_bound(counts["both"] + counts[f"only_{place}"], n, level),
-                "judge": np.nanmean(said) if np.isfinite(said).any() else None,
-                "n_alone": len(rows) - len(pairs),
-            }
-            for place, name, rows, said in zip("ab", names, answers, table.judge.T, strict=True)
-        ],
-        "counts": counts,
-        "columns": {**columns, "system": system_column, "joined_by": joined_by},
-        "data": {
-            "source": [source_name(source) for source in sources],
-            "sha256": [rows.digest() for rows in opened],
-            "n": len(pairs),
-            "n_labelled": n,
-            "n_half_labelled": int((~np.isnan(table.human)).any(axis=1).sum()) - n,
-            "n_judged": int((~np.isnan(table.judge)).all(axis=1).sum()),
-            "n_groups": int(table.group.max()) + 1,
-            "n_quarantined": sum(len(item.entries) for item in labels)
-            + sum(rows.n_quarantined for rows in opened),
-            "part": opened[0].part(),
-        },
-        "looks": standing.to_dict(confidence),
-        "random_sample": sample,
-        "warnings": [text for reader in labels for text in reader.warnings()],
-        "reproduce": fields.optional(context, Context, "context").reproduce(),
+    content |= {name: left[name] for name in content}
+    if content["verdict"] == "inconclusive":
+        content |= {"outcome": "not separated", "needed": table.needed(difference, margin)}
+    history.conclude(SCHEMA, look, content["verdict"])
+    counts, systems = table.counts, []
+    for side, name, own, said in zip("ab", names, answers, table.judge.T, strict=True):
+        people = exact_bound(counts["both"] + counts[f"only_{side}"], n, level)
+        mean = np.nanmean(said) if np.isfinite(said).any() else None
+        alone = len(own) - len(pairs)
+        systems.append({"name": name, "people": people, "judge": mean, "n_alone": alone})
+    quarantined = (
+        item.n_quarantined + len(read.entries) for item, read in zip(opened, labels, strict=True)
+    )
+    one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
+    data: dict[str, Any] = {
+        "source": [*map(source_name, sources)],
+        "sha256": [item.digest() for item in opened],
     }
+    data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
+    data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
+    data |= {"n_quarantined": sum(quarantined), "part": opened[0].part()}
+    content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
+    content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
+    content["looks"] = standing.to_dict(confidence)
+    content["warnings"] = [text for reader in labels for text in reader.warnings()]
+    content["reproduce"] = fields.optional(context, Context, "context").reproduce()
     return SystemComparison(plain(content))
 
 

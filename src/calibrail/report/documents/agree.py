@@ -252,15 +252,11 @@ def versus_document(result: Json) -> Document:
         The content of ``versus.json``.
     """
     level, judged = floor_percent(result["confidence"]), result["columns"]["judge"] is not None
-    rows: list[parts.Row] = [
-        (
-            f"{letter}: {plain(item['name'])}",
-            share_cell(item["people"]),
-            count_of(item["people"]),
-            *([] if item["judge"] is None else [percent(item["judge"])]),
-        )
-        for letter, item in zip("AB", result["systems"], strict=True)
-    ]
+    rows = list[parts.Row]()
+    for letter, item in zip("AB", result["systems"], strict=True):
+        cells = f"{letter}: {plain(item['name'])}", share_cell(item["people"])
+        of_judge = "none" if item["judge"] is None else percent(item["judge"])
+        rows.append((*cells, count_of(item["people"]), *[of_judge] * judged))
     title, heads = "Hallucinated", ("By people", "Labelled", *["By the judge"] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {

@@ -17,6 +17,7 @@ from benchmarks.validity.from_files import (
     production,
     sentences,
     simulate_from_files,
+    systems,
     thresholds,
 )
 from benchmarks.validity.from_files.files import LARGE_ARE_HARD, TENS
@@ -57,6 +58,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (sentences.shown, 30, 0.2, 4),
     (sentences.verdicts, 20, 0.05, 1),
     (sentences.stopped, 40, 0.2, 2),
+    (systems.two_systems, 30, 0.05, 2),
 ]
 
 
