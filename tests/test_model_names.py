@@ -18,7 +18,6 @@ SOLD: Final = {
     "gpt-6-luna-2026-09-22": "OpenAI and Azure, dated",
     "claude-haiku-5-5": "Anthropic",
     "gemini-3.8-flash": "Google",
-    "gpt-oss-20b": "open weights",
     "text-embedding-3-large": "OpenAI, embeddings",
 }
 

@@ -56,9 +56,10 @@ SCENARIOS = {
     "select": ("guardrail.json", "DATA", "--fdr", 0.5),
     "shift": ("DATA", *COLUMN, "--by", "kind", "-o", "OUT"),
     "test": ("DATA", *COLUMN, "--threshold", 0.5),
+    "versus": ("judged.jsonl", "other.jsonl", "--judge-column", "judge", "-o", "OUT"),
 }
 #: Exit codes of verdicts other than certified; Markdown changes none of them.
-CODES = {"calibrate": 4, "certify": 4, "monitor": 3}
+CODES = {"calibrate": 4, "certify": 4, "monitor": 3, "versus": 4}
 
 
 def commands(group: typer.core.TyperGroup | None = None, above: str = "") -> Iterator[str]:
@@ -80,6 +81,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     items = [row | {"kind": HOSTILE if i % 4 < 2 else "plain"} for i, row in enumerate(rows())]
     write(desk / f"{HOSTILE}.jsonl", items)
     write(desk / "judged.jsonl", judged(60))
+    write(desk / "other.jsonl", judged(60, seed=2))
     write(desk / "texts.jsonl", rows(60))
     run = calibrail.calibrate(desk / f"{HOSTILE}.jsonl", COLUMN_SCORE, alpha=0.2)
     run.save(desk / "run")

@@ -152,11 +152,11 @@ def test_a_users_own_split() -> None:
     values = ["fit", " Calibration", "TEST", "test"]
     codes = split_from_column(values, ["a", "b", "c", "c"])
     assert codes.tolist() == [FIT, CALIBRATION, TEST, TEST]
-    with pytest.raises(DataError, match=r"column 'part' must say .*example 2 says 'train'"):
+    with pytest.raises(DataError, match=r"column 'part' must say .*row 2 says 'train'"):
         split_from_column(["fit", "train"], column="part")
-    with pytest.raises(DataError, match="example 1 says nothing"):
+    with pytest.raises(DataError, match="row 1 says nothing"):
         split_from_column([None])
-    with pytest.raises(DataError, match=r"example 1 says 1\.0"):
+    with pytest.raises(DataError, match=r"row 1 says 1\.0"):
         split_from_column([1.0])
     with pytest.raises(DataError, match=r"group 'b' on several sides \(calibration, test\)"):
         split_from_column(["fit", "calibration", "test"], ["a", "b", "b"])

@@ -27,7 +27,7 @@ def content(folder: Path) -> dict[str, bytes]:
         ({"shared": 0.5}, "shared was 0.0 and is now 0.5"),
         ({"judge": "suspicion"}, "judge was not given and is now suspicion"),
         ({"drawing": Drawing(whole_groups=True)}, "whole_groups was off and is now on"),
-        ({"requirement": Requirement(0.4)}, "max_fpr was 0.3 and is now 0.4"),
+        ({"requirement": Requirement(0.4)}, "max_false_alarms was 0.3 and is now 0.4"),
         ({"promise": Promise()}, "are for the verdict on a guardrail, not for a threshold"),
         ({"reading": ReadOptions(limit=5)}, "limit was not given and is now 5"),
     ],

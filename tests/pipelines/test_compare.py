@@ -90,7 +90,7 @@ def test_scores_of_other_tools_need_no_model() -> None:
         ({"by": "kind"}, "leave out by, min_n and beta"),
         ({"by": "kind", "min_n": 30}, "leave out by, min_n and beta"),
         ({"beta": 0.2}, "leave out by, min_n and beta"),
-        ({"risks": ["recall>=0.7"]}, "in place of risks give min_coverage and max_fpr"),
+        ({"risks": ["recall>=0.7"]}, "in place of risks give min_caught and max_false_alarms"),
     ],
 )
 def test_what_a_comparison_would_not_do_is_refused(asked: dict[str, Any], said: str) -> None:

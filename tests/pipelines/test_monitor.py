@@ -271,7 +271,7 @@ def test_wrong_arguments_are_named(tmp_path: Path, guardrail: Guardrail) -> None
     for options, why in (
         ({"alr": 5}, "unknown argument 'alr'; did you mean arl"),
         ({"arl": 0}, "arl must be at least 1"),
-        ({"max_fpr": 2}, "max_fpr"),
+        ({"max_fpr": 2}, "max_false_alarms"),
         ({"options": 3}, "must be a WatchOptions"),
     ):
         with pytest.raises(InputError, match=why):

@@ -147,10 +147,10 @@ def test_messages_get_the_parameters_that_they_name() -> None:
 
 def test_the_parts_of_a_message_keep_their_order_and_say_something() -> None:
     counts = {"faithful": 3, "hallucinated": 1200, "unsure": 0, "skipped": 0}
-    named = facts("label.counts", counts, disagreements=2, holding=0)
+    named = facts("label.counts", counts, disagreements=2, holding=0, changed=0)
     assert named[1] == ("hallucinated", "1,200")
     assert [name for name, _ in named] == [*list(counts)[:3], "annotators disagree"]
-    assert remarks("label.counts", counts, disagreements=2, holding=0)[-1] == "2"
+    assert remarks("label.counts", counts, disagreements=2, holding=0, changed=0)[-1] == "2"
     assert say_first({"log.whole": False, "log.broken": True}, n_problems=1).startswith(
         "1 problem:"
     )

@@ -74,7 +74,10 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (FIXED, ["all held out", "coverage decides", "calibrail certify", "--min-caught 0.95"]),
+        (
+            FIXED,
+            ["all held out", "what is caught decides", "calibrail certify", "--min-caught 0.95"],
+        ),
         ({**FIXED, "coverage": 0.999, "fpr": 0.19}, ["labels of faithful answers help most"]),
         ({**FIXED, "calibration_share": 0.25}, ["25% set aside"]),
         (

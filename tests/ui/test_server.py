@@ -56,7 +56,7 @@ def desk(opened: Session) -> Desk:
 
 def test_an_annotator_sees_the_answer_and_nothing_else(desk: Desk) -> None:
     state = desk.state()
-    shown = {"order", "question", "contexts", "response", "settles"}
+    shown = {"order", "question", "contexts", "response", "settles", "said", "why"}
     assert set(state["task"]) == shown and "river-" not in json.dumps(state)
     shown = {"by_you", "labelled", "skipped", "waiting", "holding", "disagreements"}
     shown |= {"needed", "found", "to_expect", "decided"}

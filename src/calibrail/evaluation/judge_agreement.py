@@ -767,7 +767,7 @@ def difference_by_bets(units: PairedUnits, confidence: float, *limits: float) ->
     >>> human = np.array([0.0, -1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0] * 40)
     >>> units = paired_units(human, np.zeros(320), np.arange(320))
     >>> [round(end, 3) for end in difference_by_bets(units, 0.95)]
-    [-0.194, -0.062]
+    [-0.194, -0.051]
     """
     tried = np.unique(np.concatenate([_LATTICE, np.array(limits)]))
     tail = (1.0 - confidence) / 2.0
@@ -826,7 +826,7 @@ def exact_difference(only_first: int, only_second: int, n: int, confidence: floa
     Examples
     --------
     >>> [round(end, 3) for end in exact_difference(2, 12, 100, 0.95)]
-    [-0.186, -0.025]
+    [-0.181, -0.022]
     """
     tail = (1.0 - confidence) / 2.0
     lower = -_difference_at_most(only_second, only_first, n, tail)

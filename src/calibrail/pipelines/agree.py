@@ -487,7 +487,7 @@ def _stays(example: Example, share: float) -> bool:
 def _author(judge: str, generator: object) -> str:
     """Say whether a judge wrote an answer itself, as far as its name tells.
 
-    >>> _author("gpt-4o", "GPT 4o (2024)"), _author("judge", "gpt-4o")
+    >>> _author("judge-4", "Judge 4 (2024)"), _author("judge-4", "model-b")
     ('the judge', 'others')
     """
     names = ["".join(filter(str.isalnum, str(name).lower())) for name in (judge, generator)]

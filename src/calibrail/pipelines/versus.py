@@ -165,7 +165,7 @@ def versus(
     ...             for i in range(200)]
     >>> result = versus(answers(20), answers(5)).to_dict()
     >>> result["outcome"], result["counts"]["only_b"], round(result["difference"]["upper"], 3)
-    ('better', 30, -0.104)
+    ('better', 30, -0.097)
     """
     reading = fields.optional(reading, ReadOptions, "reading")
     asked = Requirement(confidence=confidence, n_looks=n_looks)

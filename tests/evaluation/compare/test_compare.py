@@ -19,7 +19,7 @@ from calibrail.report.documents.compare import finding
 from tests.evaluation.compare.candidates import Field
 
 KEYS = (
-    "schema leader winner detectors uncalibrated baselines paired partial_auroc "
+    "schema leader winner detectors uncalibrated baselines paired reference partial_auroc "
     "matched_coverage alpha_sweep data reproduce"
 )
 

@@ -449,7 +449,8 @@ def test_both_clients_have_the_same_methods_with_the_arguments_of_check() -> Non
         assert one == two, name
     local = dict(inspect.signature(Guardrail.check).parameters)
     remote = dict(inspect.signature(Client.check).parameters)
-    assert remote.pop("evidence").default is False
+    assert remote.pop("evidence").default is remote.pop("probability").default is False
+    assert remote.pop("base_rate").default is None
     assert {n: p.default for n, p in remote.items()} == {n: p.default for n, p in local.items()}
 
 
