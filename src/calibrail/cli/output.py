@@ -158,13 +158,15 @@ class Showing:
 
 
 def command_line() -> str:
-    """Return the command that was run, without where its results went."""
+    """Return the command that was run, with a stand-in for where its results went."""
     words = ["calibrail"]
     arguments = iter(sys.argv[1:])
     for argument in arguments:
-        if argument in ("-o", "--output"):
-            next(arguments, None)
-        elif not argument.startswith("--output=") and argument not in _OF_SHOWING:
+        if argument in ("-o", "--output") or argument.startswith("--output="):
+            if "=" not in argument:
+                next(arguments, None)
+            words += ["-o", "RUN"]
+        elif argument not in _OF_SHOWING:
             words.append(argument)
     return shlex.join(words)
 

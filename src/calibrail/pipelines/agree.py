@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.data.aliases import aliases_of
-from calibrail.data.columns import which_label
 from calibrail.data.example import Example
-from calibrail.data.reading import Reading, read
+from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST
-from calibrail.data.values import value_at
 from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
@@ -49,6 +47,7 @@ from calibrail.pipelines.loading import (
     JudgedLabels,
     batches,
     chance_of,
+    column_of_people,
     open_source,
     source_name,
 )
@@ -258,7 +257,7 @@ def agree(
     source = reusable(source)
     seen = open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
-    human = cast(str, reading.label_column) or _column_of_people(seen, others, labels is None)
+    human = cast(str, reading.label_column) or column_of_people(seen, others, labels is None)
     for option, value in (("label_column", human), *(("judge_column", item) for item in judges)):
         fields.column(value, option)
     named = (*judges, *((human,) if labels is None else ()))
@@ -463,16 +462,6 @@ def _in_groups(groups: Sequence[str | None]) -> tuple[NDArray[np.bool_], list[in
             met[name] += 1
             alone[row], places[row] = chosen[name] == row, met[name]
     return alone, places
-
-
-def _column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
-    """Return the column of people's labels; refuse data that is to have one, and has none."""
-    found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
-    if here and not any(name in others for name in found):
-        rows = [{name: value_at(row, name) for name in others} for row in seen.head]
-        about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
-        raise DataError(say("refused.no_people", about))
-    return next((name for name in found if name in others), "human")
 
 
 def _stays(example: Example, share: float) -> bool:

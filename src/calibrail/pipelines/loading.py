@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from calibrail.data.aliases import aliases_of
+from calibrail.data.columns import which_label
 from calibrail.data.example import TEXT_FIELDS, Example, RowProblem, shorten
 from calibrail.data.labels import (
     NONE,
@@ -287,6 +289,16 @@ class RowOrder:
             places.append(place := self._rows.popleft())
             n -= not isinstance(place, RowProblem)
         return places
+
+
+def column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
+    """Return the column of people's labels; refuse data that is to have one, and has none."""
+    found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
+    if here and not any(name in others for name in found):
+        rows = [{name: value_at(row, name) for name in others} for row in seen.head]
+        about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
+        raise DataError(say("refused.no_people", about))
+    return next((name for name in found if name in others), "human")
 
 
 class JudgedLabels:

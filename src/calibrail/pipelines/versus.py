@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import exact_bound
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
-from calibrail.data.sources import Source, spoken
+from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.values import canonical_text, name_of
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import judge_agreement
@@ -30,6 +30,7 @@ from calibrail.pipelines.loading import (
     Context,
     JudgedLabels,
     chance_of,
+    column_of_people,
     open_source,
     source_name,
 )
@@ -145,7 +146,7 @@ def versus(
         File that keeps what was looked at, as that of `calibrate`. Another margin is no other
         look: the interval holds for every one.
     reading : ReadOptions, optional
-        How to read; ``label_column`` holds the human labels (default ``human``), and
+        How to read; ``label_column`` holds the people's labels (found, as by `agree`), and
         ``group_column`` what questions share that are sampled together.
     context : Context, optional
         The command that gives this again.
@@ -170,19 +171,22 @@ def versus(
     reading = fields.optional(reading, ReadOptions, "reading")
     asked = Requirement(confidence=confidence, n_looks=n_looks)
     margin = None if margin is None else fields.share(margin, "margin")
-    human = cast(str, reading.label_column or "human")
+    if (second is None) == (system_column is None):
+        raise InputError(say("refused.which_systems"))
+    first, plainly = reusable(first), replace(reading, label_column=None)
+    seen = open_source(first, plainly, labelled=False)
+    others = [name for name in seen.fields if name != system_column]
+    human = cast(str, reading.label_column) or column_of_people(seen, others, here=True)
     fields.column(human, "label_column")
     if judge_column == human:
         raise InputError(say("refused.judge_is_human", column=human))
-    if (second is None) == (system_column is None):
-        raise InputError(say("refused.which_systems"))
     columns = {"human": human, "judge": judge_column, "probability": probability}
     judges, keep = () if judge_column is None else (judge_column,), [human, system_column]
     sources = [first] if second is None else [first, second]
     opened, labels, answers = list[Reading](), list[JudgedLabels](), list[list[_Answer]]()
     for source, further in zip(sources, (probability, None), strict=False):
         wanted = [item for item in (*keep, *judges, further) if item is not None]
-        plainly = replace(reading, label_column=None)
+        plainly = replace(plainly, quarantine=reading.quarantine)
         rows = open_source(source, plainly, keep=wanted, labelled=False)
         reader = JudgedLabels(spoken(source), reading, human, judges, judge_higher, rows, None)
         read = ((item, reader.read(item)) for item in rows)
@@ -229,8 +233,8 @@ def versus(
     )
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
-        "source": [*map(source_name, sources)],
-        "sha256": [item.digest() for item in opened],
+        "source": " and ".join(str(source_name(item)) for item in sources),
+        "sha256": " and ".join(str(item.digest()) for item in opened),
     }
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
