@@ -244,7 +244,7 @@ class Requirement(Record):
         for name, value in former.items():
             if name not in fields.KEYWORDS:
                 raise TypeError(f"Requirement has no {name!r}")
-            if None not in (value, given[name]):
+            if value is not None and given[name] is not None:
                 raise InputError(f"give {fields.KEYWORDS[name]} or {name}, not both: they are one")
             given[name] = value if given[name] is None else given[name]
         for item in dataclass_fields(self):

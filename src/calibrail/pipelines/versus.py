@@ -24,16 +24,8 @@ from calibrail.formatting import Shown
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, independence
+from calibrail.pipelines import data_reuse, independence, loading
 from calibrail.pipelines.calibration_overlap import withdrawn_for
-from calibrail.pipelines.loading import (
-    Context,
-    JudgedLabels,
-    chance_of,
-    column_of_people,
-    open_source,
-    source_name,
-)
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents.agree import differing, versus_document, versus_reason
 from calibrail.report.messages import say
@@ -111,7 +103,7 @@ def versus(
     n_looks: int | None = None,
     looks: data_reuse.LooksFile = None,
     reading: ReadOptions | None = None,
-    context: Context | None = None,
+    context: loading.Context | None = None,
     **how: Unpack[ReadKeywords],
 ) -> SystemComparison:
     """Say which of two systems hallucinates less often, from their answers to the same questions.
@@ -174,21 +166,23 @@ def versus(
     if (second is None) == (system_column is None):
         raise InputError(say("refused.which_systems"))
     first, plainly = reusable(first), replace(reading, label_column=None)
-    seen = open_source(first, plainly, labelled=False)
+    seen = loading.open_source(first, plainly, labelled=False)
     others = [name for name in seen.fields if name != system_column]
-    human = cast(str, reading.label_column) or column_of_people(seen, others, here=True)
+    human = cast(str, reading.label_column) or loading.column_of_people(seen, others, here=True)
     fields.column(human, "label_column")
     if judge_column == human:
         raise InputError(say("refused.judge_is_human", column=human))
     columns = {"human": human, "judge": judge_column, "probability": probability}
     judges, keep = () if judge_column is None else (judge_column,), [human, system_column]
     sources = [first] if second is None else [first, second]
-    opened, labels, answers = list[Reading](), list[JudgedLabels](), list[list[_Answer]]()
+    opened, labels, answers = list[Reading](), list[loading.JudgedLabels](), list[list[_Answer]]()
     for source, further in zip(sources, (probability, None), strict=False):
         wanted = [item for item in (*keep, *judges, further) if item is not None]
         plainly = replace(plainly, quarantine=reading.quarantine)
-        rows = open_source(source, plainly, keep=wanted, labelled=False)
-        reader = JudgedLabels(spoken(source), reading, human, judges, judge_higher, rows, None)
+        rows = loading.open_source(source, plainly, keep=wanted, labelled=False)
+        reader = loading.JudgedLabels(
+            spoken(source), reading, human, judges, judge_higher, rows, None
+        )
         read = ((item, reader.read(item)) for item in rows)
         answers.append([_Answer(item, *(*row, np.nan)[:2]) for item, row in read if row])
         reader.append()
@@ -233,7 +227,7 @@ def versus(
     )
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
-        "source": " and ".join(str(source_name(item)) for item in sources),
+        "source": " and ".join(str(loading.source_name(item)) for item in sources),
         "sha256": " and ".join(str(item.digest()) for item in opened),
     }
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
@@ -243,7 +237,7 @@ def versus(
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
     content["warnings"] = [text for reader in labels for text in reader.warnings()]
-    content["reproduce"] = fields.optional(context, Context, "context").reproduce()
+    content["reproduce"] = fields.optional(context, loading.Context, "context").reproduce()
     return SystemComparison(plain(content))
 
 
@@ -337,7 +331,9 @@ class _Table:
         if (name := columns["probability"]) is None:
             return table
         labelled = zip(examples, np.where(known, 1.0, NONE).tolist(), strict=True)
-        chances = np.array([chance_of(source, one, name, label) for (one, _), label in labelled])
+        chances = np.array(
+            [loading.chance_of(source, one, name, label) for (one, _), label in labelled]
+        )
         return replace(table, chance=np.where(chances > 0.0, chances, np.nan))
 
     @property
