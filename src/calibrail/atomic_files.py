@@ -132,7 +132,7 @@ def write_atomically(
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     # ``tempfile`` would make it for nobody else, whatever the umask says.
-    temporary = str((beside or path.parent) / f".{path.name}.{secrets.token_hex(8)}")
+    temporary = str((beside or path.parent) / f".{path.name[:100]}.{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
     try:
         with suppress(FileNotFoundError):
@@ -171,7 +171,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with own_folder(path.parent, f".{path.name}.") as folder:
         yield (made := folder / "made")
-        os.replace(made, path)
+        _put(made, path)
 
 
 @contextmanager
@@ -187,12 +187,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """
     with new_folder(path), own_folder(path, ".new-") as folder:
         yield folder
-        for file in sorted(folder.rglob("*")):
-            place = path / file.relative_to(folder)
-            if file.is_dir():
+        made = [item for item in sorted(folder.rglob("*")) if item != folder / _LOCK]
+        places = {item: (path / item.relative_to(folder)).resolve() for item in made}
+        for item, place in places.items():
+            if place.exists() and place.is_dir() != item.is_dir():
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
+        for item, place in places.items():
+            if item.is_dir():
                 place.mkdir(exist_ok=True)
-            elif place != path / _LOCK:
-                os.replace(file, place)
+            else:
+                _put(item, place)
 
 
 @contextmanager
@@ -207,6 +211,17 @@ def new_folder(path: Path) -> Iterator[None]:
             with suppress(OSError):
                 path.rmdir()
         raise
+
+
+def _put(made: Path, path: Path) -> None:
+    """Let a file that was made take its place, with the mode of the one that it replaces."""
+    if _is_written_through(path):
+        with made.open("rb") as content, path.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        return
+    with suppress(FileNotFoundError):
+        made.chmod(stat.S_IMODE(path.stat().st_mode))
+    os.replace(made, path)
 
 
 def _is_written_through(path: Path) -> bool:

@@ -72,6 +72,11 @@ def forbid_own_code() -> None:
     os.environ[_FORBIDDEN] = "1"
 
 
+def is_own_code_forbidden() -> bool:
+    """Say whether `forbid_own_code` was called for this command, here or in its parent."""
+    return bool(os.environ.get(_FORBIDDEN))
+
+
 def refuse_own_code(what: str) -> None:
     """Raise where code of somebody's own may not be loaded.
 
@@ -80,7 +85,7 @@ def refuse_own_code(what: str) -> None:
     InputError
         It was forbidden.
     """
-    if os.environ.get(_FORBIDDEN):
+    if is_own_code_forbidden():
         raise InputError(error_text("own_code_forbidden", what=what))
 
 

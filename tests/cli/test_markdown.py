@@ -167,4 +167,4 @@ def test_one_run_prints_json_and_writes_a_page_and_markdown(desk: Path, tmp_path
 def test_how_a_result_is_shown_is_no_part_of_how_it_is_made(desk: Path, tmp_path: Path) -> None:
     done = command(*words("calibrate", tmp_path), "--markdown", cwd=desk)
     again = re.search(r"- \*\*command:\*\* (.*)", done.stdout)
-    assert again is not None and "--markdown" not in again[1] and " -o" not in again[1]
+    assert again is not None and "--markdown" not in again[1] and "-o RUN" in again[1]

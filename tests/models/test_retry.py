@@ -283,7 +283,7 @@ def test_headers_that_drip_in_end_by_the_time_of_the_call() -> None:
 
 def test_a_key_that_an_endpoint_gives_back_stands_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-secret-1234567890")
-    said = {"model": key, "choices": [{"message": {"content": f"yes {key}"}}], key: 1}
+    said = {"model": key, "choices": [{"message": {"content": f"yes {key}"}}]}
     with Answers(200, json.dumps(said).encode()) as server:
         answer = module.OpenAITransport(server.url).send("chat", request(), 20.0)
     assert key not in str(answer)

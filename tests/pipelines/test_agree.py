@@ -519,7 +519,7 @@ def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None
     assert caught["lower"] < 0.79 < caught["upper"] and caught["estimate"] > 0.74
     assert fair.data["n_thinned"] > 1500 and "set aside by lot" in fair.warnings[0]
     made[0] |= {"human": 1, "chance": 0}
-    with pytest.raises(DataError, match="id 'a0', field chance: a labelled row needs"):
+    with pytest.raises(DataError, match="id 'a0', field chance: it needs"):
         agree(write(tmp_path / "b.jsonl", made), **COLUMNS, probability="chance")
 
 

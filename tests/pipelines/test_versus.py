@@ -165,7 +165,7 @@ def test_probabilities_weigh_labels(tmp_path: Path) -> None:
     assert doubted["verdict"] == "inconclusive" and doubted["reason_code"] == "no_sample"
     one[0]["q"] = None
     one[0]["human"] = 1
-    with pytest.raises(DataError, match=r"id '0', field q: a labelled row needs the probability"):
+    with pytest.raises(DataError, match=r"id '0', field q: it needs the probability"):
         asked(*files(tmp_path, one, other), probability="q")
 
 

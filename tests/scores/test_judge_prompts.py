@@ -101,20 +101,13 @@ MARKS = [
     "[TOOL_CONTENT]",
     "[THINK]",
     "[/MODEL_SETTINGS]",
-    "<Assistant>",
+    "[gMASK]",
+    "<_user>",
+    "<function=",
 ]
 #: What answers and documents hold, and no template takes for its own.
-PLAIN_MARKS = [
-    "<b>bold</b>",
-    "<h2>",
-    "<br/>",
-    "<td>",
-    "[1]",
-    "[see below]",
-    "a < b > c",
-    "x<y",
-    "[A]",
-]
+PLAIN_MARKS = ["<b>bold</b>", "<h2>", "<br/>", "<td>", "[1]", "[see]", "a < b > c", "x<y", "[A]"]
+PLAIN_MARKS += ["List<String>", "<T>", "<dependency>", "<button>", "<details>", "[NOTE]", "[TODO]"]
 
 
 def check_structure(example: Example, prompt: str) -> None:

@@ -219,7 +219,11 @@ def versus_command(
     do not separate them. With --margin 0.03, 0 also where it hallucinates at most 3 points more
     often. Writes versus.json and report.html into RUN.
     """
-    quarantine = output / "quarantine.jsonl"
+    from calibrail.pipelines.data_reuse import looks_of
+
+    quarantine, source = output / "quarantine.jsonl", Path(first)
+    # Looks stand beside the data, so that another run folder is no first look.
+    beside = source.is_file() and os.access(source.absolute().parent, os.W_OK)
     with counting("comparing") as context:
         result = calibrail.versus(
             first,
@@ -228,7 +232,7 @@ def versus_command(
             confidence=requirement.confidence,
             n_looks=requirement.n_looks,
             reading=replace(reading, quarantine=quarantine),
-            looks=output / "looks.json",
+            looks=looks_of(source) if beside else output / "looks.json",
             context=context,
         )
         result.save(output)

@@ -48,6 +48,7 @@ from calibrail.data.traces._spans import Export, ExportNotes
 from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
+from calibrail.working_folder import is_own_code_forbidden
 
 #: Rows looked at before a format, its columns and its fields are settled.
 PEEKED: Final = 100
@@ -188,6 +189,8 @@ def plugin_readers() -> dict[str, Reader]:
     ids are then checked as for every other format. Declare it in ``pyproject.toml`` under
     ``[project.entry-points."calibrail.readers"]``.
     """
+    if is_own_code_forbidden():
+        return {}
     return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
 
 

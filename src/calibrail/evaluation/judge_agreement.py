@@ -729,6 +729,9 @@ def paired_units(
 
     sums = (total(counts * np.nan_to_num(human)), total(on_judge * judge), total(rows))
     largest = np.array([total(values).max() for values in most])
+    if chance is None:
+        # Whichever group the lot had drawn.
+        largest = np.maximum(largest, np.bincount(group).max())
     return PairedUnits(*sums, largest, float(total(counts**2).mean()))
 
 

@@ -450,6 +450,6 @@ def chance_of(source: str, example: Example, column: str, human: float) -> float
     if not 0.0 < chance <= 1.0 and human != NONE:
         where = f"{source}, id {example.id!r}, field {column}"
         raise DataError(
-            f"{where}: a labelled row needs the probability, in (0, 1], it was drawn with"
+            f"{where}: it needs the probability, in (0, 1], with which it could be drawn"
         )
     return chance

@@ -105,8 +105,11 @@ def write_run(
             write_atomically(made / name, raw)
         write_page(document.naming(RUN=path), made / page)
         write_figures(document, made / FIGURES)
-        remove_figures(path)
-        outputs.remove_earlier(path, files)
+        written = {str(item.relative_to(made)) for item in made.rglob("*")}
+    for old in (path / FIGURES).glob("*.svg"):
+        if f"{FIGURES}/{old.name}" not in written:
+            old.unlink()
+    outputs.remove_earlier(path, {*files, *written})
     return path
 
 
@@ -115,12 +118,6 @@ def write_figures(document: Document, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for name, svg in figure_files(document).items():
         write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
-
-
-def remove_figures(folder: Path) -> None:
-    """Remove the figures of an earlier document from a folder of results."""
-    for old in (folder / FIGURES).glob("*.svg"):
-        old.unlink()
 
 
 def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:

@@ -214,7 +214,10 @@ def versus(
         left |= withdrawn_for("no_sample", say("versus.no_verdict", doubt=doubt))
     content |= {name: left[name] for name in content}
     if content["verdict"] == "inconclusive":
-        content |= {"outcome": "not separated", "needed": table.needed(difference, margin)}
+        content["outcome"] = "not separated"
+        # More labels settle what bounds leave open, and nothing else.
+        if content["reason_code"] == "bounds":
+            content["needed"] = table.needed(difference, margin)
     history.conclude(SCHEMA, look, content["verdict"])
     counts, systems = table.counts, []
     for side, name, own, said in zip("ab", names, answers, table.judge.T, strict=True):
@@ -330,11 +333,14 @@ class _Table:
             raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
         if (name := columns["probability"]) is None:
             return table
-        labelled = zip(examples, np.where(known, 1.0, NONE).tolist(), strict=True)
-        chances = np.array(
-            [loading.chance_of(source, one, name, label) for (one, _), label in labelled]
+        if half := int((~np.isnan(human[:, 0])).sum() - known.sum()):
+            # A was drawn: without B's label it would count as if it had not been.
+            raise DataError(say("refused.half_drawn", n=half))
+        # One that could not be drawn says nothing, and neither do the others of it.
+        return replace(
+            table,
+            chance=np.array([loading.chance_of(source, one, name, 1.0) for one, _ in examples]),
         )
-        return replace(table, chance=np.where(chances > 0.0, chances, np.nan))
 
     @property
     def known(self) -> Mask:
@@ -374,11 +380,15 @@ class _Table:
 
     def sample_tests(self) -> list[dict[str, Any]]:
         """Test whether labelled pairs look like the others, where they are a random sample."""
-        if not self.is_plain or np.isnan(self.judge).all():
+        if self.chance is not None or np.isnan(self.judge).all():
             return []
         cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
         called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
-        np.add.at(cells, (np.where(self.known, 0, NONE), differ, called), 1)
+        # Of a group the pair that the lot has first.
+        order = np.argsort(self.lots, kind="stable")
+        one = order[np.unique(self.group[order], return_index=True)[1]]
+        places = np.where(self.known, 0, NONE), differ, called
+        np.add.at(cells, tuple(item[one] for item in places), 1)
         return judge_agreement.sample_tests(LabelCounts(cells))
 
     def needed(self, difference: Measure, margin: float | None) -> int | None:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, ClassVar, Final, Literal
@@ -427,6 +427,7 @@ INSTALL: Final = "pip install 'calibrail[judge]'"
 MAX_BODY: Final = 256 * 2**20
 _MOST_OF_CHAT: Final = 256 * 2**10
 _OF_TOKEN: Final = 64
+_SHORTEST_KEY: Final = 12
 _OF_TOKEN_WITH_OTHERS: Final = 4096
 
 
@@ -452,16 +453,13 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
     def complete() -> None:
         waited_for()
         try:
-            result = call()
+            answer.set_result(call())
+        except InvalidStateError:
+            # It came too late for anybody.
+            return
         except Exception as error:
             with suppress(InvalidStateError):
                 answer.set_exception(error)
-            return
-        try:
-            answer.set_result(result)
-        except InvalidStateError:
-            with suppress(Exception):
-                result.close()
 
     Thread(target=complete, daemon=True).start()
     try:
@@ -612,22 +610,26 @@ class OpenAITransport:
         options: Any = {"headers": headers, "timeout": seconds}
         deadline = time.monotonic() + seconds
         late = f"no complete answer within {seconds:g} s"
-        content = bytearray()
-        try:
-            route = f"/{_PATHS.get(kind, kind)}"
-            post = partial(self._client.post, route, cast_to=object, body=body, options=options)
-            most = most_bytes(kind, body)
-            with closing(within(seconds, post)) as response:
+        route, most = f"/{_PATHS.get(kind, kind)}", most_bytes(kind, body)
+
+        def exchange() -> bytearray:
+            content = bytearray()
+            sent: Any = self._client.post(route, cast_to=object, body=body, options=options)
+            with closing(sent) as response:
                 if response.headers.get(REQUEST_ID, name) != name:
                     raise AgainError("the endpoint sent the answer to another request")
                 for part in response.iter_bytes():
                     content += part
-                    # A time-out of the SDK is one of silence: a body that drips in never ends it.
                     if time.monotonic() > deadline:
                         raise AgainError(late)
                     if len(content) > most:
                         raise AgainError(f"an answer of more than {most:,} bytes")
-            return json.loads(self._without_key(content))
+            return content
+
+        try:
+            # A time-out of the SDK is one of silence: what drips in never ends it.
+            answer = json.loads(within(seconds, exchange))
+            return answer if kind == "embedding" else _without_key(answer, self._key)
         except TimeoutError:
             raise AgainError(late) from None
         except self._sdk.APIStatusError as error:
@@ -638,10 +640,6 @@ class OpenAITransport:
             raise AgainError(late if is_late else f"the connection failed ({cause})") from None
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
-
-    def _without_key(self, content: bytearray) -> bytearray:
-        """Return an answer that does not give the key back: parts of it stand in files and logs."""
-        return content.replace(self._key.encode(), b"[key]") if self._key else content
 
     def _explained(self, kind: str, error: Any) -> Exception:
         """Return what an error status means."""
@@ -656,8 +654,7 @@ class OpenAITransport:
             "use it?"
         )
         status, code = int(error.status_code), _word(error.code) or _word(error.type)
-        if self._key and self._key in code:
-            code = ""
+        code = _without_key(code, self._key)
         if kind in ("decisions", "systemone") and status in (404, 405, 501):
             return NoRouteError(
                 f"{self._endpoint} answered HTTP {status} to /{kind}: it has no such route, or not "
@@ -666,6 +663,20 @@ class OpenAITransport:
         text = f"{error.param or error.message}", f"{error.message}"
         remedies = {401: wants_key, 404: no_model}
         return explained(self._endpoint, status, code, text, error.response.headers, remedies)
+
+
+def _without_key(value: Any, key: str | None) -> Any:
+    """Return an answer that does not give the key back: parts of it stand in files and logs.
+
+    What is shorter than any key is left: local servers take a word for one.
+    """
+    if key is None or len(key) < _SHORTEST_KEY:
+        return value
+    if isinstance(value, dict):
+        return {name: _without_key(item, key) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_key(item, key) for item in value]
+    return value.replace(key, "[key]") if isinstance(value, str) else value
 
 
 def explained(
