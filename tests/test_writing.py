@@ -115,3 +115,23 @@ def test_files_of_a_folder_come_together_or_not_at_all(tmp_path: Path) -> None:
     kept = {str(item.relative_to(tmp_path / "run")) for item in (tmp_path / "run").rglob("*")}
     assert kept == {"figures", "figures/a.svg", "report"}
     assert (tmp_path / "run" / "report").read_bytes() == b"old"
+
+
+def test_what_stands_in_a_files_place_is_looked_at_before_anything_is_replaced(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "run"
+    (run / "z").mkdir(parents=True)
+    (run / "a").write_bytes(b"old")
+    (run / "a").chmod(0o600)
+    with pytest.raises(IsADirectoryError), whole_folder(run) as made:
+        (made / "a").write_bytes(b"new")
+        (made / "z").write_bytes(b"new")
+    assert (run / "a").read_bytes() == b"old"
+    (tmp_path / "real").write_bytes(b"old")
+    (run / "link").symlink_to(tmp_path / "real")
+    with whole_folder(run) as made:
+        (made / "a").write_bytes(b"new")
+        (made / "link").write_bytes(b"new")
+    assert (run / "a").stat().st_mode & 0o777 == 0o600
+    assert (run / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"

@@ -263,3 +263,33 @@ def test_examples_in_memory_and_the_folder_that_is_written(tmp_path: Path) -> No
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
     assert "A is better" in page and "A alone on" in page
     assert "A IS BETTER" in repr(run).upper()
+
+
+def test_a_question_without_a_probability_is_no_question_that_could_not_be_drawn(
+    tmp_path: Path,
+) -> None:
+    one, other = answers(600, (0.1, 0.4), 600)
+    for row in one:
+        row["q"] = 0.5
+    one[7] |= {"q": None, "human": None}
+    with pytest.raises(DataError, match=r"id '7', field q: it needs the probability"):
+        asked(*files(tmp_path, one, other), probability="q")
+    one[7]["q"] = 0.5
+    other[8]["human"] = None
+    with pytest.raises(DataError, match="1 question that was drawn for people has a label of A"):
+        asked(*files(tmp_path, one, other), probability="q")
+
+
+def test_a_group_that_was_not_labelled_may_be_the_largest(tmp_path: Path) -> None:
+    one, other = answers(200, (0.5, 0.05), 60)
+    giant = [
+        row | {"id": f"g{k}", "human": None, "judge": None, "source": "giant"}
+        for k, row in enumerate(one[:100])
+    ]
+    for number, row in enumerate([*one, *other]):
+        row["source"] = f"s{number % len(one)}"
+    alone = asked(*files(tmp_path, one, other), group_column="source")
+    beside = asked(*files(tmp_path, one + giant, other + giant), group_column="source")
+    assert alone["outcome"] == "worse"
+    # Had the lot drawn it, it would have weighed as much as all that were.
+    assert beside["outcome"] == "not separated"
