@@ -72,7 +72,7 @@ class SystemComparison(Shown):
         return write_run(folder, {"versus.json": self.content}, page, force=force)
 
 
-class _Answer(NamedTuple):
+class _Reply(NamedTuple):
     """An answer, and what people (`NONE`) and the judge (NaN for nothing) say of it."""
 
     example: Example
@@ -175,7 +175,7 @@ def versus(
     columns = {"human": human, "judge": judge_column, "probability": probability}
     judges, keep = () if judge_column is None else (judge_column,), [human, system_column]
     sources = [first] if second is None else [first, second]
-    opened, labels, answers = list[Reading](), list[loading.JudgedLabels](), list[list[_Answer]]()
+    opened, labels, answers = list[Reading](), list[loading.JudgedLabels](), list[list[_Reply]]()
     for source, further in zip(sources, (probability, None), strict=False):
         wanted = [item for item in (*keep, *judges, further) if item is not None]
         plainly = replace(plainly, quarantine=reading.quarantine)
@@ -184,7 +184,7 @@ def versus(
             spoken(source), reading, human, judges, judge_higher, rows, None
         )
         read = ((item, reader.read(item)) for item in rows)
-        answers.append([_Answer(item, *(*row, np.nan)[:2]) for item, row in read if row])
+        answers.append([_Reply(item, *(*row, np.nan)[:2]) for item, row in read if row])
         reader.append()
         opened.append(rows)
         labels.append(reader)
@@ -245,10 +245,10 @@ def versus(
 
 
 def _parted(
-    rows: Sequence[_Answer], column: str, wanted: Sequence[str]
-) -> tuple[list[list[_Answer]], list[str]]:
+    rows: Sequence[_Reply], column: str, wanted: Sequence[str]
+) -> tuple[list[list[_Reply]], list[str]]:
     """Return the answers of the two systems that one source holds, and their names."""
-    by_system: dict[str, list[_Answer]] = {}
+    by_system: dict[str, list[_Reply]] = {}
     for row in rows:
         if name := name_of(row.example.columns.get(column)):
             by_system.setdefault(name, []).append(row)
@@ -259,10 +259,10 @@ def _parted(
 
 
 #: What names a pair, and its answers.
-_Pair = tuple[str, _Answer, _Answer]
+_Pair = tuple[str, _Reply, _Reply]
 
 
-def _joined(answers: Sequence[Sequence[_Answer]], names: Sequence[str]) -> tuple[str, list[_Pair]]:
+def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[str, list[_Pair]]:
     """Return by what most answers of either system, each alone there, have a partner, and these."""
     found: dict[str, list[_Pair]] = {}
     for kind, key in _KEYS.items():
