@@ -48,7 +48,18 @@ def logged(
     """Log what a guardrail decides about answers, spread over some hours, as a process would."""
     decisions = guardrail.decide(list(answers))
     step = timedelta(hours=hours) / max(1, len(answers))
-    with mock.patch(_NOW, return_value=stamp(begin)):
+    begin_chain = DecisionLog._begin_chain
+
+    def begin_named_chain(log: DecisionLog) -> None:
+        # Which answers an audit draws follows from its seed and the chain's name, which is new in
+        # each process: a bound that holds nine times in ten would fail in every tenth run.
+        begin_chain(log)
+        log.chain = f"{begin:%Y%m%dT%H%M%S}-1-{len(answers):08x}"
+
+    with (
+        mock.patch(_NOW, return_value=stamp(begin)),
+        mock.patch.object(DecisionLog, "_begin_chain", begin_named_chain),
+    ):
         log = DecisionLog(folder, texts=texts)
         for place, (answer, decision) in enumerate(zip(answers, decisions, strict=True)):
             with mock.patch(_NOW, return_value=stamp(begin + place * step)):
