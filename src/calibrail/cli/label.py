@@ -306,7 +306,7 @@ def recalibrate_command(
         raise InputError("name the guardrail file to write (-o), or a judge to test (--new-judge)")
     written.read_key()
     made = calibrail.recalibrate(config, labels, logs or None, requirement, options)
-    page = made.save(output, sign=written.sign, force=written.force)
+    page = made.save(output, sign=written.sign, force=written.force, terms=written.terms)
     content = made.to_dict()
     show.finish(
         "recalibrate",

@@ -352,7 +352,9 @@ def log_verify_command(
     noted: Annotated[
         list[str] | None,
         typer.Option(
-            "--noted", metavar="HASH", help="Hash of a line that must be there. Repeatable."
+            "--noted",
+            metavar="HASH|FILE",
+            help="Hash of a line that must be there, or what --log-heads wrote. Repeatable.",
         ),
     ] = None,
 ) -> None:

@@ -35,6 +35,7 @@ from calibrail.working_folder import forbid_own_code
 
 if TYPE_CHECKING:
     from calibrail import Guardrail as Loaded
+    from calibrail.guardrail.signing import SignatureTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +166,29 @@ class NewGuardrail:
     panel: ClassVar = "Output"
 
     sign: Path | None = option_fields.setting(default=None, metavar="KEY.pem")
+    expires: str | None = option_fields.setting(default=None, metavar="DAY")
+    min_version: str | None = option_fields.setting(default=None, metavar="VERSION")
     force: bool = option_fields.setting(default=False)
 
-    def read_key(self) -> None:
-        """Refuse a key that cannot sign, before the work."""
+    def read_key(self, new: Path | None = None) -> None:
+        """Refuse a key that cannot sign, and terms that are none, before the work.
+
+        ``new`` is a key that will be made for it.
+        """
         from calibrail.guardrail.signing import read_private_key
 
+        terms = self.terms
         if self.sign is not None:
             read_private_key(self.sign)
+        elif new is None and any(terms.to_dict().values()):
+            raise InputError(say("refused.terms_without_key"))
+
+    @property
+    def terms(self) -> "SignatureTerms":
+        """What the signature says beside what was signed."""
+        from calibrail.guardrail.signing import SignatureTerms
+
+        return SignatureTerms(self.expires, self.min_version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def export_command(
 
     if (key := freezing.new_key) is not None and written.sign is not None:
         raise InputError("--sign is for a key that there is, --new-key makes one; give one of them")
-    written.read_key()
+    written.read_key(key)
     frozen = calibrail.Run.load(run_folder, best=best)
     made, told = (None, []) if key is None else _made(key)
     written = replace(written, sign=key or written.sign)
@@ -98,7 +98,7 @@ def freeze_into(
     if asks and freezing.probe_endpoint:
         announce(guardrail.score)
         guardrail = frozen.freeze(**how, probe_endpoint=True)
-    guardrail.save(output, sign=written.sign, force=written.force)
+    guardrail.save(output, sign=written.sign, force=written.force, terms=written.terms)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
     if asks and not freezing.probe_endpoint:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -513,11 +514,12 @@ def write_file(
     sign_with: str | PathLike[str] | None = None,
     *,
     force: bool = False,
+    terms: signing.SignatureTerms | None = None,
 ) -> None:
     """Write a guardrail file, and its signature beside it where a private key is given.
 
-    The same content and key always give the same bytes. A file of another content is replaced only
-    where ``force`` says so.
+    The same content always gives the same bytes; the signature says when it was made, besides. A
+    file of another content is replaced only where ``force`` says so.
     """
     path = fields.path(path, "path")
     key = None if sign_with is None else signing.read_private_key(sign_with)
@@ -529,7 +531,10 @@ def write_file(
     ):
         made.write_bytes(raw)
         if key is not None:
-            predicate = {"calibrail": version("calibrail"), **_statement(raw)}
+            stated = {"calibrail": version("calibrail"), "serial": int(time.time())}
+            asked = (terms or signing.SignatureTerms()).to_dict()
+            predicate = {**stated, **_statement(raw)}
+            predicate |= {name: value for name, value in asked.items() if value is not None}
             beside = signing.signature_path(path)
             refuse_foreign([Output("", beside, kind="signature")], force=force)
             # Whoever waits for the guardrail finds its signature there; and where one of them

@@ -35,7 +35,7 @@ from calibrail.guardrail.sentences import (
     refuse_long,
     sentences_to_judge,
 )
-from calibrail.guardrail.signing import PublicKey, Signature
+from calibrail.guardrail.signing import PublicKey, Signature, SignatureTerms
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import Promise
 from calibrail.options.fields import Cell, share, spell_option
@@ -136,13 +136,15 @@ class Guardrail(Shown):
         *,
         sign: str | PathLike[str] | None = None,
         force: bool = False,
+        terms: SignatureTerms | None = None,
     ) -> None:
         """Write the guardrail file; the same guardrail always gives the same bytes.
 
-        ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature. A file of
-        another content that stands there is replaced only with ``force``.
+        ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature, and
+        ``terms`` until when and from which version of calibrail on it holds. A file of another
+        content that stands there is replaced only with ``force``.
         """
-        write_file(self.config, path, sign, force=force)
+        write_file(self.config, path, sign, force=force, terms=terms)
 
     def with_probability(self, base_rate: float | None = None) -> "Guardrail":
         """Return the same guardrail, whose decisions tell P(hallucinated) as an interval.

@@ -10,9 +10,12 @@ since it imports the clients of key services where they are installed.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -209,6 +212,48 @@ SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
 
 
 @dataclass(frozen=True, slots=True)
+class SignatureTerms(Record):
+    """Until when, and with which calibrail, what is signed may decide.
+
+    Attributes
+    ----------
+    expires : str or None
+        Last day on which it may decide, in UTC: 2027-06-30.
+    min_version : str or None
+        Oldest version of calibrail that may load it.
+
+    Raises
+    ------
+    InputError
+        If one of them is no date, or no version.
+    """
+
+    expires: str | None = None
+    min_version: str | None = None
+
+    def __post_init__(self) -> None:
+        day, least = self.expires, self.min_version
+        if day is not None and _day(day) is None:
+            raise InputError(error_text("expires_no_day", given=day))
+        if least is not None and not (isinstance(least, str) and _VERSION.fullmatch(least)):
+            raise InputError(error_text("min_version_no_version", given=least))
+
+
+_VERSION: Final = re.compile(r"\d+(\.\d+){0,3}")
+
+
+def _day(text: object) -> date | None:
+    with suppress(ValueError, TypeError):
+        return date.fromisoformat(text)  # type: ignore[arg-type]
+    return None
+
+
+def _release(version: str) -> list[int]:
+    """Return the numbers that a version begins with."""
+    return [int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3]]
+
+
+@dataclass(frozen=True, slots=True)
 class Signature(Record):
     """A signature that was verified.
 
@@ -221,13 +266,32 @@ class Signature(Record):
     sha256 : str
         SHA-256 of the file's bytes, in hex.
     predicate : mapping
-        What the signer's calibrail said of the file: its digest, schema and verdict.
+        What the signer's calibrail said of the file: its digest, schema and verdict, the second in
+        which it was signed (``serial``), and until when and from which version on it may decide.
     """
 
     keyid: str
     name: str
     sha256: str
     predicate: Mapping[str, Any]
+
+    @property
+    def serial(self) -> int:
+        """Second since 1970 in which it was signed; 0 where the signature does not say it."""
+        given = self.predicate.get("serial")
+        return given if isinstance(given, int) else 0
+
+    def outdated(self, source: str) -> str:
+        """Return why the file may not decide any more, or not here; empty where it may."""
+        expires, needed = (self.predicate.get(name) for name in ("expires", "min_version"))
+        here = version("calibrail")
+        if expires is not None:
+            day = _day(expires)
+            if day is None or datetime.now(UTC).date() > day:
+                return error_text("signature_expired", source=source, day=expires)
+        if needed is not None and _release(str(needed)) > _release(here):
+            return error_text("signature_of_newer", source=source, needed=needed, here=here)
+        return ""
 
 
 def signature_path(path: str | PathLike[str]) -> Path:
@@ -241,7 +305,7 @@ def signature_path(path: str | PathLike[str]) -> Path:
 
 
 def sign(raw: bytes, name: str, predicate: Mapping[str, Any], key: "Ed25519PrivateKey") -> bytes:
-    """Return the envelope for a file's bytes; the same file and key always give the same one."""
+    """Return the envelope for a file's bytes; the same arguments always give the same one."""
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import CryptoSigner
 
@@ -321,6 +385,8 @@ def verify(
         raise GuardrailError(
             error_text("another_file_signed", source=source, signed=signed, here=here)
         )
+    if why := signed.outdated(source):
+        raise GuardrailError(why)
     return signed
 
 

@@ -131,8 +131,14 @@ class ServeOptions(Record):
         Whether a line is on disk before its decision is given.
     log_text : bool
         Whether lines hold the texts that were judged.
+    log_heads : Path or None
+        File, best on another machine's disk, that gets the hash of each process's last line.
     monitor : Path or None
         Folder in which what is logged is watched.
+    tokens : Path or None
+        File of the clients that may ask: a line each, name, token, and requests a minute.
+    allow_rollback : bool
+        Whether a guardrail may decide that was signed before the one that decided last.
 
     Raises
     ------
@@ -154,7 +160,10 @@ class ServeOptions(Record):
     log: Path | None = setting(default=None, metavar="DIR")
     log_sync: bool = setting(default=False)
     log_text: bool = setting(default=False)
+    log_heads: Path | None = setting(default=None, metavar="FILE")
     monitor: Path | None = setting(default=None, metavar="DIR")
+    tokens: Path | None = setting(default=None, metavar="FILE")
+    allow_rollback: bool = setting(default=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.host, str) or not self.host:
@@ -170,8 +179,11 @@ class ServeOptions(Record):
                 )
         fields.yes_or_no(self.log_sync, "log_sync")
         fields.yes_or_no(self.log_text, "log_text")
-        fields.replace_checked(self, monitor=fields.path, log=fields.path)
-        about = {"log_sync": self.log_sync, "log_text": self.log_text, "monitor": self.monitor}
+        fields.yes_or_no(self.allow_rollback, "allow_rollback")
+        paths = dict.fromkeys(("monitor", "log", "log_heads", "tokens"), fields.path)
+        fields.replace_checked(self, **paths)
+        names = ("log_sync", "log_text", "log_heads", "monitor")
+        about = {name: getattr(self, name) for name in names}
         if self.log is None and (given := [name for name, value in about.items() if value]):
             spelled = fields.spell_option(ServeOptions, given[0], about[given[0]])
             folder = fields.spell_option(ServeOptions, "log", "DIR")

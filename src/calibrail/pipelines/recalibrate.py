@@ -24,6 +24,7 @@ from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sourc
 from calibrail.guardrail.decision_rule import shown_within
 from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_file
 from calibrail.guardrail.runtime import Guardrail, require_answers
+from calibrail.guardrail.signing import SignatureTerms
 from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.labelling.sampling import Pool
@@ -85,6 +86,7 @@ class Recalibration(Shown):
         *,
         sign: str | PathLike[str] | None = None,
         force: bool = False,
+        terms: SignatureTerms | None = None,
     ) -> Path:
         """Write the guardrail's file, and beside it the comparison as JSON and as a page.
 
@@ -96,6 +98,8 @@ class Recalibration(Shown):
             Private Ed25519 key (PEM): ``PATH.dsse`` then holds the signature.
         force : bool
             Whether a file of another content that stands there is replaced.
+        terms : SignatureTerms, optional
+            Until when, and from which version of calibrail on, the signature holds.
 
         Returns
         -------
@@ -111,7 +115,7 @@ class Recalibration(Shown):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(comparison, run.json_parts(self.content))
             run.write_page(words.document(self.to_dict()).naming(NEW=file), page)
-            write_file(self.config, file, sign, force=True)
+            write_file(self.config, file, sign, force=True, terms=terms)
         return page
 
 

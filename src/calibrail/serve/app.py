@@ -448,9 +448,9 @@ def application(service: Service) -> FastAPI:
     bearer = HTTPBearer(
         scheme_name="token",
         auto_error=False,
-        description="The service's CALIBRAIL_TOKEN, where it has one.",
+        description="The token of the service (CALIBRAIL_TOKEN), or of a client (--tokens).",
     )
-    closed = [] if service.token is None else [Depends(bearer)]
+    closed = [Depends(bearer)] if service.tokens.needed else []
     routes = APIRouter(dependencies=closed, default_response_class=JSONResponse)
 
     @app.exception_handler(schemas.ServiceProblem)

@@ -1,5 +1,6 @@
 """Which guardrails decide."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
-from calibrail.errors import CalibrailError, InputError, error_text
+from calibrail.errors import CalibrailError, GuardrailError, InputError, error_text, errors_as
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
 from calibrail.serve.schemas import ServiceProblem
 from calibrail.text.sentences import answer_sentences
 
-#: What a guardrail may be called in an address.
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: What a guardrail, or a client, may be called.
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Made up to open a model before the first request.
 _WARMING: Final = Example("What is this?", ("This is a test.",), "This is a test.", id="warming")
 
@@ -67,9 +69,9 @@ def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for source in [sources] if isinstance(sources, str) else sources:
         name, separator, file = source.partition("=")
-        if not separator or not _NAME.fullmatch(name):
+        if not separator or not NAME.fullmatch(name):
             name, file = Path(source).stem, source
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise InputError(error_text("guardrail_name_in_address", source=source, name=name))
         if name in files:
             raise InputError(
@@ -104,6 +106,62 @@ class Refusal:
     reason: str
 
 
+class Serials:
+    """When each guardrail that was served last was signed: an older one does not take over.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Of the decision log, where it is kept beyond the end of the process (``serials.json``).
+    allow_rollback : bool
+        Whether what stands there first may be older.
+    """
+
+    def __init__(self, folder: Path | None, *, allow_rollback: bool) -> None:
+        self._path = None if folder is None else folder / "serials.json"
+        self._allow, self._known = allow_rollback, dict[str, int]()
+
+    def take(self, name: str, guardrail: Guardrail) -> None:
+        """Note a guardrail that takes over.
+
+        Raises
+        ------
+        GuardrailError
+            If it was signed before the one that this name had last.
+        """
+        if guardrail.signature is None:
+            return
+        known, serial = self._read(), guardrail.signature.serial
+        if not self._allow and serial < known.get(name, 0):
+            signed, served = (
+                f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+                for at in (serial, known[name])
+            )
+            path = guardrail.origin and guardrail.origin.path
+            raise GuardrailError(
+                error_text(
+                    "guardrail_rolled_back", path=path, name=name, signed=signed, served=served
+                )
+            )
+        self._known = {**known, name: serial}
+        if self._path is not None and self._known != known:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path, json.dumps(self._known).encode(), durable=True)
+
+    def begun(self) -> None:
+        """Refuse older ones from now on: all that stood there first has taken over."""
+        self._allow = False
+
+    def _read(self) -> dict[str, int]:
+        if self._path is None:
+            return self._known
+        wrong = (OSError, ValueError, AttributeError, TypeError)
+        with errors_as(GuardrailError, wrong, "serials_unreadable", path=self._path):
+            # Several processes of a service keep it together.
+            known = json.loads(self._path.read_bytes()) if self._path.exists() else {}
+            return {str(name): int(serial) for name, serial in known.items()}
+
+
 class _File:
     """One guardrail's file, and what is known of it."""
 
@@ -134,12 +192,21 @@ class Guardrails:
         Their files.
     load : callable
         Loads, verifies and probes one; raises `CalibrailError` where it must not decide.
+    serials : Serials, optional
+        Refuses what was signed before what decided last.
     """
 
-    def __init__(self, files: Mapping[str, Path], load: Callable[[Path], Guardrail]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, Path],
+        load: Callable[[Path], Guardrail],
+        serials: Serials | None = None,
+    ) -> None:
         self._load = load
+        self._serials = serials or Serials(None, allow_rollback=False)
         self._files = {name: _File(path) for name, path in files.items()}
         self._loaded = {name: self._opened(name, path) for name, path in files.items()}
+        self._serials.begun()
 
     def __iter__(self) -> Iterator[Loaded]:
         return iter(tuple(self._loaded.values()))
@@ -197,4 +264,5 @@ class Guardrails:
     def _opened(self, name: str, path: Path) -> Loaded:
         guardrail = self._load(path)
         warm(guardrail)
+        self._serials.take(name, guardrail)
         return Loaded(name, path, guardrail, datetime.now(UTC))

@@ -7,8 +7,8 @@ that are idle between requests, not those in the middle of one.
 """
 
 import asyncio
-import hmac
 import ipaddress
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from calibrail.serve.schemas import ServiceProblem
-from calibrail.serve.service import Service
+from calibrail.serve.service import CLIENT, Service, TokenHolder
 
 #: How many of the largest bodies are held at a time.
 _BODIES: Final = 64
@@ -62,7 +62,6 @@ class RequestLimits:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
         self._most, self._seconds = service.options.max_body, service.options.read_timeout
-        self._token = None if service.token is None else service.token.encode()
         self._local = is_loopback(service.options.host)
         #: Bytes of bodies that have come, and whose requests are not answered yet.
         self._held = 0
@@ -91,7 +90,7 @@ class RequestLimits:
                 self._service.metrics.requested(route, status, seconds, problem)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held = 0
+        held, read = 0, False
 
         async def counted() -> Message:
             """Return what comes next, as long as bodies are not too large."""
@@ -110,11 +109,14 @@ class RequestLimits:
             for name in _ONCE:
                 if sum(given == name for given, _ in scope["headers"]) > 1:
                     raise ServiceProblem.of("header_twice", name=name.decode())
-            self._admit(scope, headers)
+            holder = self._admit(scope, headers)
             if streams(scope):
+                self._count(holder, scope)
                 await self._app(scope, counted, send)
                 return
             bodies = [await self._body(headers, counted)]
+            read = True
+            self._count(holder, scope)
 
             async def whole() -> Message:
                 if not bodies:
@@ -124,20 +126,26 @@ class RequestLimits:
             await self._app(scope, whole, send)
         except ServiceProblem as problem:
             scope["problem"] = problem.kind
+            # What is refused before its body was read ends the connection, and says so.
+            problem.close |= scope["method"] == "POST" and not read
             await problem.response()(scope, receive, send)
         except ConnectionResetError:
             pass
         finally:
             self._held -= held
 
-    def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+    def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> TokenHolder | None:
+        """Return whose token a request brings, where it needs one."""
+        holder = None
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
             # A page elsewhere whose name points here (DNS rebinding) does not know that name.
             raise ServiceProblem.of("other_host", host=self._service.options.host)
-        if self._token is not None and scope["path"] not in OPEN:
+        if self._service.tokens.needed and scope["path"] not in OPEN:
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
-            if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
+            holder = self._service.tokens.find(token.strip())
+            if kind.lower() != b"bearer" or holder is None:
                 raise ServiceProblem.of("token")
+            CLIENT.set(holder.name)
         if scope["method"] == "POST":
             kind, _, further = headers.get(b"content-type", b"").lower().partition(b";")
             if kind.strip() != b"application/json" and not streams(scope):
@@ -152,6 +160,15 @@ class RequestLimits:
             packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
             if packed not in ("", "identity"):
                 raise ServiceProblem.of("content_encoding", packed=packed)
+        return holder
+
+    @staticmethod
+    def _count(holder: TokenHolder | None, scope: Scope) -> None:
+        """Count a request, or refuse one that comes too often."""
+        if holder is not None and scope["method"] == "POST" and (seconds := holder.wait()):
+            problem = ServiceProblem.of("too_often", name=holder.name, rate=holder.rate)
+            problem.retry_after = math.ceil(seconds)
+            raise problem
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """Return the body, if it arrives in time."""

@@ -43,11 +43,11 @@ from calibrail.options.runtime import ServeOptions
 from calibrail.report.messages import remarks, say
 from calibrail.serve import HANDLED, exit_on_signal
 from calibrail.serve.app import application
-from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.guardrails import Guardrails, Loaded, Serials
 from calibrail.serve.limits import RequestLimits, is_loopback, protocol
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
-from calibrail.serve.service import Service, settle, token
+from calibrail.serve.service import Service, Tokens, settle
 from calibrail.serve.watch_status import Watchers, monitor, require_writable, watch_folder
 from calibrail.text.words import languages_known
 
@@ -269,6 +269,8 @@ def describe_guardrail(loaded: Loaded) -> str:
 
 #: Seconds between two looks at the files.
 EVERY: Final = 1.0
+#: Seconds between two notes of the log's last line elsewhere.
+HEADS_EVERY: Final = 60.0
 
 _log: Final = logging.getLogger("calibrail.serve")
 T = TypeVar("T")
@@ -292,9 +294,14 @@ async def watch(service: Service) -> None:
         for name in service.guardrails.names():
             group.create_task(follow(name))
         group.create_task(read_statuses())
+        noted = -math.inf
         while True:
             await asyncio.sleep(EVERY)
             service.metrics.look()
+            await _in_daemon_thread(service.tokens.look)
+            if time.monotonic() - noted > HEADS_EVERY:
+                noted = time.monotonic()
+                await _in_daemon_thread(service.note_head)
 
 
 async def reload(service: Service, names: list[str] | None = None) -> None:
@@ -378,7 +385,8 @@ def serve(
     CalibrailError
         If a guardrail must not decide, or the address is taken.
     """
-    if token() is None and not is_loopback(options.host):
+    tokens = Tokens(options.tokens)
+    if not tokens.needed and not is_loopback(options.host):
         note(say("serve.open", host=options.host, variable=TOKEN_VARIABLE))
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listening(options))
@@ -426,7 +434,8 @@ def _serve_here(
     timeout, patience = min(calls.timeout, options.deadline), min(calls.patience, options.deadline)
     limits = replace(calls, timeout=timeout, patience=patience)
     with exit_on_signal(), limit_calls(limits):
-        guardrails = Guardrails(files, load)
+        serials = Serials(options.log, allow_rollback=options.allow_rollback)
+        guardrails = Guardrails(files, load, serials)
         if options.monitor is not None:
             for loaded in guardrails:
                 require_answers(loaded.guardrail.config, "--monitor")

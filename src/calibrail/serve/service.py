@@ -8,8 +8,11 @@ matter to any decision is the guardrail's own promise.
 import asyncio
 import contextlib
 import contextvars
+import hmac
 import logging
+import math
 import os
+import re
 import tempfile
 import threading
 import time
@@ -17,16 +20,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, LogError
+from calibrail.errors import InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.runtime import ServeOptions
-from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.guardrails import NAME, Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
 from calibrail.serve.watch_status import Statuses
@@ -37,6 +42,8 @@ _log: Final = logging.getLogger("calibrail.serve")
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
+#: Who asks, by the name of its token; empty where there are no names.
+CLIENT: Final = contextvars.ContextVar("client", default="")
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +64,8 @@ class PendingAnswer:
         Whether its decision is kept as soon as there is one.
     settled : bool
         Set under the lock by worker or timeout, whichever is first; that one gives the decision.
+    client : str
+        Who asked.
     """
 
     done: asyncio.Future[Decision]
@@ -65,6 +74,7 @@ class PendingAnswer:
     alone: bool
     kept: bool
     settled: bool = False
+    client: str = field(default_factory=lambda: CLIENT.get())
 
 
 @dataclass(slots=True, eq=False)
@@ -325,9 +335,12 @@ class Batcher:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
         try:
-            if kept := [(item.example, decision) for item, decision in decided if item.kept]:
+            kept = [pair for pair in decided if pair[0].kept]
+            for client in dict.fromkeys(item.client for item, _ in kept):
+                CLIENT.set(client)
+                theirs = [(item.example, made) for item, made in kept if item.client == client]
                 # They came to the same guardrail.
-                self._keep(decided[0][0].loaded, kept)
+                self._keep(decided[0][0].loaded, theirs)
         except Exception as error:
             problem = error
         self._loop.call_soon_threadsafe(self._deliver, decided, problem)
@@ -412,11 +425,11 @@ class Service:
         self, options: ServeOptions, guardrails: Guardrails, log: DecisionLog | None = None
     ) -> None:
         self.options, self.guardrails = options, guardrails
-        self.token = token()
+        self.tokens = Tokens(options.tokens, options.workers)
         self.draining = False
         #: By guardrail; held while its file is loaded.
         self.reloading = {name: asyncio.Lock() for name in guardrails.names()}
-        self._log, self._log_error = log, ""
+        self._log, self._log_error, self._noted = log, "", ""
         self.metrics = Metrics(lambda: not self.unready())
         for loaded in guardrails:
             self.metrics.expect(loaded)
@@ -457,7 +470,8 @@ class Service:
             If they cannot be written; they must not be given then.
         """
         if self._log is not None:
-            made = partial(Entry.of, loaded.guardrail, name=loaded.name, kind=kind)
+            who = CLIENT.get()
+            made = partial(Entry.of, loaded.guardrail, name=loaded.name, kind=kind, client=who)
             entries = [
                 made(*pair, released=None if released is None else released[place])
                 for place, pair in enumerate(decided)
@@ -479,6 +493,10 @@ class Service:
             return ServiceProblem.of("stopping")
         if self.batcher.stuck():
             return ServiceProblem.of("stuck")
+        for loaded in self.guardrails:
+            signature = loaded.guardrail.signature
+            if signature is not None and (why := signature.outdated(str(loaded.path))):
+                return ServiceProblem.of("outdated", why=why)
         if self._log_error and self._log is not None:
             try:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
@@ -488,6 +506,18 @@ class Service:
             self._log_error = ""
         return None
 
+    def note_head(self) -> None:
+        """Note elsewhere with which line the log ends, if that is another one than before."""
+        path = self.options.log_heads
+        if self._log is None or path is None or (head := self._log.head[1]) == self._noted:
+            return
+        try:
+            with path.open("a", encoding="ascii") as stream:
+                stream.write(f"{head} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n")
+            self._noted = head
+        except OSError as error:
+            _log.error("the log's last line cannot be noted in %s: %s", path, error)
+
     async def close(self) -> bool:
         """Finish what waits, and end the threads; return whether all was decided in time."""
         finished = await self.batcher.emptied(self.options.drain)
@@ -495,7 +525,133 @@ class Service:
             self.batcher.close()
         if self._log is not None:
             self._log.close()
+            self.note_head()
         return finished
+
+
+@dataclass(slots=True, eq=False)
+class TokenHolder:
+    """Somebody who may ask, so many times a minute.
+
+    Attributes
+    ----------
+    name : str
+        What the log calls it.
+    rate : float
+        Requests a minute in this process.
+    left : float
+        Requests that it may make at once.
+    at : float
+        When that was so, by ``time.monotonic``.
+    """
+
+    name: str
+    rate: float
+    left: float
+    at: float = field(default_factory=time.monotonic)
+
+    def wait(self) -> float:
+        """Return 0 and count a request, or the seconds after which one is taken."""
+        if math.isinf(self.rate):
+            return 0.0
+        now = time.monotonic()
+        most = max(1.0, self.rate)
+        self.left, self.at = min(most, self.left + (now - self.at) * self.rate / 60), now
+        if self.left < 1.0:
+            return (1.0 - self.left) * 60 / self.rate
+        self.left -= 1.0
+        return 0.0
+
+
+class Tokens:
+    """Who may ask: the one token of the environment, or the clients of a file that is read again.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file. A client with two lines has two tokens, as while one takes the other's place.
+    n_processes : int
+        Processes that share what a client may ask.
+
+    Raises
+    ------
+    InputError
+        If the file holds no token, something else, or stands beside the one of the environment.
+    """
+
+    def __init__(self, path: Path | None, n_processes: int = 1) -> None:
+        self._path, self._n, self._stamp = path, n_processes, (0, 0)
+        single = token()
+        #: The clients by their tokens.
+        self._clients: dict[bytes, TokenHolder] = {}
+        if path is not None and single is not None:
+            raise InputError(error_text("tokens_twice", variable=TOKEN_VARIABLE, path=path))
+        if single is not None:
+            self._clients = {single.encode(): TokenHolder("", math.inf, math.inf)}
+        if path is not None:
+            self._read(path)
+
+    @property
+    def needed(self) -> bool:
+        """Whether a request needs a token."""
+        return bool(self._clients)
+
+    def find(self, given: bytes) -> TokenHolder | None:
+        """Return whose token it is; how long that takes tells nothing of the tokens."""
+        found = None
+        for known, client in tuple(self._clients.items()):
+            if hmac.compare_digest(given, known):
+                found = client
+        return found
+
+    def look(self) -> None:
+        """Read the file if it is another one; one that is wrong leaves the clients as they are."""
+        if self._path is None:
+            return
+        try:
+            state = self._path.stat()
+            if (state.st_mtime_ns, state.st_ino) != self._stamp:
+                self._read(self._path)
+                _log.warning("%s: read again", self._path)
+        except (OSError, InputError) as error:
+            if (said := str(error)) != self._said:
+                _log.error("%s; the tokens from before stay valid", said)
+            self._said = said
+
+    _said = ""
+
+    def _read(self, path: Path) -> None:
+        with errors_as(InputError, (OSError, ValueError), "tokens_unreadable", path=path):
+            state = path.stat()
+            lines = path.read_text(encoding="utf-8").splitlines()
+        self._stamp = state.st_mtime_ns, state.st_ino
+        before = {client.name: client for client in self._clients.values()}
+        clients = dict[bytes, TokenHolder]()
+        for n, line in enumerate(lines, 1):
+            parts = line.split()
+            if not parts or parts[0].startswith("#"):
+                continue
+            # A token is a secret: no message repeats the line.
+            why = ""
+            if not 2 <= len(parts) <= 3:
+                why = f"there are {len(parts)} words"
+            elif not NAME.fullmatch(parts[0]) or not parts[1].isascii():
+                why = "the name, or the token, has other characters"
+            elif parts[1].encode() in clients:
+                why = "another line has the same token"
+            elif len(parts) == 3 and not re.fullmatch(r"\d{1,9}(\.\d+)?", parts[2]):
+                why = "the third is no number"
+            rate = float(parts[2]) / self._n if len(parts) == 3 and not why else math.inf
+            if why or not rate:
+                why = why or "the third is 0"
+                raise InputError(error_text("tokens_line", n=n, path=path, why=why))
+            name, secret = parts[:2]
+            old = before.get(name)
+            new = old if old is not None and old.rate == rate else TokenHolder(name, rate, rate)
+            before[name] = clients[secret.encode()] = new
+        if not clients:
+            raise InputError(error_text("tokens_none", path=path))
+        self._clients, self._said = clients, ""
 
 
 def token() -> str | None:

@@ -390,17 +390,28 @@ def verify_log(folders: Folders, *, noted: Iterable[str] = ()) -> LogCheck:
         one.
     noted : iterable of str
         Hashes of lines that were noted elsewhere, and must be there: they show what nothing in the
-        folder can show, that its end was cut off.
+        folder can show, that its end was cut off. Or files whose lines begin with one, as
+        ``calibrail serve --log-heads`` writes them.
 
     Raises
     ------
     DataError
         There is no log, or a file cannot be read.
     """
-    hashes = fields.texts(noted, "noted")
-    for item in hashes:
-        if len(item) != 64 or set(item) - set("0123456789abcdef"):
-            raise InputError(f"noted must be hashes of lines, of 64 hex digits; got {item!r:.80}")
+    hashes = list[str]()
+    for item in fields.texts(noted, "noted"):
+        lines = [item]
+        if len(item) != 64 and Path(item).is_file():
+            with file_errors(f"cannot read {item}"):
+                lines = Path(item).read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines:
+            digest = line.partition(" ")[0]
+            if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+                raise InputError(
+                    "noted must be hashes of lines, of 64 hex digits, or a file of such; "
+                    f"got {line!r:.80}"
+                )
+            hashes.append(digest)
     paths = _paths(folders)
     with file_errors("cannot read the decision log"):
         return verify(paths, hashes)

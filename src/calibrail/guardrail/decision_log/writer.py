@@ -358,6 +358,8 @@ class Entry:
     group : str, optional
         The answer's group, where the guardrail has thresholds by group; empty for one that the
         guardrail does not know.
+    client : str
+        Who asked, where the service knows its clients by name.
 
     Raises
     ------
@@ -374,6 +376,7 @@ class Entry:
     contexts: Sequence[str] = ()
     response: str = ""
     group: str | None = None
+    client: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind in ("", OPENED, CLOSED):
@@ -397,13 +400,14 @@ class Entry:
         name: str = "",
         kind: str = "check",
         released: bool | None = None,
+        client: str = "",
     ) -> Self:
         """Return the entry of what a guardrail decided about an answer."""
         grouped = guardrail.rule.groups
         # A name that the guardrail does not know came with the request, and may be any text.
         group = None if grouped is None else grouped.known(guardrail.group_of(example))
         texts = example.question, example.contexts, example.response
-        return cls(decision, guardrail.config.digest, name, kind, released, *texts, group)
+        return cls(decision, guardrail.config.digest, name, kind, released, *texts, group, client)
 
     def traffic(self) -> dict[str, Any]:
         """Return what is logged of the texts themselves: lengths in characters, and a language.
@@ -552,6 +556,7 @@ class DecisionLog:
         head = {"guardrail": entry.guardrail, "name": entry.name}
         kind = None if entry.kind == "check" else entry.kind
         optional = {"kind": kind, "released": entry.released, "group": entry.group}
+        optional["client"] = entry.client or None
         more: dict[str, object] = {k: value for k, value in optional.items() if value is not None}
         more["traffic"] = entry.traffic()
         if self._texts:

@@ -1,0 +1,220 @@
+"""Several tokens, limits by client, older guardrails, and the log's end noted elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest import mock
+
+import httpx
+import pytest
+
+from calibrail import Guardrail
+from calibrail.errors import GuardrailError, InputError
+from calibrail.guardrail.decision_log.verify import verify_log
+from calibrail.guardrail.signing import SignatureTerms, make_keys, signature_path
+from calibrail.serve import service as served
+from calibrail.serve.guardrails import Guardrails, Serials
+from calibrail.serve.service import TokenHolder, Tokens
+from tests.labelling.rows import lines
+from tests.serve.process import Service, until
+
+ANSWER = {"question": "W?", "contexts": ["W is tungsten."], "response": "W is tungsten."}
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_two_tokens_of_a_client_are_valid_until_one_line_goes(
+    surface: Path, tmp_path: Path
+) -> None:
+    tokens, log = tmp_path / "tokens", tmp_path / "log"
+    tokens.write_text("# who asks\nshop old-secret\nshop new-secret\n\nbank their-secret 6000\n")
+    asked = ("--tokens", tokens, "--log", log)
+    with Service(surface, *asked, environment={"CALIBRAIL_TOKEN": "one"}, ready=False) as refused:
+        assert refused.process.wait(60) == 2 and "unset the variable" in refused.stderr
+    with Service(surface, *asked) as service, httpx.Client(base_url=service.url) as client:
+
+        def status(token: str) -> int:
+            return client.post("/v1/check", json=ANSWER, headers=_bearer(token)).status_code
+
+        assert [status(f"{name}-secret") for name in ("old", "new", "their")] == [200, 200, 200]
+        assert status("other-secret") == 401 and client.get("/readyz").status_code == 200
+        tokens.write_text("shop new-secret\nbank their-secret 6000\n")
+        end = time.monotonic() + 20
+        while status("old-secret") == 200 and time.monotonic() < end:
+            time.sleep(0.2)
+        assert [status("old-secret"), status("new-secret")] == [401, 200]
+        # A file that says nothing leaves who may ask as it is.
+        tokens.write_text("shop\n")
+        time.sleep(2.5)
+        assert status("new-secret") == 200
+        assert "line 1" in service.stderr and "secret" not in service.stderr
+    who = {line["client"] for path in log.glob("*.jsonl") for line in lines(path) if "id" in line}
+    assert who == {"shop", "bank"} and verify_log(log).verdict == "whole"
+
+
+def test_a_client_may_ask_so_often(
+    visit: Callable[..., None], surface: Path, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("bank a 3\nshop b\n")
+
+    async def go(client: httpx.AsyncClient, service: served.Service) -> None:
+        async def ask(token: str) -> httpx.Response:
+            return await client.post("/v1/check", json=ANSWER, headers=_bearer(token))
+
+        assert [(await ask("a")).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+        refused = await ask("a")
+        assert 0 < int(refused.headers["retry-after"]) <= 20
+        assert "bank may send 3 requests a minute" in refused.json()["detail"]
+        assert [(await ask("b")).status_code for _ in range(5)] == [200] * 5
+        later = time.monotonic() + 20.1
+        with mock.patch.object(served.time, "monotonic", return_value=later):
+            assert service.tokens.find(b"a").wait() == 0.0  # type: ignore[union-attr]
+
+    visit(go, surface, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "holds no token"),
+        ("# nobody\n", "holds no token"),
+        ("shop\n", "line 1 .* there are 1 words"),
+        ("shop s3cret 5 6\n", "line 1 .* there are 4 words"),
+        ("a/b s3cret\n", "line 1 .* other characters"),
+        ("shop s3crét\n", "line 1 .* other characters"),
+        ("shop s3cret none\n", "line 1 .* no number"),
+        ("shop s3cret nan\n", "line 1 .* no number"),
+        ("shop s3cret 0\n", "line 1 .* is 0"),
+        ("shop s3cret\n\nbank s3cret\n", "line 3 .* another line has the same token"),
+    ],
+)
+def test_a_file_of_no_tokens_is_refused_without_its_secrets(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(content)
+    with pytest.raises(InputError, match=said) as caught:
+        Tokens(path)
+    assert "s3cr" not in str(caught.value)
+    with pytest.raises(InputError, match="cannot be read"):
+        Tokens(tmp_path / "nowhere")
+
+
+def test_what_a_client_may_ask_is_shared_by_the_processes_and_survives_a_reload(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("bank a 4\n")
+    tokens = Tokens(path, 2)
+    client = tokens.find(b"a")
+    assert isinstance(client, TokenHolder) and client.rate == 2.0 and client.wait() == 0.0
+    path.write_text("bank b 4\nbank a 4\n")
+    os.utime(path, ns=(1, 1))
+    tokens.look()
+    assert tokens.find(b"a") is tokens.find(b"b") is client
+
+
+def _signed(guardrail: Path, folder: Path, name: str, at: float, key: Path) -> Path:
+    path = folder / name
+    with mock.patch("calibrail.guardrail.file.time.time", return_value=at):
+        Guardrail.load(guardrail).save(path, sign=key)
+    return path
+
+
+def test_an_older_guardrail_does_not_take_over(surface: Path, tmp_path: Path) -> None:
+    key, log = tmp_path / "key.pem", tmp_path / "log"
+    public, _, _ = make_keys(key)
+    for folder in ("new", "old"):
+        (tmp_path / folder).mkdir()
+    new = _signed(surface, tmp_path / "new", "g.json", 2e9, key)
+    old = _signed(surface, tmp_path / "old", "g.json", 1e9, key)
+
+    def begin(path: Path, folder: Path | None = log, allow: bool = False) -> Guardrails:
+        def load(file: Path) -> Guardrail:
+            return Guardrail.load(file, trusted=[public])
+
+        return Guardrails({"g": path}, load, Serials(folder, allow_rollback=allow))
+
+    running = begin(new)
+    # In its place, while it runs ...
+    for put, there in ((old, new), (signature_path(old), signature_path(new))):
+        there.write_bytes(put.read_bytes())
+    refusal = running.reload("g")
+    assert refusal is not None and "2001-09-09 01:46:40 UTC" in refusal.reason
+    assert "2033-05-18 03:33:20 UTC" in refusal.reason and "--allow-rollback" in refusal.reason
+    # ... and after the process has ended.
+    with pytest.raises(GuardrailError, match="older than what g served last"):
+        begin(old)
+    assert begin(old, None).get("g").guardrail.signature.serial == 1e9  # type: ignore[union-attr]
+    again = begin(old, allow=True)
+    assert again.reload("g") is None and begin(old).get("g")
+    (log / "serials.json").write_text("[]")
+    with pytest.raises(GuardrailError, match=r"serials\.json should say"):
+        begin(old)
+
+
+def test_what_is_signed_expires_and_asks_for_a_version(surface: Path, tmp_path: Path) -> None:
+    key, path = tmp_path / "key.pem", tmp_path / "g.json"
+    public, _, _ = make_keys(key)
+    guardrail = Guardrail.load(surface)
+    today = datetime.now(UTC).date()
+    guardrail.save(path, sign=key, terms=SignatureTerms(f"{today + timedelta(1)}", "0.0.1"))
+    assert Guardrail.load(path, trusted=[public]).config == guardrail.config
+    guardrail.save(path, sign=key, terms=SignatureTerms(f"{today - timedelta(1)}"))
+    with pytest.raises(GuardrailError, match=r"holds until .* and no longer"):
+        Guardrail.load(path, trusted=[public])
+    guardrail.save(path, sign=key, terms=SignatureTerms(min_version="99.1"))
+    with pytest.raises(GuardrailError, match=r"signed for calibrail 99\.1 or newer"):
+        Guardrail.load(path, trusted=[public])
+    with pytest.raises(InputError, match="expires must be the last day"):
+        SignatureTerms("tomorrow")
+    with pytest.raises(InputError, match="min_version must be a version"):
+        SignatureTerms(min_version="latest")
+
+
+def test_a_service_whose_guardrail_expires_is_not_ready(
+    visit: Callable[..., None], surface: Path, tmp_path: Path
+) -> None:
+    key, path = tmp_path / "key.pem", tmp_path / "g.json"
+    public, _, _ = make_keys(key)
+    day = f"{datetime.now(UTC).date()}"
+    Guardrail.load(surface).save(path, sign=key, terms=SignatureTerms(day))
+
+    def load(file: Path) -> Guardrail:
+        return Guardrail.load(file, trusted=[public])
+
+    async def go(client: httpx.AsyncClient, _: served.Service) -> None:
+        assert (await client.get("/readyz")).status_code == 200
+        later = datetime.now(UTC) + timedelta(days=2)
+        with mock.patch("calibrail.guardrail.signing.datetime", mock.Mock(now=lambda _: later)):
+            answer = await client.get("/readyz")
+        assert answer.status_code == 503 and day in answer.json()["detail"]
+
+    visit(go, path, load=load)
+
+
+def test_the_end_of_the_log_is_noted_elsewhere(surface: Path, tmp_path: Path) -> None:
+    log, heads = tmp_path / "log", tmp_path / "heads"
+    with Service(surface, "--log", log, "--log-heads", heads) as service:
+        until(heads.exists, "noted")
+        assert httpx.post(f"{service.url}/v1/check", json=ANSWER).status_code == 200
+        assert service.terminate() == 0
+    assert len(heads.read_text().splitlines()) == 2
+    assert verify_log(log, noted=[str(heads)]).verdict == "whole"
+    (file,) = log.glob("*.jsonl")
+    kept = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(kept[:1]))
+    assert verify_log(log).verdict == "whole"
+    assert verify_log(log, noted=[str(heads)]).verdict == "broken"
+    (tmp_path / "words").write_text("nothing of the kind\n")
+    with pytest.raises(InputError, match="64 hex digits"):
+        verify_log(log, noted=[str(tmp_path / "words")])
+    assert json.loads(kept[-1])["others"] == {}
