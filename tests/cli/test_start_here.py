@@ -67,6 +67,20 @@ def test_what_holds_labels_and_scores_stands_first(
     assert list(found)[-1] in ("scores.jsonl", "large.jsonl")
 
 
+def test_a_sheet_of_a_country_is_found_and_its_command_runs(tmp_path: Path) -> None:
+    """As Excel saves it: semicolons, decimal commas, the encoding of the country."""
+    rows = [f"{i};{i % 2};{i % 2},{i:03d};Größe {i} in Öl" for i in range(60)]
+    sheet = "\n".join(["id;label;judge_score;answer", *rows])
+    (tmp_path / "sheet.csv").write_text(sheet, encoding="cp1252")
+    (found,) = discover(tmp_path)
+    assert found.is_testable and found.encoding == "cp1252"
+    said = calibrail(cwd=tmp_path).stdout
+    words = ["test", "sheet.csv", "--reader-option", "encoding=cp1252"]
+    assert " ".join(words[1:]) in said
+    run = calibrail(*words, "--threshold", 0.5, "--higher", "hallucinated", cwd=tmp_path)
+    assert run.returncode == 0 and "60 answers of sheet.csv, 30 hallucinated" in run.stdout
+
+
 def test_the_search_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "ENTRIES", 3)
     assert len(discover(folder)) <= 3

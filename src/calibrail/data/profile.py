@@ -25,7 +25,7 @@ from calibrail.data.sentences import (
 from calibrail.data.spans import MarkLook, Support, WideMarks
 from calibrail.data.splits import group_numbers
 from calibrail.data.suggested_options import AnswerColumn, ColumnLook, UnreadText
-from calibrail.data.values import ABSENT, number_in
+from calibrail.data.values import ABSENT, likely_number
 from calibrail.formatting import Shown
 from calibrail.serialization import Record
 from calibrail.text.words import patterns
@@ -397,8 +397,7 @@ def _number(cell: object) -> float | None:
     """Return a cell's number, NaN where none is there, and None where it is something else."""
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in ABSENT):
         return float("nan")
-    number = number_in(cell)
-    return number_in(cell, ",") if number is None else number
+    return likely_number(cell)
 
 
 def _copied(example: Example) -> int:

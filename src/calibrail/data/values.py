@@ -586,6 +586,12 @@ def native(value: Any) -> Any:
     return float(value) if isinstance(value, Real) else value
 
 
+def likely_number(cell: object) -> float | None:
+    """Return the number that a cell spells; of one that may be two the one with decimals."""
+    number = number_in(cell)
+    return number_in(cell, ",") if number is None else number
+
+
 def number_in(cell: object, mark: str = "") -> float | None:
     """Return the number that a cell is or spells; None where it is none, or may be two.
 

@@ -17,9 +17,10 @@ from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
 from calibrail.data.suggested_options import direction_of, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
-from calibrail.data.values import number_in
+from calibrail.data.values import likely_number
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
+from calibrail.options.fields import spell_option
 from calibrail.report.messages import say
 
 #: Folders below the first, entries looked at, and files opened, at most.
@@ -50,6 +51,8 @@ class FoundFile:
         Columns whose names speak of labels, and of scores.
     size : int
         Bytes.
+    encoding : str
+        In which it can be read where it is not UTF-8; empty where it is.
     """
 
     path: Path
@@ -57,6 +60,7 @@ class FoundFile:
     labels: tuple[str, ...]
     scores: tuple[str, ...]
     size: int
+    encoding: str = ""
 
     @property
     def is_testable(self) -> bool:
@@ -83,12 +87,12 @@ def discover(folder: Path) -> list[FoundFile]:
             candidates.append(FoundFile(near, "", (), (), size))
         elif size and n_opened < OPENED:
             n_opened += 1
-            try:
-                looked = _look(path)
-            except (CalibrailError, OSError, ValueError):
-                continue
-            if looked is not None:
-                candidates.append(FoundFile(near, *looked, size))
+            # What Excel saves as CSV is in the encoding of its country.
+            for encoding in ("", "cp1252"):
+                with suppress(CalibrailError, OSError, ValueError):
+                    if (looked := _look(path, encoding)) is not None:
+                        candidates.append(FoundFile(near, *looked, size, encoding))
+                    break
     return sorted(candidates, key=lambda item: item._rank)
 
 
@@ -110,11 +114,15 @@ def shown(candidates: Sequence[FoundFile]) -> Iterator[str]:
 
 def words_of_file(item: FoundFile) -> list[str]:
     """Return a file as a command takes it; with its labels where nobody takes them unasked."""
-    words = [str(item.path)]
+    words, given = [str(item.path)], {"encoding": item.encoding} if item.encoding else {}
+    if given:
+        words += shlex.split(spell_option(ReadOptions, "options", given))
     if item.is_testable:
+        options = ReadOptions(options=given)
         with suppress(CalibrailError, OSError):
-            found = read(item.path, require=(), labelled=False, allow_none=True).columns.present
-            words += [] if "label" in found else ["--label-column", item.labels[0]]
+            found = read(item.path, options, require=(), labelled=False, allow_none=True)
+            named = "label" in found.columns.present
+            words += [] if named else ["--label-column", item.labels[0]]
     return words
 
 
@@ -142,9 +150,9 @@ def _files(folder: Path) -> Iterator[Path]:
         level = below
 
 
-def _look(path: Path) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
     """Return whose results a file holds, and its columns of labels and scores; None without any."""
-    opened = open_path(path, ReadOptions())
+    opened = open_path(path, ReadOptions(options={"encoding": encoding} if encoding else {}))
     head, names = peek(opened.items)
     rows = [item.values for item in head if isinstance(item, SourceRow)]
     fields = list(names)
@@ -174,5 +182,5 @@ def _holds_numbers(rows: list[Mapping[str, object]], name: str) -> bool:
     """Return whether a column holds numbers or verdicts, and nothing else."""
     values = [row.get(name) for row in rows if row.get(name) not in (None, "")]
     return bool(values) and all(
-        number_in(value) is not None or side_of(label_key(value)) is not None for value in values
+        likely_number(cell) is not None or side_of(label_key(cell)) is not None for cell in values
     )

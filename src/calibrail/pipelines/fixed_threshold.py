@@ -24,7 +24,7 @@ from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
 from calibrail.data.suggested_options import direction_of, words_of
 from calibrail.data.traces._spans import SCORE
-from calibrail.data.values import column_value, number_in, value_at
+from calibrail.data.values import column_value, likely_number, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import with_cost
@@ -396,7 +396,7 @@ def _held(
     Beside it its two words, where it holds no more, and one says nothing.
     """
     cells = [cell for row in rows if (cell := column_value(value_at(row, name))) is not None]
-    numbers = {number_in(cell) for cell in cells}
+    numbers = {likely_number(cell) for cell in cells}
     if cells and None not in numbers and not numbers <= {0.0, 1.0}:
         return {"number"}, []
     words = sorted({label_key(cell) for cell in cells})

@@ -146,6 +146,15 @@ def test_the_parts_of_a_langfuse_export_are_read_together(tmp_path: Path) -> Non
         list(read(folder / "0_scores.jsonl", labelled=False, require=()))
 
 
+def test_a_langfuse_trace_needs_no_user_and_no_session(tmp_path: Path) -> None:
+    about = {"name": "rag", "metadata": {}, "tags": [], "release": None, "environment": "default"}
+    trace = {"id": "t1", "timestamp": "2026-01-01T00:00:00Z", "input": {"question": "Who?"}}
+    path = write(tmp_path / "a.jsonl", [{**trace, "output": "She.", **about}])
+    opened = read(path, labelled=False, require=())
+    assert opened.how()["export"]["tool"] == "langfuse"  # type: ignore[index]
+    assert [(example.question, example.response) for example in opened] == [("Who?", "She.")]
+
+
 def test_a_thumb_up_is_not_taken_for_a_hallucination(tmp_path: Path) -> None:
     trace = shapes.langfuse_trace("t1", GOOD, "x")
     trace["scores"] = [{"name": "thumb", "source": "ANNOTATION", "value": 1, "traceId": "t1"}]
