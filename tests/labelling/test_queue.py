@@ -111,6 +111,25 @@ def test_what_cannot_be_a_queue_is_refused(
         label_all(session, 5)
 
 
+def test_a_cell_that_cannot_be_read_stops_the_queue_before_it_begins(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    rows, file = judged(60), tmp_path / "guardrail.json"
+    rows[-1]["judge"] = "perhaps"
+    guardrail.save(file)
+    asked = dict(guardrail=file, max_fpr=0.55, judges=("judge",), queue="disagreements")
+    with pytest.raises(DataError, match=f"{rows[-1]['id']}.*'perhaps'"):
+        calibrail.label(rows, tmp_path / "labels", **asked)
+    assert not (tmp_path / "labels").exists() and [*tmp_path.iterdir()] == [file]
+
+
+def test_a_judge_may_have_any_name(tmp_path: Path, guardrail: Guardrail) -> None:
+    rows = [{**row, "J": int(row["judge"])} for row in judged(60)]
+    asked = dict(guardrail=guardrail, max_fpr=0.55, judges=("J",))
+    with calibrail.label(rows, tmp_path, **asked, **QUEUE) as session:
+        assert label_all(session, 5) == 5
+
+
 def test_a_review_shows_what_contradicts_and_keeps_both_labels(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:

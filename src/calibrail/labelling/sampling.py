@@ -300,7 +300,8 @@ class JudgeColumn:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._labels = LabelReader(ReadOptions(), name)
+        # A judge may have any name.
+        self._labels = LabelReader(ReadOptions(), name, beside=())
         self._said = set[float]()
 
     def read(self, example: Example) -> float:

@@ -77,6 +77,7 @@ def _begin(
         requirement = Standing(share=share).strict(requirement)
     seen = Fresh(guardrail)
     column = None if options.judge is None else sampling.JudgeColumn(options.judge)
+    compared = [sampling.JudgeColumn(name) for name in options.judges]
     reading = replace(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
@@ -97,6 +98,8 @@ def _begin(
         for example in seen.admitted(traced()):
             if column is not None:
                 column.read(example)
+            # What cannot be read is told before anything begins.
+            sampling.calls_of(compared, example)
             yield example
 
     units = sampling.first_units(usable(), order, whole_groups=drawing.whole_groups)

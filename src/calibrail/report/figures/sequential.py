@@ -72,7 +72,7 @@ def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
             axes.axhline(math.exp(goals[key]), color=colour, linewidth=1.0, linestyle=DOTTED)
         axes.set(xlabel="labelled answers", ylabel="wealth, from 1")
         _logarithmic(plot, 1.2 * most)
-        axes.set_xlim(0, max(labelled))
+        axes.set_xlim(0, max(1, *labelled))
         plot.legend(1 if narrow else 2, handlelength=2.6)
         return plot.svg("Wealth of the four bets by the number of labelled answers.")
 
@@ -94,7 +94,7 @@ def intervals_svg(course: Json, asked: Json, narrow: bool = False) -> str:
         limits = {"coverage": asked["min_coverage"], "fpr": asked["max_fpr"]}
         _rates(CoursePoints(plot, labelled, False, ""), course, limits, alpha=0.2, width=1.8)
         plot.axes.set(xlabel="labelled answers", ylabel="% of the class", ylim=(-1.0, 101.0))
-        plot.axes.set_xlim(0, max(labelled))
+        plot.axes.set_xlim(0, max(1, *labelled))
         plot.axes.tick_params(colors=QUIET)
         plot.legend(2, handlelength=2.6)
         return plot.svg("Confidence sequences of both rates by the number of labelled answers.")
