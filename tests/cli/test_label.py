@@ -245,6 +245,8 @@ def test_a_queue_and_a_review_in_the_terminal(
     content = json.loads(done.stdout)
     assert done.returncode == 4 and content["plan"]["drawing"]["design"] == "disagreements"
     assert content["counts"]["by_you"] == 4
+    nobody = calibrail("label", "-o", folder, *queue[:2], "--annotator", "eve", "--terminal")
+    assert nobody.returncode == 2 and "--annotator ada" in " ".join(nobody.stderr.split())
     shown = piped("hzhfq", "-o", folder, *queue)
     assert "You said faithful; judge says hallucinated" in " ".join(shown.stderr.split())
     assert "changed after a review  1" in " ".join(shown.stdout.split("  ")) or "1" in shown.stdout

@@ -170,6 +170,11 @@ def label_command(
         alike = [name for name, letters in folded.items() if letters == own]
         if alike and annotator.strip() not in alike:
             note(say("command.alike", name=alike[0], quoted=shlex.quote(alike[0])))
+        if session.is_review and annotator not in session.annotators:
+            others = session.annotators
+            raise InputError(
+                say("refused.nothing_to_review", labels=output, name=annotator, others=others)
+            )
         for text in look_first(session.plan, output, purpose.guardrail):
             note(text)
         exchanged: dict[str, Any] = {}

@@ -337,6 +337,8 @@ class Session:
         review: Mapping[int, Mapping[str, int]] | None = None,
     ) -> None:
         self._files, self._settle, self._review = folder, settle, review
+        #: Whether annotators look at labels of their own again.
+        self.is_review = review is not None
         #: Where the labels are.
         self.folder = folder.path
         #: What was agreed on before the first label.
