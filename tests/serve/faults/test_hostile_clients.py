@@ -295,6 +295,7 @@ MASSES = {
     "answers that are empty": b'{"items": [' + b"{}," * 300_000 + b"{}]}",
     "numbers for answers": b'{"items": [' + b"1," * 500_000 + b"1]}",
     "answers of unknown fields": b'{"items": [' + b'{"a":1},' * 120_000 + b'{"a":1}]}',
+    "as many as may be": b'{"items": [' + b'{"a":1},' * 1_000 + b'{"a":1}]}',
     "numbers for contexts": b'{"items": [{"contexts": [' + b"1," * 500_000 + b"1]}]}",
     "unknown fields": b"{" + b",".join(b'"a%d":1' % k for k in range(90_000)) + b"}",
     "lists for cells": b'{"items": [{"response": "a", "columns": {'
