@@ -159,7 +159,7 @@ def test_no_byte_depends_on_what_else_is_decided(texts: list[str], noise: float)
     for answer, line in zip(answers, alone, strict=True):
         parts = guardrail.sentences(answer)
         verdicts = [guardrail.judge.decide([part])[0] for part in parts]
-        assert guardrail.decision_for_sentences(answer, parts, verdicts).line() == line
+        assert guardrail.decision_for_sentences(answer, verdicts).line() == line
 
 
 def test_all_sentences_of_a_batch_are_scored_at_once_and_near_ties_again() -> None:

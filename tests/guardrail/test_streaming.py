@@ -204,6 +204,33 @@ def test_a_detector_that_fails_ends_what_is_shown(unit: str) -> None:
 
 
 @units
+def test_an_answer_of_too_many_sentences_is_judged_no_further(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of an answer's decision the detector asks for no more than these.
+    monkeypatch.setattr("calibrail.scores.base.MOST_PIECES", 3)
+    for module in ("data", "guardrail"):
+        monkeypatch.setattr(f"calibrail.{module}.sentences.MOST_BEFORE", 100)
+    detector = Digits()
+    guardrail = (of_sentences if unit == "sentence" else of_worst)(detector, failure="review")
+    detector.asked.clear()
+    text = "It is 7. " * 1_000
+    check = guardrail.stream_check(id="a")
+    assert "".join(check.show(text)) == "It is 7. It is 7. It is 7. It is 7. It is 7."
+    assert check.stopped is not None and check.decision is not None
+    # 9 + 18 + 27 + 36 characters stand before five of them.
+    assert (check.stopped.number, check.stopped.outcome) == (6, "review")
+    assert "too long to judge by sentence: it has 6 sentences so far" in check.stopped.reason
+    assert sum(map(len, detector.asked)) == 5
+    # Nor where nobody stops the model.
+    whole = streamed(guardrail, text, [100, 5_000]).close()
+    assert sum(map(len, detector.asked)) == 10
+    expected = guardrail.check(response=text)
+    for decision in (check.decision, whole):
+        assert (decision.outcome, decision.cause) == (expected.outcome, expected.cause)
+
+
+@units
 def test_a_model_runs_once_for_each_text_of_a_stream_near_ties_included(
     unit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from calibrail import Example, calibrate
 from calibrail.data.reading import read
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
-from calibrail.serve.schemas import ServiceProblem, read_json
+from calibrail.serve.schemas import Item, ServiceProblem, read_json
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER, NOVEL
 
@@ -254,6 +255,46 @@ def test_a_body_that_is_not_right_is_refused_by_the_names_of_its_fields(
             assert pointers[0] in problem["detail"]
 
     visit(go, surface)
+
+
+def test_items_are_counted_before_they_are_looked_at(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, service: Service) -> None:
+        for path in ("/v1/check/batch", "/v1/select"):
+            for items in ([1] * 5, [{}] * 5):
+                said = await client.post(path, json={"items": items, "fdr": 0.1})
+                assert (said.status_code, said.json()["type"]) == (
+                    413,
+                    "urn:calibrail:problem:too-many-items",
+                )
+                assert said.json()["detail"] == "5 answers in one request; send 4 at most"
+            said = await client.post(path, json={"items": [ANSWER] * 3 + [{"a": 1}], "fdr": 0.1})
+            assert said.status_code == 422
+            assert said.json()["errors"][0]["pointer"] == "/items/3/a"
+
+    visit(go, surface, queue=4)
+
+
+def test_cells_for_sentences_are_told_apart_beside_the_loop(
+    visit: Visiting, surface: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, example = list[bool](), Item.example
+
+    def noting(item: Item, *args: Any, **given: Any) -> Any:
+        beside.append(threading.current_thread() is not threading.main_thread())
+        return example(item, *args, **given)
+
+    monkeypatch.setattr(Item, "example", noting)
+
+    async def go(client: Any, service: Service) -> None:
+        for cell in (1, [1], "[1]"):
+            body = {**ANSWER, "response": "? " * 100, "columns": {"mine": cell}}
+            said = await client.post("/v1/check", json=body)
+            assert said.status_code == (422 if cell == [1] else 200)
+        many = {"items": [ANSWER] * 51}
+        assert (await client.post("/v1/check/batch", json=many)).status_code == 200
+
+    visit(go, surface)
+    assert beside == [False] + [True] * 53
 
 
 def test_one_bad_item_refuses_the_batch_before_anything_is_decided(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from calibrail.errors import InputError
+from calibrail.serve.limits import protocol
 from calibrail.serve.schemas import TOKEN_VARIABLE
 from calibrail.serve.service import Service, token
 from tests.serve.conftest import ANSWER
@@ -164,3 +167,72 @@ def test_while_it_is_stopped_connections_end_and_it_is_not_ready(
         assert "calibrail_ready 0.0" in (await client.get("/metrics")).text
 
     visit(go, surface)
+
+
+@contextlib.asynccontextmanager
+async def _connected(
+    app: Any, seconds: float, refused: Callable[[int], None]
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Open a connection to an application of ASGI, as the service has them."""
+    config = uvicorn.Config(app, http=protocol(seconds, seconds, refused), lifespan="off")
+    config.load()
+    state, loop = uvicorn.server.ServerState(), asyncio.get_running_loop()
+    kind: Any = config.http_protocol_class
+    server = await loop.create_server(lambda: kind(config, state, {}, loop), "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        yield reader, writer
+        writer.close()
+
+
+def test_headers_that_stop_behind_a_request_at_work_are_refused_after_its_answer() -> None:
+    may_answer = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await may_answer.wait()
+        headers = [(b"content-length", b"2")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+    async def go() -> tuple[bytes, list[int]]:
+        refused = list[int]()
+
+        def note(status: int) -> None:
+            refused.append(status)
+            may_answer.set()
+
+        async with _connected(slow, 0.05, note) as (reader, writer):
+            # The second one is not read to its end, whatever comes behind.
+            writer.write(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHo")
+            said = await asyncio.wait_for(reader.read(), 60)
+        return said, refused
+
+    said, refused = asyncio.run(go())
+    assert refused == [408]
+    assert [piece[:3] for piece in said.split(b"HTTP/1.1 ")[1:]] == [b"200", b"408"]
+
+
+def test_a_body_that_breaks_while_it_is_answered_just_ends() -> None:
+    seen = list[str]()
+
+    async def echo(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (message := await receive())["type"] == "http.request":
+            await send({"type": "http.response.body", "body": message["body"], "more_body": True})
+        seen.append(message["type"])
+
+    async def go() -> bytes:
+        async with _connected(echo, 60.0, lambda status: None) as (reader, writer):
+            writer.write(
+                b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
+            )
+            said = await reader.readuntil(b"ab")
+            writer.write(b"zz\r\n")
+            said += await asyncio.wait_for(reader.read(), 60)
+            while not seen:
+                await asyncio.sleep(0.01)
+        return said
+
+    # What has begun is no place for another answer.
+    assert asyncio.run(go()).count(b"HTTP/1.1") == 1
+    assert seen == ["http.disconnect"]

@@ -19,6 +19,8 @@ from calibrail.errors import InputError, ServiceError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision import Unfinished
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.guardrail.sentences import StreamCheck
+from calibrail.serve import schemas
 from calibrail.serve.app import Pieces
 from calibrail.serve.service import Service
 from tests.guardrail.sentences import of_sentences
@@ -145,6 +147,8 @@ def test_what_is_wrong_is_refused_before_anything_is_decided(
         (b"not a text", "line 3 is no JSON text"),
         (b'{"token": "a"}', "line 3 is no JSON text"),
         (b"7", "line 3 is no JSON text"),
+        (b'"a" "b"', "line 3 is no JSON text"),
+        (b"[" * 9_000, "line 3 is no JSON text"),
         (b'"\\udc00"', "line 3 must be a text of whole characters"),
         (b'"\\ud83d"', "line 4 must be a text of whole characters"),
     ],
@@ -382,6 +386,85 @@ def test_many_come_at_once(process: Process, guardrail: Guardrail) -> None:
         asked = {**ASKED, "id": str(row), "response": GOOD + BAD.strip()}
         assert told[-1][1] == guardrail.check(**asked).to_dict()  # type: ignore[arg-type]
         talk.close()
+
+
+def test_a_piece_of_any_length_is_cut_in_parts_between_which_others_are_answered(
+    visit: Visiting, worst: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, threads = list[int](), list[bool]()
+    split, end = StreamCheck.split, StreamCheck.end
+
+    def noting(check: StreamCheck, token: str) -> Any:
+        order.append(len(token))
+        return split(check, token)
+
+    def ending(check: StreamCheck) -> Any:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return end(check)
+
+    monkeypatch.setattr(StreamCheck, "split", noting)
+    monkeypatch.setattr(StreamCheck, "end", ending)
+    text = "tungsten " * 2_000 + "caf\u00e9 \U0001f600 metal"
+
+    async def go(client: Any, service: Service) -> None:
+        async def look() -> None:
+            for _ in range(10):
+                assert (await client.get("/healthz")).status_code == 200
+                order.append(0)
+
+        body = "\n".join(map(json.dumps, (ASKED, text))).encode()
+        headers = {"content-type": "application/x-ndjson"}
+        told, _ = await asyncio.gather(client.post(ROUTE, content=body, headers=headers), look())
+        assert events(told.text)[-1][1] == guardrail.check(**ASKED, response=text).to_dict()
+
+    visit(go, worst)
+    assert max(order) <= 200 and sum(order) == len(text)
+    # Others had their turn before the last part.
+    assert order.index(0) < len(order) - 50
+    # What is left at the end may be long, too.
+    assert threads[0]
+
+
+def test_a_long_first_line_is_read_beside_the_loop(
+    visit: Visiting, worst: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, parse = list[bool](), schemas.parse
+
+    def noting(*given: Any) -> Any:
+        beside.append(threading.current_thread() is not threading.main_thread())
+        return parse(*given)
+
+    monkeypatch.setattr(schemas, "parse", noting)
+
+    async def go(client: Any, service: Service) -> None:
+        for spaces in (0, 1 << 17):
+            body = (json.dumps(ASKED)[:-1] + " " * spaces + "}\n" + json.dumps(GOOD)).encode()
+            headers = {"content-type": "application/x-ndjson"}
+            said = await client.post(ROUTE, content=body, headers=headers)
+            assert events(said.text)[-1][1]["outcome"] == "pass"
+
+    visit(go, worst)
+    assert beside == [False, True]
+
+
+def test_an_answer_of_a_mass_of_sentences_ends_where_it_cannot_be_judged(
+    visit: Visiting, worst: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.guardrail.sentences.MOST_BEFORE", 1_000)
+    monkeypatch.setattr("calibrail.scores.base.MOST_PIECES", 3)
+
+    async def go(client: Any, service: Service) -> None:
+        body = "\n".join(map(json.dumps, (ASKED, "Tungsten is a metal. " * 1_000))).encode()
+        headers = {"content-type": "application/x-ndjson"}
+        said = await client.post(ROUTE, content=body, headers=headers)
+        *told, (name, stop), (last, decision) = events(said.text)
+        assert {name for name, _ in told} == {"sentence"} and len(told) == 10
+        assert (name, stop["outcome"], stop["show"]) == ("stop", "error", "")
+        assert "too long to judge by sentence: it has 11 sentences" in stop["reason"]
+        assert (last, decision["outcome"]) == ("decision", "flag")
+        assert "too long to be judged piece by piece" in decision["reason"]
+
+    visit(go, worst)
 
 
 @pytest.mark.parametrize("make", [of_sentences, of_worst])

@@ -152,12 +152,12 @@ def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
         length, or sentences that the data gives leave words of the response out.
     """
     places = sentences_of(example)
-    if example.sentences is not None and (word := _left_out(example.response, places)):
-        seen = f"{count(len(places), 'sentence')}, none with {word!r:.40}"
-        raise FieldError("sentences", "words of the response are in none", seen, _LEFT_OUT)
     if sum(place.start for place in places) > MOST_BEFORE:
         seen = f"{count(len(example.response), 'character')} in {count(len(places), 'sentence')}"
         raise FieldError("response", "too long to judge by sentence", seen, _LONG)
+    if example.sentences is not None and (word := _left_out(example.response, places)):
+        seen = f"{count(len(places), 'sentence')}, none with {word!r:.40}"
+        raise FieldError("sentences", "words of the response are in none", seen, _LEFT_OUT)
     for name in columns:
         numbers = listed(example.columns.get(name))
         if numbers is not None and len(numbers) != len(places):

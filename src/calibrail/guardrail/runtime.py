@@ -365,7 +365,7 @@ class Guardrail(Shown):
                 decisions.append(self.failed(answer, part, code))
             else:
                 own_verdicts = list(islice(verdicts, len(part)))
-                decisions.append(self.decision_for_sentences(answer, part, own_verdicts))
+                decisions.append(self.decision_for_sentences(answer, own_verdicts))
         return decisions
 
     def sentences(self, answer: Example) -> list[Example]:
@@ -383,7 +383,7 @@ class Guardrail(Shown):
             return sentences_to_judge(answer, self.columns)
 
     def decision_for_sentences(
-        self, answer: Example, sentences: Sequence[Example], verdicts: Sequence[RowDecision]
+        self, answer: Example, verdicts: Sequence[RowDecision]
     ) -> decision.Decision:
         """Return the decision about an answer by the verdicts on its sentences."""
         for verdict in verdicts:
@@ -397,7 +397,6 @@ class Guardrail(Shown):
             with self.rules():
                 return decision_from_sentences(
                     answer,
-                    sentences,
                     verdicts,
                     threshold=self.judge.threshold(answer),
                     undefined=self.config.policy.undefined,

@@ -17,6 +17,7 @@ import numpy as np
 from calibrail.conformal.group_thresholds import LENGTH, reads_length
 from calibrail.data.example import Example, FieldError, GivenSentence
 from calibrail.data.sentences import (
+    MOST_BEFORE,
     require_judgeable,
     sentence_example,
     sentence_examples,
@@ -71,7 +72,6 @@ def refuse_long(answer: Example, columns: Sequence[str] = ()) -> None:
 
 def decision_from_sentences(
     answer: Example,
-    sentences: Sequence[Example],
     verdicts: Sequence[RowDecision],
     *,
     threshold: float | None,
@@ -84,8 +84,6 @@ def decision_from_sentences(
     ----------
     answer : Example
         The answer.
-    sentences : sequence of Example
-        What `sentences_to_judge` made of it.
     verdicts : sequence of Verdict
         One a sentence.
     threshold : float or None
@@ -112,7 +110,7 @@ def decision_from_sentences(
         outcome = "review"
     removed, evidence = list[Removed](), list[JSON]()
     for row, place in enumerate(places):
-        verdict, text = verdicts[row], sentences[row].response
+        verdict, text = verdicts[row], answer.response[place.start : place.end]
         at, why = (place.start, place.end, text), verdict.reason
         if asked[row] or row in also:
             why = NOTHING_LEFT if row in also else why
@@ -198,14 +196,14 @@ class SentenceRemoval:
 
     def __init__(self, guardrail: Guardrail, asked: Example) -> None:
         self._guardrail = guardrail
-        self._judged: list[tuple[Example, RowDecision]] = []
+        self._verdicts: list[RowDecision] = []
         self._alone = guardrail.judge.alone_costs_no_more(asked)
 
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
         """Return the verdict on the next sentence of an answer, which is written up to its end."""
-        sentence = sentence_example(answer, place, len(self._judged) + 1)
+        sentence = sentence_example(answer, place, len(self._verdicts) + 1)
         (verdict,) = self._guardrail.judge.decide([sentence], alone=self._alone)
-        self._judged.append((sentence, verdict))
+        self._verdicts.append(verdict)
         return verdict
 
     def may_show(self) -> bool:
@@ -214,9 +212,8 @@ class SentenceRemoval:
 
     def decision(self, answer: Example) -> Decision:
         """Return the decision of ``check`` about an answer with the first of these sentences."""
-        judged = self._judged[: len(answer.sentences or ())]
-        sentences, verdicts = [item for item, _ in judged], [verdict for _, verdict in judged]
-        return self._guardrail.decision_for_sentences(answer, sentences, verdicts)
+        verdicts = self._verdicts[: len(answer.sentences or ())]
+        return self._guardrail.decision_for_sentences(answer, verdicts)
 
 
 class WorstSentenceJudge:
@@ -237,7 +234,7 @@ class WorstSentenceJudge:
     def __init__(self, guardrail: Guardrail, score: WorstSentence, asked: Example) -> None:
         self._guardrail, self._score = guardrail, score
         self._alone = guardrail.judge.alone_costs_no_more(asked)
-        self._judged: list[tuple[Example, Scores | BaseException]] = []
+        self._judged: list[Scores | BaseException] = []
         self._passes = guardrail.config.policy.undefined == "pass"
 
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
@@ -248,12 +245,12 @@ class WorstSentenceJudge:
         try:
             scores = scored_alone(member, sentence) if self._alone else member.score([sentence])
         except Exception as error:
-            self._judged.append((sentence, error))
+            self._judged.append(error)
             return judge.failed(sentence, error)
         # Otherwise only the answer's own digits are shown to be certain, once, at its end.
         certain = self._alone or judge.holds(sentence, scores)
         (verdict,) = judge.judged([sentence], scores, alone=certain)
-        self._judged.append((sentence, verdict.error or scores))
+        self._judged.append(verdict.error or scores)
         # Sentences without a score do not count beside one that has one.
         self._passes = self._passes or verdict.score is not None
         return verdict
@@ -265,15 +262,14 @@ class WorstSentenceJudge:
     def decision(self, answer: Example) -> Decision:
         """Return the decision of ``check`` about an answer with the first of these sentences."""
         guardrail, parts = self._guardrail, list[Scores]()
-        judged = self._judged[: len(answer.sentences or ())]
-        for _, scores in judged:
+        if not answer.sentences or self._score.lacking([answer]):
+            (verdict,) = guardrail.judge.decide([answer])
+            return guardrail.decision_for_answer(answer, verdict)
+        for scores in self._judged[: len(answer.sentences)]:
             if isinstance(scores, BaseException):
                 return guardrail.failed(answer, scores)
             parts.append(scores)
-        if not judged or self._score.lacking([answer]):
-            (verdict,) = guardrail.judge.decide([answer])
-            return guardrail.decision_for_answer(answer, verdict)
-        scored = companion_scores(answer, [sentence for sentence, _ in judged], parts)
+        scored = companion_scores(answer, sentence_examples(answer), parts)
         (verdict,) = guardrail.judge.judged([answer], scored, alone=self._alone)
         return guardrail.decision_for_answer(answer, verdict)
 
@@ -355,6 +351,8 @@ class StreamCheck:
         self._splitter = SentenceStream()
         self._written: list[str] = []
         self._places: list[GivenSentence] = []
+        #: Characters that stand before the sentences judged so far, added up.
+        self._before = 0
         #: Sentences that `split` and `end` have returned, and `judge` has not been given.
         self._waiting: deque[Sentence] = deque()
         #: Characters that may be shown, and those that `release` has returned.
@@ -529,7 +527,12 @@ class StreamCheck:
         self._waiting.popleft()
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
-        verdict = self._sentence_judge.verdict(replace(self._asked, response=self.text), place)
+        self._before += place.start
+        if self._before > MOST_BEFORE:
+            error = InputError(error_text("too_many_sentences", n=len(self._places)))
+            verdict = self._guardrail.judge.failed(self._asked, error)
+        else:
+            verdict = self._sentence_judge.verdict(replace(self._asked, response=self.text), place)
         self.failed = verdict.error is not None
         outcome: Outcome = verdict.outcome
         reason, stops = verdict.reason, outcome != "pass"

@@ -51,6 +51,8 @@ _WHAT: Final = (
 )
 #: Bytes of a body that is parsed in a thread.
 _LARGE: Final = 1 << 16
+#: Answers of a body that are looked at one by one without a look at other requests.
+_FEW: Final = 50
 #: Lines of a body between two looks at other requests.
 _LINES_AT_ONCE: Final = 500
 #: How many pauses of the longest kind an answer may wait for its pieces in all.
@@ -95,7 +97,7 @@ class Pieces:
         return line
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield the pieces of the answer.
+        """Yield the pieces of the answer, none of more than `_AT_ONCE` characters.
 
         Half of a surrogate pair waits for its other half: programs that count in UTF-16 cut there.
 
@@ -110,15 +112,18 @@ class Pieces:
         self._restart()
         while line := await self._line():
             piece: Any = None
-            with contextlib.suppress(ValueError, RecursionError):
-                piece = json.loads(line)
+            # What is no text is not looked at: it may be anything, and large.
+            with contextlib.suppress(ValueError):
+                piece = json.loads(line) if line.startswith(b'"') else None
             if not isinstance(piece, str):
                 raise self._wrong(f"is no JSON text; {_WHAT}")
             text, half = joined(half + piece)
             if re.search("[\ud800-\udfff]", text):
                 raise self._wrong(schemas.WORDS["string_unicode"])
-            if text:
-                yield text
+            # One that is long comes in parts, between which others are answered.
+            for start in range(0, len(text), _AT_ONCE):
+                yield text[start : start + _AT_ONCE]
+                await asyncio.sleep(0)
                 self._restart()
         if half:
             raise self._wrong(schemas.WORDS["string_unicode"])
@@ -172,7 +177,7 @@ class Pieces:
 
 #: Of what is answered.
 EVENT_STREAM: Final = "text/event-stream"
-#: Characters of an answer that is there already between two looks at who asked.
+#: Characters of an answer that are cut into sentences between two looks at other requests.
 _AT_ONCE: Final = 200
 
 
@@ -186,11 +191,8 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
     """
     pieces = Pieces(request.stream(), service.options.deadline, service.batcher.given_up)
     in_lines = streams(request.scope)
-    if in_lines:
-        asked = schemas.parse(schemas.Item, await pieces.first())
-    else:
-        asked = await _parsed(schemas.Item, request)
-    example = asked.example(loaded.guardrail, begun=in_lines)
+    asked = await _parsed(schemas.Item, await (pieces.first() if in_lines else request.body()))
+    (example,) = await _examples(loaded, [asked], begun=in_lines)
     try:
         check = StreamCheck(loaded.guardrail, example)
     except GuardrailError as error:
@@ -249,7 +251,8 @@ class _Events(Response):
                         yield await self._judged(sentence)
                 if check.stopped is not None:
                     break
-            for sentence in check.end():
+            # Of an answer of nothing but numbers all sentences are found only now.
+            for sentence in await asyncio.to_thread(check.end):
                 if check.stopped is None:
                     yield await self._judged(sentence)
             decision = await self._service.batcher.step(self._loaded, check.cut)
@@ -400,9 +403,7 @@ async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) 
         batch = NewAnswers(loaded.guardrail)
     except CalibrailError as error:
         raise _select_refusal(error) from None
-    examples = [
-        item.example(loaded.guardrail, ("items", place)) for place, item in enumerate(asked.items)
-    ]
+    examples = await _examples(loaded, asked.items, "items")
     new = await asyncio.to_thread(batch.admits, examples)
     admitted = [*compress(examples, new)]
     judged = iter(await service.batcher.decide(loaded, admitted, kept=False) if admitted else [])
@@ -486,9 +487,9 @@ def application(service: Service) -> FastAPI:
     )
     async def check(loaded: Decider, request: Request) -> Response:
         """Decide about one answer."""
-        asked = await _parsed(schemas.Check, request)
-        example = asked.example(loaded.guardrail)
-        return _json((await _decided(service, loaded, asked, [example]))[0])
+        asked = await _parsed(schemas.Check, await request.body())
+        examples = await _examples(loaded, [asked])
+        return _json((await _decided(service, loaded, asked, examples))[0])
 
     takes = _taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}})
 
@@ -500,11 +501,8 @@ def application(service: Service) -> FastAPI:
     )
     async def check_batch(loaded: Decider, request: Request) -> Response:
         """Decide about answers, each as if it were alone."""
-        asked = await _parsed(schemas.CheckBatch, request)
-        examples = [
-            item.example(loaded.guardrail, ("items", place))
-            for place, item in enumerate(asked.items)
-        ]
+        asked = await _parsed(schemas.CheckBatch, await request.body(), service.options.queue)
+        examples = await _examples(loaded, asked.items, "items")
         lines = ", ".join(await _decided(service, loaded, asked, examples))
         return _json(f'{{"items": [{lines}]}}')
 
@@ -522,7 +520,7 @@ def application(service: Service) -> FastAPI:
     )
     async def select(loaded: Decider, request: Request) -> Response:
         """Release as many answers of a batch as the false discovery rate allows."""
-        asked = await _parsed(schemas.Select, request)
+        asked = await _parsed(schemas.Select, await request.body(), service.options.queue)
         return _json(await select_items(service, loaded, asked))
 
     @routes.get("/v1/guardrail", response_model=dict[str, Any], responses=_CARDS)
@@ -583,12 +581,27 @@ def application(service: Service) -> FastAPI:
     return app
 
 
-async def _parsed(kind: type[schemas.Body], request: Request) -> schemas.Body:
-    """Return what a body holds; a large one is read beside the loop."""
-    raw = await request.body()
+async def _parsed(kind: type[schemas.Body], raw: bytes, most: int = 1) -> schemas.Body:
+    """Return what a body of at most so many answers holds; a large one is read beside the loop."""
     if len(raw) > _LARGE:
-        return await asyncio.to_thread(schemas.parse, kind, raw)
-    return schemas.parse(kind, raw)
+        return await asyncio.to_thread(schemas.parse, kind, raw, most)
+    return schemas.parse(kind, raw, most)
+
+
+async def _examples(
+    loaded: Loaded, items: Sequence[schemas.Item], *at: str, begun: bool = False
+) -> list[Example]:
+    """Return answers; beside the loop where they are many, or cells ask for their sentences."""
+
+    def made() -> list[Example]:
+        places = [(*at, row) if at else () for row in range(len(items))]
+        made = partial(schemas.Item.example, guardrail=loaded.guardrail, begun=begun)
+        return [made(item, place=place) for item, place in zip(items, places, strict=True)]
+
+    cells = (cell for item in items for cell in item.columns.values())
+    if len(items) > _FEW or any(isinstance(cell, list | str) for cell in cells):
+        return await asyncio.to_thread(made)
+    return made()
 
 
 def _refuse_other_parameters(request: Request, *known: str) -> None:

@@ -45,7 +45,8 @@ def streams(scope: Scope) -> bool:
     """Return whether the body of a request is read piece by piece, while it is answered."""
     kinds = [value for name, value in scope["headers"] if name == b"content-type"]
     kind = kinds[0].partition(b";")[0].strip().lower() if kinds else b""
-    return scope["path"] == STREAM_PATH and scope["method"] == "POST" and kind == LINES.encode()
+    path = scope["path"].removesuffix("/")
+    return path == STREAM_PATH and scope["method"] == "POST" and kind == LINES.encode()
 
 
 class RequestLimits:
@@ -69,6 +70,8 @@ class RequestLimits:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or say why not."""
         began, status = time.perf_counter(), 0
+        # A slash at the end changes nothing.
+        scope["path"] = scope["path"].removesuffix("/") or "/"
 
         async def noting(message: Message) -> None:
             nonlocal status
@@ -226,6 +229,7 @@ class _Patient(HttpToolsProtocol):
     _under_way: Sequence[RequestResponseCycle] = ()
     _in_headers = True
     _in_pieces = False
+    _refusal: ServiceProblem | None = None
     _n_header = _n_names = _n_named = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -256,12 +260,14 @@ class _Patient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as the headers do not grow too long."""
+        if self._refusal is not None:
+            return
         if self._in_headers:
             self._n_header += len(data)
         elif self._timer is not None and self._in_pieces:
             self._arm(self.pause)
         super().data_received(data)
-        if self._in_headers and self._n_header > MOST_HEADERS and not self.transport.is_closing():
+        if self._in_headers and self._n_header > MOST_HEADERS:
             self._refuse(ServiceProblem.of("headers_too_large", most=MOST_HEADERS))
 
     def on_message_begin(self) -> None:
@@ -281,9 +287,9 @@ class _Patient(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Wait for the body to end."""
+        super().on_headers_complete()
         self._in_headers = False
         self._n_header = self._n_names = self._n_named = 0
-        super().on_headers_complete()
         # Whoever writes an answer may think for a while between two pieces of it.
         self._in_pieces = streams(dict(self.scope))
         self._arm(self.pause if self._in_pieces else self.seconds + _GRACE)
@@ -293,6 +299,7 @@ class _Patient(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Wait for nothing: the rest is up to the service."""
         self._disarm()
+        self._in_headers = True
         super().on_message_complete()
         if self.cycle.response_complete:
             # It was refused before its body had come; nothing else would end the connection.
@@ -330,11 +337,35 @@ class _Patient(HttpToolsProtocol):
             self.transport.abort()
 
     def _refuse(self, problem: ServiceProblem) -> None:
-        """Answer outside of any application, and end the connection."""
+        """Answer outside of any application once all before is answered; end the connection."""
+        if self._refusal is not None or self.transport.is_closing():
+            return
         type(self).refused(problem.status)
-        response = problem.response()
+        self._disarm()
+        self._refusal = problem
+        if not self._in_headers:
+            # It is the latest request that is refused, in its body.
+            *self._under_way, cycle = self._under_way
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if self.pipeline and self.pipeline[0][0] is cycle:
+                self.pipeline.popleft()
+            if cycle.response_started:
+                self.transport.close()
+        self._say_refusal()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; after the last one say why no further one is taken."""
+        super().on_response_complete()
+        self._say_refusal()
+
+    def _say_refusal(self) -> None:
+        waits = any(not cycle.response_complete for cycle in self._under_way)
+        if self._refusal is None or waits or self.transport.is_closing():
+            return
+        response = self._refusal.response()
         head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
-        line = STATUS_LINE[problem.status]
+        line = STATUS_LINE[response.status_code]
         self.transport.write(line + head + b"\r\n" + bytes(response.body))
         self.transport.close()
 

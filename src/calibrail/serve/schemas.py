@@ -421,18 +421,20 @@ class Problem(BaseModel):
 Body = TypeVar("Body", bound=_Body)
 
 
-def parse(kind: type[Body], raw: bytes) -> Body:
-    """Return what a body holds.
+def parse(kind: type[Body], raw: bytes, most: int) -> Body:
+    """Return what a body of at most so many answers holds.
 
     Raises
     ------
     Problem
-        If it is not JSON, or has a field that is missing, unknown, given twice or of the wrong
-        kind.
+        If it is not JSON, has more answers, or a field that is missing, unknown, given twice or of
+        the wrong kind.
     """
     content, complaints = read_json(raw), list[tuple[tuple[str | int, ...], Any]]()
     items = content.get("items") if isinstance(content, dict) else None
     if isinstance(items, list) and "items" in kind.model_fields:
+        if len(items) > most:
+            raise ServiceProblem.of("too_many", n=len(items), most=most)
         # One by one: thousands of wrong ones are not looked at.
         known = list[Item]()
         for place, item in enumerate(items):

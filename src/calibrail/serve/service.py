@@ -200,8 +200,6 @@ class Batcher:
         Problem
             If there is no room, or a decision cannot be kept.
         """
-        if len(examples) > self._most:
-            raise ServiceProblem.of("too_many", n=len(examples), most=self._most)
         answers = [
             PendingAnswer(self._loop.create_future(), item, loaded, alone, kept)
             for item in examples
