@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack, cast
 
@@ -27,13 +28,20 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
-from calibrail.report.documents.agree import differing, versus_document, versus_reason
+from calibrail.report.documents.agree import (
+    differing,
+    no_label,
+    versus_document,
+    versus_reason,
+)
 from calibrail.report.messages import say
 from calibrail.serialization import plain
 
 SCHEMA: Final = "calibrail.versus/1"
 #: More labels than this many times those that there are is no advice.
 _MOST_TIMES: Final = 50.0
+#: From fewer nothing is said of how many more it takes.
+_FEWEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -186,6 +194,11 @@ def versus(
         read = ((item, reader.read(item)) for item in rows)
         answers.append([_Reply(item, *(*row, np.nan)[:2]) for item, row in read if row])
         reader.append()
+        if reader.first and all(row.human == NONE for row in answers[-1]):
+            # Else what is missed would be pairs, or a system.
+            column, why = next(iter(reader.first.items()))
+            role = "human" if column == human else "judge"
+            raise DataError(no_label(spoken(source), column, role, len(reader.entries), why))
         opened.append(rows)
         labels.append(reader)
         if reading.quarantine is not None:
@@ -196,10 +209,10 @@ def versus(
         raise InputError(say("refused.judge_differs", column=judge_column))
     if system_column is not None:
         answers, names = _parted(answers[0], system_column, fields.texts(system, "system"))
-    joined_by, pairs = _joined(answers, names)
-    table = _Table.of(pairs, columns, rated=any(labels[0].signs), source=names[0])
+    joined_by, (pairs, left_out, unlike) = _joined(answers, names)
+    table = _Table.of(pairs, columns, sign=sum(labels[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
-    look = table.look([columns, names], asked)
+    look = table.look([columns, sorted(names)], asked)
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
@@ -207,24 +220,30 @@ def versus(
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
     content["reason"] = versus_reason(content)
-    judge = judge_of({"settings": {"labelled_by": reading.labelled_by}})
+    judge = judge_of(opened[0].how())
     left = independence.settled(content, 0, assumed=False, judge=judge)
     left = data_reuse.certificate_after_reuse(left, standing)
     if doubt := differing(sample):
-        left |= withdrawn_for("no_sample", say("versus.no_verdict", doubt=doubt))
+        left |= withdrawn_for(
+            "no_sample",
+            say("versus.no_verdict", doubt=doubt, columns=columns, data={"labelled_by": judge}),
+        )
     content |= {name: left[name] for name in content}
     if content["verdict"] == "inconclusive":
         content["outcome"] = "not separated"
         # More labels settle what bounds leave open, and nothing else.
         if content["reason_code"] == "bounds":
             content["needed"] = table.needed(difference, margin)
-    history.conclude(SCHEMA, look, content["verdict"])
+    # Which of the two was A: the other way round it is the same look.
+    history.conclude(SCHEMA, look, f"{content['verdict']}, {names[0]} against {names[1]}")
     counts, systems = table.counts, []
-    for side, name, own, said in zip("ab", names, answers, table.judge.T, strict=True):
+    for side, name, said, out in zip("ab", names, table.judge.T, left_out, strict=True):
         people = exact_bound(counts["both"] + counts[f"only_{side}"], n, level)
         mean = np.nanmean(said) if np.isfinite(said).any() else None
-        alone = len(own) - len(pairs)
-        systems.append({"name": name, "people": people, "judge": mean, "n_alone": alone})
+        if mean is not None and table.scale is not None:
+            # In the judge's own numbers, of which those for hallucinated ones may be the lower.
+            mean = np.interp(mean, (0.0, 1.0), table.scale)
+        systems.append({"name": name, "people": people, "judge": mean, **out})
     quarantined = (
         item.n_quarantined + len(read.entries) for item, read in zip(opened, labels, strict=True)
     )
@@ -236,7 +255,10 @@ def versus(
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
     data |= {"n_quarantined": sum(quarantined), "part": opened[0].part()}
+    data |= {"n_unlike": len(unlike), "first_unlike": next(iter(unlike), None)}
+    data |= {"labelled_by": judge}
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
+    content["judge_scale"] = None if table.scale is None else sorted(table.scale)
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
     content["warnings"] = [text for reader in labels for text in reader.warnings()]
@@ -262,21 +284,41 @@ def _parted(
 _Pair = tuple[str, _Reply, _Reply]
 
 
-def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[str, list[_Pair]]:
-    """Return by what most answers of either system, each alone there, have a partner, and these."""
-    found: dict[str, list[_Pair]] = {}
+class _Joined(NamedTuple):
+    """Pairs by one key, what of either system is left out, and keys of unlike questions."""
+
+    pairs: list[_Pair]
+    left_out: list[dict[str, int]]
+    unlike: list[str]
+
+
+def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[str, _Joined]:
+    """Return by what most answers of either system, each alone there, have a partner, and these.
+
+    What means another question in the other source, as a row number may, joins nothing.
+    """
+    found: dict[str, _Joined] = {}
     for kind, key in _KEYS.items():
-        sides = []
-        for rows in answers:
-            once = Counter(keys := [key(item.example) for item in rows])
-            named = zip(keys, rows, strict=True)
-            sides.append({name: item for name, item in named if name and once[name] == 1})
-        found[kind] = [
-            (name, item, sides[1][name]) for name, item in sides[0].items() if name in sides[1]
-        ]
-    best = max(found, key=lambda kind: len(found[kind]))
-    if not found[best]:
-        raise DataError(say("refused.no_pair", a=names[0], b=names[1]))
+        keys = [[key(item.example) for item in rows] for rows in answers]
+        times = [Counter(side) for side in keys]
+        first, second = (
+            {name: item for name, item in zip(side, rows, strict=True) if name and n[name] == 1}
+            for side, rows, n in zip(keys, answers, times, strict=True)
+        )
+        both = [(name, item, second[name]) for name, item in first.items() if name in second]
+        texts = [{canonical_text(it.example.question) for it in pair[1:]} for pair in both]
+        alike = [len(asked - {""}) < 2 for asked in texts]
+        unlike = [pair[0] for pair in compress(both, np.logical_not(alike))]
+        left_out = []
+        for side in keys:
+            shared = sum(bool(name) and all(count[name] for count in times) for name in side)
+            left_out.append({"n_alone": len(side) - shared, "n_repeated": shared - len(both)})
+        found[kind] = _Joined([*compress(both, alike)], left_out, unlike)
+    best = max(found, key=lambda kind: len(found[kind].pairs))
+    if not found[best].pairs:
+        unlike = [name for item in found.values() for name in item.unlike]
+        code = "unlike_questions" if unlike else "no_pair"
+        raise DataError(say(f"refused.{code}", a=names[0], b=names[1], first=unlike[:1]))
     return best, found[best]
 
 
@@ -294,6 +336,8 @@ class _Table:
         Of being labelled.
     by_text : bool
         Whether pairs are known by their texts.
+    scale : (float, float) or None
+        The ratings that are 0 and 1 in ``judge``; None of labels.
     """
 
     human: Floats
@@ -302,20 +346,33 @@ class _Table:
     lots: NDArray[np.uint64]
     chance: Floats | None
     by_text: bool
+    scale: tuple[float, float] | None
 
     @classmethod
     def of(
-        cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, rated: bool, source: str
+        cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, sign: float, source: str
     ) -> "_Table":
-        """Return the table of pairs; those with the same texts are one group."""
+        """Return the table of pairs; those with the same texts are one group.
+
+        Ratings have the ``sign`` that makes the higher ones mean hallucinated; labels have 0.
+        """
         human, judge = (
             np.array([[getattr(item, name) for item in both] for _, *both in pairs], np.float64)
             for name in ("human", "judge")
         )
         human[human == NONE] = np.nan
-        if rated and np.isfinite(judge).any():
-            judge = judge - np.nanmin(judge)
-            judge /= np.nanmax(judge) or 1.0
+        scale = None
+        if sign and np.isfinite(judge).any():
+            ranges = [sign * side[np.isfinite(side)] for side in judge.T]
+            for one, other in (ranges, ranges[::-1]):
+                # A scale from 0 to 1 beside one that goes beyond, as 1 to 5 or 0 to 100.
+                above = bool(len(other)) and np.median(other) > 1.0
+                if above and len({*one.tolist()}) > 2 and one.min() >= 0.0 and one.max() <= 1.0:
+                    ends = [(part.min(), part.max()) for part in ranges]
+                    raise DataError(say("refused.two_scales", columns, ends=ends))
+            low, high = np.nanmin(judge), np.nanmax(judge)
+            scale = float(sign * low), float(sign * high)
+            judge = (judge - low) / ((high - low) or 1.0)
         examples = [[item.example for item in both] for _, *both in pairs]
         by_text = all(item.response for both in examples for item in both)
         words = [pair[0] for pair in pairs]
@@ -328,7 +385,7 @@ class _Table:
             for (one, other), word in zip(examples, words, strict=True)
         ]
         group = np.unique(np.array(shared, object), return_inverse=True)[1]
-        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text)
+        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text, scale)
         if not (known := table.known).any():
             raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
         if (name := columns["probability"]) is None:
@@ -346,6 +403,12 @@ class _Table:
     def known(self) -> Mask:
         """Which pairs people labelled."""
         return cast(Mask, ~np.isnan(self.human).any(axis=1))
+
+    @property
+    def one_of_each(self) -> NDArray[np.intp]:
+        """Of each group the pair that the lot has first."""
+        order = np.argsort(self.lots, kind="stable")
+        return cast(Any, order[np.unique(self.group[order], return_index=True)[1]])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -379,37 +442,45 @@ class _Table:
         return Measure(estimate, *ends, "bets on paired, prediction-powered differences", level)
 
     def sample_tests(self) -> list[dict[str, Any]]:
-        """Test whether labelled pairs look like the others, where they are a random sample."""
-        if self.chance is not None or np.isnan(self.judge).all():
+        """Test whether labelled pairs look like the others, or are as many as was stated."""
+        if self.chance is not None:
+            one = self.one_of_each
+            tested = judge_agreement.drawing_test(self.known[one], self.chance[one])
+            return [{"share": "drawn", **tested}]
+        if np.isnan(self.judge).all():
             return []
         cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
         called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
-        # Of a group the pair that the lot has first.
-        order = np.argsort(self.lots, kind="stable")
-        one = order[np.unique(self.group[order], return_index=True)[1]]
+        one = self.one_of_each
         places = np.where(self.known, 0, NONE), differ, called
         np.add.at(cells, tuple(item[one] for item in places), 1)
         return judge_agreement.sample_tests(LabelCounts(cells))
 
     def needed(self, difference: Measure, margin: float | None) -> int | None:
         """Return about how many labelled pairs would show on which side of a limit A lies."""
+        if (n := int(self.known.sum())) < _FEWEST:
+            return None
         estimate = cast(float, difference.estimate)
         gap = estimate - (margin or 0.0)
         end = cast(float, difference.upper if gap < 0.0 else difference.lower)
         times = ((end - estimate) / gap) ** 2 if gap else math.inf
-        return math.ceil(times * self.known.sum()) if times <= _MOST_TIMES else None
+        return math.ceil(times * n) if times <= _MOST_TIMES else None
 
     def look(self, question: Any, asked: Requirement) -> data_reuse.DataUse:
-        """Return the look that this comparison is, whatever its margin."""
+        """Return the look that this comparison is, whatever its margin, and whichever is A."""
         (human, judge), known = self.gaps, self.known
         kinds = ("texts",) if self.by_text else ("id",)
-        labels = human[known].astype(np.int8)
-        look = data_reuse.DataUse.at(self.lots[known], labels, judge[known], kinds=kinds)
+        labels = np.abs(human[known]).astype(np.int8)
+        look = data_reuse.DataUse.at(self.lots[known], labels, np.abs(judge[known]), kinds=kinds)
         if not self.by_text:
             # Another batch may be numbered alike: ids are known together with their labels.
             look = replace(look, lowest=(), answers=())
-        rows = sorted(zip(self.lots.tolist(), judge.tolist(), strict=True))
-        told, key = (data_reuse.digest_of(item) for item in ([look.told, rows], question))
+        chance = np.zeros(len(human)) if self.chance is None else self.chance
+        each = np.stack([self.lots.astype(np.float64), chance, np.nan_to_num(human), judge])
+        # Zero has one sign.
+        turned = each * [[1.0], [1.0], [-1.0], [-1.0]] + 0.0
+        ways = (sorted(map(list, way.T.tolist())) for way in (each + 0.0, turned))
+        told, key = (data_reuse.digest_of(item) for item in ([look.told, min(ways)], question))
         limits = data_reuse.limits_of(asked, "versus")
         return replace(look, told=told, question=key, detector=key, limits=limits)
 

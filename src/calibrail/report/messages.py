@@ -104,6 +104,24 @@ def word(code: str, name: str, otherwise: str | None = None) -> str:
     return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
 
 
+def labeller(data: Json) -> str:
+    """Return whose labels data has: the judge's that gave them, or people's.
+
+    >>> labeller({"labelled_by": None}), labeller({"labelled_by": "gpt"})
+    ('people', 'gpt')
+    """
+    return text.plain(data["labelled_by"] or "people")
+
+
+def on_labels_of(verdict: str, judge: str | None) -> str:
+    """Return a headline that names the judge whose labels it rests on, if any.
+
+    >>> on_labels_of("No winner", None), on_labels_of("No winner", "gpt")
+    ('No winner', 'No winner, on labels of gpt')
+    """
+    return verdict if judge is None else say("verdict.of_judge", verdict=verdict, judge=judge)
+
+
 def called(feature: str) -> str:
     """Return how a feature is called in sentences.
 
@@ -215,6 +233,10 @@ def environment() -> Environment:
         plain=text.plain,
         quoted=repr,
         capital=text.capital,
+        labeller=labeller,
+        label_of=lambda data, noun="label": (
+            f"{noun} of {labeller(data)}" if data["labelled_by"] else f"human {noun}"
+        ),
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
     # How a command line, or Python, spells an option: `option_name("Promise", "by")`.

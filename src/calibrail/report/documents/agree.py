@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from calibrail.formatting import Scale, floor_percent, outward, percent
+from calibrail.formatting import Scale, floor_percent, number, outward, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import facts, remarks, say, say_first, word
+from calibrail.report.messages import facts, labeller, on_labels_of, remarks, say, say_first, word
 from calibrail.report.text import (
     bounds,
     count_of,
@@ -35,14 +35,17 @@ def document(result: Json) -> Document:
     judges, verdict = result["judges"], result["verdict"]
     row = next((item for item in judges if item["verdict"] == verdict), judges[0])
     doubted = any(test["differs"] for item in judges for test in item["random_sample"])
+    of_judge = row["certificate"].get("reason_code") == "labels_of_judge"
     wanted = label_anew(row["certificate"], once=bool(result["data"]["n_set_aside"]))
+    counted = say("agree.headline", result["data"], result)
+    whose = result["data"]["labelled_by"] if verdict else None
     about = {"judge": plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     return Document(
         "agreement of",
-        subject="judge and people",
-        headline=verdict.capitalize() if verdict else say("agree.headline", result["data"]),
+        subject=f"judge and {labeller(result['data'])}",
+        headline=on_labels_of(verdict.capitalize() if verdict else counted, whose),
         verdict=verdict,
-        rule=say("agree.headline", result["data"]) if verdict else "",
+        rule=counted if verdict else "",
         summary=" ".join(_in_short(item, result) for item in judges),
         blocks=(
             _gates(result, judges, ("Judge", lambda item: plain(item["judge"]))),
@@ -56,6 +59,7 @@ def document(result: Json) -> Document:
             {
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
+                "verdict.label_by_people": of_judge,
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
                 "agree.label_more": wanted is not None,
@@ -71,7 +75,9 @@ def document(result: Json) -> Document:
 def _in_short(item: Json, result: Json) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say("agree.in_short", rates, judge=plain(item["judge"]), level=result["confidence"])
+    text = say(
+        "agree.in_short", rates, result, judge=plain(item["judge"]), level=result["confidence"]
+    )
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'])}"
     if item["verdict"] is None:
@@ -121,7 +127,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             (
                 name,
                 share(rate),
-                interval(rate) if rate["n"] else say(f"agree.{key}"),
+                interval(rate) if rate["n"] else say(f"agree.{key}", result),
                 count_of(rate),
             )
         )
@@ -130,8 +136,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     rows.append(("Cohen's kappa", estimate(kappa, 2), span or "", beyond))
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
-    title = f"{whose}, where people have labelled, too"
-    leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry)
+    people = labeller(result["data"])
+    title = f"{whose}, where there are labels of {people}, too"
+    leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
     errs = [
         say("agree.errs", row, feature=plain(row["feature"]))
         for row in item["errs"]
@@ -153,11 +160,11 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
                 cells.append(parts.Cell("", ""))
                 continue
             cells.append(parts.Cell(share(value), interval(value)))
-            granted[name] = f"{name}: {say(f'agree.granted_{method}')}."
+            granted[name] = f"{name}: {say(f'agree.granted_{method}', result)}."
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
-    title = f"Rates by people and {whose}, with {level} intervals"
+    title = f"Rates by {people} and {whose}, with {level} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
     yield parts.Bullets("What each takes for granted", list(granted.values()))
@@ -182,17 +189,20 @@ def _errors(result: Json) -> parts.Section | None:
         )
         for row in result["errors"][:MOST]
     ]
+    says = f"By {labeller(result['data'])}"
     title = say("agree.errors_shown", n=len(result["errors"]), most=MOST)
     return parts.section(
         "Disagreements",
-        parts.Table(title, parts.texts("Segment", "Judge", "Answer", "People say", "Text"), rows),
+        parts.Table(title, parts.texts("Segment", "Judge", "Answer", says, "Text"), rows),
     )
 
 
 def differing(tests: Iterable[Json]) -> str:
-    """Return by what the rows with human labels are seen to be no random sample; empty if not."""
+    """Return by what the rows with human labels are seen to be no such sample; empty if not."""
     return " and ".join(
-        say(
+        say("versus.drawn", test)
+        if test["share"] == "drawn"
+        else say(
             "agree.differs",
             test,
             what=say(f"agree.{test['share']}"),
@@ -219,10 +229,10 @@ def warnings(result: Json) -> Iterator[str]:
     data = {**result["data"], "n_human_alone": 0}
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
-            yield say("agree.not_alike", judge=plain(item["judge"]), difference=doubt)
+            yield say("agree.not_alike", result, judge=plain(item["judge"]), difference=doubt)
         kappa = item["agreement"]["kappa"]["upper"]
         if kappa is not None and kappa < 0.0:
-            yield say("agree.against_people", judge=plain(item["judge"]))
+            yield say("agree.against_people", result, judge=plain(item["judge"]))
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     # The variance of answers that are all alike within groups is that of the groups.
@@ -232,7 +242,7 @@ def warnings(result: Json) -> Iterator[str]:
         *("errors", "undefined"),
     ):
         if data[f"n_{code}"]:
-            yield say(f"agree.{code}", data, by_column=by_column, times=times)
+            yield say(f"agree.{code}", data, result, by_column=by_column, times=times)
 
 
 def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:
@@ -252,30 +262,47 @@ def versus_document(result: Json) -> Document:
         The content of ``versus.json``.
     """
     level, judged = floor_percent(result["confidence"]), result["columns"]["judge"] is not None
+    scale, code, outcome = result["judge_scale"], result["reason_code"], result["outcome"]
+    if code == "bounds" and outcome == "not separated" and result["difference"]["lower"] > 0.0:
+        outcome = "worse within"
+    drawn = next((item for item in result["random_sample"] if item["share"] == "drawn"), None)
     rows = list[parts.Row]()
     for letter, item in zip("AB", result["systems"], strict=True):
         cells = f"{letter}: {plain(item['name'])}", share_cell(item["people"])
-        of_judge = "none" if item["judge"] is None else percent(item["judge"])
+        of_judge = "none" if item["judge"] is None else number(item["judge"])
+        of_judge = of_judge if scale or item["judge"] is None else percent(item["judge"])
         rows.append((*cells, count_of(item["people"]), *[of_judge] * judged))
-    title, heads = "Hallucinated", ("By people", "Labelled", *["By the judge"] * judged)
+    people = labeller(result["data"])
+    by_judge = (
+        f"Mean rating of the judge, {number(scale[0])} to {number(scale[1])}"
+        if scale
+        else "By the judge"
+    )
+    title, heads = "Hallucinated", (f"By {people}", "Labelled", *[by_judge] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {
-        "versus.draw": result["reason_code"] == "no_sample",
+        "versus.draw": code == "no_sample",
+        "verdict.label_by_people": code == "labels_of_judge",
+        "versus.again": code == "looked_before",
         "versus.use": result["verdict"] == "certified",
         "versus.keep": result["verdict"] == "rejected",
+        "versus.few": result["data"]["n_labelled"] < 20,
         "versus.label": result["needed"] is not None,
         "versus.close": True,
     }
     return Document(
         "comparison of",
         subject=say("versus.subject", result),
-        headline=word("versus.headline", result["outcome"]),
+        headline=on_labels_of(word("versus.headline", outcome), result["data"]["labelled_by"]),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
             table,
-            parts.Bullets("What the interval rests on", remarks("versus.rests", result)),
+            parts.Bullets(
+                "What the interval rests on",
+                remarks("versus.rests", result, drawn=drawn and say("versus.drawn", drawn)),
+            ),
         ),
         warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
         notes=part_note(result["data"]["part"]),
