@@ -381,20 +381,17 @@ def test_labels_of_a_judge_are_called_so_throughout(tmp_path: Path) -> None:
     assert by_people.to_dict()["data"]["labelled_by"] is None
 
 
-def test_ratings_are_shown_in_their_own_numbers(tmp_path: Path) -> None:
+def test_a_mean_of_ratings_is_no_share_and_two_scales_are_no_judge(tmp_path: Path) -> None:
     one, other = answers()
     for row in (*one, *other):
         row["judge"] = 5 - 4 * row["judge"]
     one[0]["judge"] = 3
-    run = calibrail.versus(
-        *files(tmp_path, one, other), judge_column="judge", judge_higher="faithful"
-    )
-    content = run.to_dict()
-    assert content["judge_scale"] == [1, 5]
-    for side, system in zip((one, other), content["systems"], strict=True):
-        assert system["judge"] == pytest.approx(np.mean([row["judge"] for row in side]))
-    text = page(run, tmp_path)
-    assert "Mean rating of the judge, 1 to 5" in text and "By the judge" not in text
+    paths, how = files(tmp_path, one, other), {"judge_column": "judge"}
+    run = calibrail.versus(*paths, **how, judge_higher="faithful")
+    assert [item["judge"] for item in run.to_dict()["systems"]] == [None, None]
+    assert "By the judge" not in page(run, tmp_path)
+    labels = calibrail.versus(*files(tmp_path, *answers()), **how)
+    assert "By the judge" in page(labels, tmp_path)
     for row in one:
         row["judge"] = row["judge"] / 5
     with pytest.raises(
@@ -451,7 +448,7 @@ def test_ids_that_mean_other_questions_join_nothing(tmp_path: Path) -> None:
     run = calibrail.versus(*files(tmp_path, one, other))
     content = run.to_dict()
     assert content["columns"]["joined_by"] == "id" and content["data"]["n"] == 399
-    assert (content["data"]["n_unlike"], content["data"]["first_unlike"]) == (1, "399")
+    assert (content["data"]["n_unlike"], content["data"]["first_unlike"]) == (1, ["399"])
     assert "1 id means another question in A than in B, first '399'" in page(run, tmp_path)
     for number, row in enumerate(other):
         row["id"] = f"{number}"
@@ -467,10 +464,10 @@ def test_labels_that_cannot_be_read_are_named(tmp_path: Path, labelled: int) -> 
     one, other = answers(labelled=labelled)
     for row in (*one, *other):
         row["human"] = None if row["human"] is None else ("no", "yes")[row["human"]]
-    with pytest.raises(DataError, match=r"no usable row has a human label in the column 'human'"):
+    with pytest.raises(DataError, match=r"field human: not 0 or 1, got '(yes|no)'"):
         asked(*files(tmp_path, one, other))
     for name, side in zip("xy", (one, other), strict=True):
         for row in side:
             row["rag"] = name
-    with pytest.raises(DataError, match=r"no usable row has a human label in the column 'human'"):
+    with pytest.raises(DataError, match=r"field human: not 0 or 1, got '(yes|no)'"):
         asked(write(tmp_path / "both.jsonl", [*one, *other]), system_column="rag")

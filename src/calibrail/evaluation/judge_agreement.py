@@ -154,7 +154,7 @@ def drawing_test(labelled: Mask, chance: Floats, level: float = SAMPLE_LEVEL) ->
     n, count, mean = len(chance), int(labelled.sum()), min(1.0, float(chance.mean()))
     tails = bdtr(count, n, mean), bdtr(n - count, n, 1.0 - mean)
     p = min(1.0, 2.0 * float(min(tails)))
-    about = {"count": count, "n": n, "expected": float(chance.sum())}
+    about = {"share": "drawn", "count": count, "n": n, "expected": float(chance.sum())}
     return {**about, "p_value": p, "level": level, "differs": p < level}
 
 

@@ -459,10 +459,7 @@ class PairTests:
 
 
 def against_reference(
-    name: str,
-    margin: float,
-    fpr: Mapping[str, Sequence[Measure]],
-    apart: Mapping[str, bool],
+    name: str, margin: float, fpr: Mapping[str, Sequence[Measure]], apart: Mapping[str, bool]
 ) -> dict[str, Any]:
     """Return which detectors raise at most so many more false alarms than one of them.
 
@@ -482,7 +479,8 @@ def against_reference(
     for detector, ways in fpr.items():
         lower, upper = (pick(getattr(way, end) for way in ways) for pick, end in _WIDEST)
         verdict = "non-inferior" if upper <= margin else "inferior" if lower > margin else "open"
-        if verdict not in _SOUND.get((apart.get(detector), apart.get(name)), ()):
+        tied = apart.get(detector), apart.get(name)
+        if tied != (None, None) and (*tied, verdict) not in _SOUND:
             verdict = NOT_COMPARABLE
         gap = replace(ways[0], lower=lower, upper=upper)
         rows.append({"name": detector, "fpr": gap, "verdict": verdict})
@@ -492,11 +490,7 @@ def against_reference(
 #: The verdict about scores that ties keep from the coverage of the comparison.
 NOT_COMPARABLE: Final = "not comparable at this coverage"
 #: What is sound where a detector or the reference catches more than the rest.
-_SOUND: Final[Mapping[Any, tuple[str, ...]]] = {
-    (None, None): ("non-inferior", "inferior", "open"),
-    (False, None): ("non-inferior",),
-    (None, False): ("inferior",),
-}
+_SOUND: Final = ((False, None, "non-inferior"), (None, False, "inferior"))
 _WIDEST: Final[Any] = ((min, "lower"), (max, "upper"))
 
 

@@ -254,9 +254,8 @@ def joint_comparison(
         fpr = {row["name"]: [row["fpr"]] for row in known[0]}
         for row in (row for rows in known[1:] for row in rows):
             fpr.setdefault(row["name"], []).append(row["fpr"])
-        apart = dict[str, bool]()
-        for name, everything in (it for way in ways if way for it in way["apart"].items()):
-            apart[name] = everything or apart.get(name, False)
+        each = [item for way in ways if way is not None for item in way["apart"].items()]
+        apart = dict(sorted(each, key=lambda item: item[1]))
         name, margin = winner.reference["name"], winner.reference["margin"]
         winner = replace(winner, reference=against_reference(name, margin, fpr, apart))
     return replace(once, detectors=tuple(reports), winner=winner)

@@ -28,12 +28,7 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
-from calibrail.report.documents.agree import (
-    differing,
-    no_label,
-    versus_document,
-    versus_reason,
-)
+from calibrail.report.documents import agree as words
 from calibrail.report.messages import say
 from calibrail.serialization import plain
 
@@ -76,7 +71,7 @@ class SystemComparison(Shown):
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``versus.json`` and ``report.html``."""
-        page = versus_document(self.content)
+        page = words.versus_document(self.content)
         return write_run(folder, {"versus.json": self.content}, page, force=force)
 
 
@@ -188,22 +183,18 @@ def versus(
         wanted = [item for item in (*keep, *judges, further) if item is not None]
         plainly = replace(plainly, quarantine=reading.quarantine)
         rows = loading.open_source(source, plainly, keep=wanted, labelled=False)
-        reader = loading.JudgedLabels(
-            spoken(source), reading, human, judges, judge_higher, rows, None
-        )
+        reader = loading.JudgedLabels(spoken(source), reading, human, judges, judge_higher, rows)
         read = ((item, reader.read(item)) for item in rows)
         answers.append([_Reply(item, *(*row, np.nan)[:2]) for item, row in read if row])
         reader.append()
         if reader.first and all(row.human == NONE for row in answers[-1]):
             # Else what is missed would be pairs, or a system.
-            column, why = next(iter(reader.first.items()))
-            role = "human" if column == human else "judge"
-            raise DataError(no_label(spoken(source), column, role, len(reader.entries), why))
+            raise DataError(next(iter(reader.first.values())))
         opened.append(rows)
         labels.append(reader)
         if reading.quarantine is not None:
-            aside = reading.quarantine
-            reading = replace(reading, quarantine=aside.with_stem(f"{aside.stem}-b"))
+            path = reading.quarantine
+            reading = replace(reading, quarantine=path.with_stem(f"{path.stem}-b"))
     names = [spoken(source) for source in sources]
     if labels[0].signs != labels[-1].signs:
         raise InputError(say("refused.judge_differs", column=judge_column))
@@ -219,15 +210,13 @@ def versus(
     gap, n = difference.to_dict(), int(table.known.sum())
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
-    content["reason"] = versus_reason(content)
+    content["reason"] = words.versus_reason(content)
     judge = judge_of(opened[0].how())
     left = independence.settled(content, 0, assumed=False, judge=judge)
     left = data_reuse.certificate_after_reuse(left, standing)
-    if doubt := differing(sample):
-        left |= withdrawn_for(
-            "no_sample",
-            say("versus.no_verdict", doubt=doubt, columns=columns, data={"labelled_by": judge}),
-        )
+    if doubt := words.differing(sample):
+        why = say("versus.no_verdict", doubt=doubt, columns=columns, data={"labelled_by": judge})
+        left |= withdrawn_for("no_sample", why)
     content |= {name: left[name] for name in content}
     if content["verdict"] == "inconclusive":
         content["outcome"] = "not separated"
@@ -239,14 +228,10 @@ def versus(
     counts, systems = table.counts, []
     for side, name, said, out in zip("ab", names, table.judge.T, left_out, strict=True):
         people = exact_bound(counts["both"] + counts[f"only_{side}"], n, level)
-        mean = np.nanmean(said) if np.isfinite(said).any() else None
-        if mean is not None and table.scale is not None:
-            # In the judge's own numbers, of which those for hallucinated ones may be the lower.
-            mean = np.interp(mean, (0.0, 1.0), table.scale)
+        # A mean of ratings is no share.
+        mean = np.nanmean(said) if np.isfinite(said).any() and not any(labels[0].signs) else None
         systems.append({"name": name, "people": people, "judge": mean, **out})
-    quarantined = (
-        item.n_quarantined + len(read.entries) for item, read in zip(opened, labels, strict=True)
-    )
+    aside = [item.n_quarantined for item in opened] + [len(reader.entries) for reader in labels]
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
         "source": " and ".join(str(loading.source_name(item)) for item in sources),
@@ -254,11 +239,9 @@ def versus(
     }
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
-    data |= {"n_quarantined": sum(quarantined), "part": opened[0].part()}
-    data |= {"n_unlike": len(unlike), "first_unlike": next(iter(unlike), None)}
-    data |= {"labelled_by": judge}
+    data |= {"n_quarantined": sum(aside), "part": opened[0].part()}
+    data |= {"n_unlike": len(unlike), "first_unlike": unlike[:1], "labelled_by": judge}
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
-    content["judge_scale"] = None if table.scale is None else sorted(table.scale)
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
     content["warnings"] = [text for reader in labels for text in reader.warnings()]
@@ -284,12 +267,8 @@ def _parted(
 _Pair = tuple[str, _Reply, _Reply]
 
 
-class _Joined(NamedTuple):
-    """Pairs by one key, what of either system is left out, and keys of unlike questions."""
-
-    pairs: list[_Pair]
-    left_out: list[dict[str, int]]
-    unlike: list[str]
+#: Pairs by one key, what of either system is left out, and keys of unlike questions.
+_Joined = tuple[list[_Pair], list[dict[str, int]], list[str]]
 
 
 def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[str, _Joined]:
@@ -313,12 +292,11 @@ def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[
         for side in keys:
             shared = sum(bool(name) and all(count[name] for count in times) for name in side)
             left_out.append({"n_alone": len(side) - shared, "n_repeated": shared - len(both)})
-        found[kind] = _Joined([*compress(both, alike)], left_out, unlike)
-    best = max(found, key=lambda kind: len(found[kind].pairs))
-    if not found[best].pairs:
-        unlike = [name for item in found.values() for name in item.unlike]
-        code = "unlike_questions" if unlike else "no_pair"
-        raise DataError(say(f"refused.{code}", a=names[0], b=names[1], first=unlike[:1]))
+        found[kind] = [*compress(both, alike)], left_out, unlike
+    best = max(found, key=lambda kind: len(found[kind][0]))
+    if not found[best][0]:
+        unlike = [name for item in found.values() for name in item[2]]
+        raise DataError(say("refused.no_pair", a=names[0], b=names[1], unlike=unlike))
     return best, found[best]
 
 
@@ -336,8 +314,6 @@ class _Table:
         Of being labelled.
     by_text : bool
         Whether pairs are known by their texts.
-    scale : (float, float) or None
-        The ratings that are 0 and 1 in ``judge``; None of labels.
     """
 
     human: Floats
@@ -346,7 +322,6 @@ class _Table:
     lots: NDArray[np.uint64]
     chance: Floats | None
     by_text: bool
-    scale: tuple[float, float] | None
 
     @classmethod
     def of(
@@ -361,17 +336,14 @@ class _Table:
             for name in ("human", "judge")
         )
         human[human == NONE] = np.nan
-        scale = None
         if sign and np.isfinite(judge).any():
             ranges = [sign * side[np.isfinite(side)] for side in judge.T]
-            for one, other in (ranges, ranges[::-1]):
-                # A scale from 0 to 1 beside one that goes beyond, as 1 to 5 or 0 to 100.
-                above = bool(len(other)) and np.median(other) > 1.0
-                if above and len({*one.tolist()}) > 2 and one.min() >= 0.0 and one.max() <= 1.0:
-                    ends = [(part.min(), part.max()) for part in ranges]
-                    raise DataError(say("refused.two_scales", columns, ends=ends))
+            few, most = sorted(ranges, key=lambda part: float(part.max(initial=0.0)))
+            # A scale from 0 to 1 beside one that goes beyond, as 1 to 5 or 0 to 100.
+            if len({*few.tolist()}) > 2 and few.min() >= 0.0 and few.max() <= 1.0 < np.median(most):
+                ends = [(part.min(), part.max()) for part in ranges]
+                raise DataError(say("refused.two_scales", columns, ends=ends))
             low, high = np.nanmin(judge), np.nanmax(judge)
-            scale = float(sign * low), float(sign * high)
             judge = (judge - low) / ((high - low) or 1.0)
         examples = [[item.example for item in both] for _, *both in pairs]
         by_text = all(item.response for both in examples for item in both)
@@ -385,7 +357,7 @@ class _Table:
             for (one, other), word in zip(examples, words, strict=True)
         ]
         group = np.unique(np.array(shared, object), return_inverse=True)[1]
-        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text, scale)
+        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text)
         if not (known := table.known).any():
             raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
         if (name := columns["probability"]) is None:
@@ -403,12 +375,6 @@ class _Table:
     def known(self) -> Mask:
         """Which pairs people labelled."""
         return cast(Mask, ~np.isnan(self.human).any(axis=1))
-
-    @property
-    def one_of_each(self) -> NDArray[np.intp]:
-        """Of each group the pair that the lot has first."""
-        order = np.argsort(self.lots, kind="stable")
-        return cast(Any, order[np.unique(self.group[order], return_index=True)[1]])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -443,28 +409,26 @@ class _Table:
 
     def sample_tests(self) -> list[dict[str, Any]]:
         """Test whether labelled pairs look like the others, or are as many as was stated."""
+        # Of a group the pair that the lot has first.
+        order = np.argsort(self.lots, kind="stable")
+        one = order[np.unique(self.group[order], return_index=True)[1]]
         if self.chance is not None:
-            one = self.one_of_each
-            tested = judge_agreement.drawing_test(self.known[one], self.chance[one])
-            return [{"share": "drawn", **tested}]
+            return [judge_agreement.drawing_test(self.known[one], self.chance[one])]
         if np.isnan(self.judge).all():
             return []
         cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
         called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
-        one = self.one_of_each
         places = np.where(self.known, 0, NONE), differ, called
         np.add.at(cells, tuple(item[one] for item in places), 1)
         return judge_agreement.sample_tests(LabelCounts(cells))
 
     def needed(self, difference: Measure, margin: float | None) -> int | None:
         """Return about how many labelled pairs would show on which side of a limit A lies."""
-        if (n := int(self.known.sum())) < _FEWEST:
-            return None
-        estimate = cast(float, difference.estimate)
+        n, estimate = int(self.known.sum()), cast(float, difference.estimate)
         gap = estimate - (margin or 0.0)
         end = cast(float, difference.upper if gap < 0.0 else difference.lower)
         times = ((end - estimate) / gap) ** 2 if gap else math.inf
-        return math.ceil(times * n) if times <= _MOST_TIMES else None
+        return math.ceil(times * n) if times <= _MOST_TIMES and n >= _FEWEST else None
 
     def look(self, question: Any, asked: Requirement) -> data_reuse.DataUse:
         """Return the look that this comparison is, whatever its margin, and whichever is A."""

@@ -104,22 +104,15 @@ def word(code: str, name: str, otherwise: str | None = None) -> str:
     return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
 
 
-def labeller(data: Json) -> str:
-    """Return whose labels data has: the judge's that gave them, or people's.
+def labeller(data: Json, noun: str = "") -> str:
+    """Return whose labels data has, or what these are called: a judge's bear its name.
 
-    >>> labeller({"labelled_by": None}), labeller({"labelled_by": "gpt"})
-    ('people', 'gpt')
+    >>> labeller({"labelled_by": None}), labeller({"labelled_by": "gpt"}, "labels")
+    ('people', 'labels of gpt')
     """
-    return text.plain(data["labelled_by"] or "people")
-
-
-def on_labels_of(verdict: str, judge: str | None) -> str:
-    """Return a headline that names the judge whose labels it rests on, if any.
-
-    >>> on_labels_of("No winner", None), on_labels_of("No winner", "gpt")
-    ('No winner', 'No winner, on labels of gpt')
-    """
-    return verdict if judge is None else say("verdict.of_judge", verdict=verdict, judge=judge)
+    if (judge := data["labelled_by"]) is None:
+        return f"human {noun}" if noun else "people"
+    return f"{noun} of {text.plain(judge)}" if noun else text.plain(judge)
 
 
 def called(feature: str) -> str:
@@ -234,9 +227,6 @@ def environment() -> Environment:
         quoted=repr,
         capital=text.capital,
         labeller=labeller,
-        label_of=lambda data, noun="label": (
-            f"{noun} of {labeller(data)}" if data["labelled_by"] else f"human {noun}"
-        ),
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
     # How a command line, or Python, spells an option: `option_name("Promise", "by")`.

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from calibrail.formatting import Scale, floor_percent, number, outward, percent
+from calibrail.formatting import Scale, floor_percent, outward, percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import facts, labeller, on_labels_of, remarks, say, say_first, word
+from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
 from calibrail.report.text import (
     bounds,
     count_of,
@@ -35,15 +35,15 @@ def document(result: Json) -> Document:
     judges, verdict = result["judges"], result["verdict"]
     row = next((item for item in judges if item["verdict"] == verdict), judges[0])
     doubted = any(test["differs"] for item in judges for test in item["random_sample"])
-    of_judge = row["certificate"].get("reason_code") == "labels_of_judge"
     wanted = label_anew(row["certificate"], once=bool(result["data"]["n_set_aside"]))
     counted = say("agree.headline", result["data"], result)
-    whose = result["data"]["labelled_by"] if verdict else None
+    code = row["certificate"].get("reason_code")
+    named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     return Document(
         "agreement of",
         subject=f"judge and {labeller(result['data'])}",
-        headline=on_labels_of(verdict.capitalize() if verdict else counted, whose),
+        headline=say("verdict.of_judge", named) if verdict else counted,
         verdict=verdict,
         rule=counted if verdict else "",
         summary=" ".join(_in_short(item, result) for item in judges),
@@ -59,7 +59,7 @@ def document(result: Json) -> Document:
             {
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
-                "verdict.label_by_people": of_judge,
+                "verdict.label_by_people": code == "labels_of_judge",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
                 "agree.label_more": wanted is not None,
@@ -75,9 +75,7 @@ def document(result: Json) -> Document:
 def _in_short(item: Json, result: Json) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say(
-        "agree.in_short", rates, result, judge=plain(item["judge"]), level=result["confidence"]
-    )
+    text = say("agree.in_short", rates, result, judge=plain(item["judge"]))
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'])}"
     if item["verdict"] is None:
@@ -261,24 +259,16 @@ def versus_document(result: Json) -> Document:
     result : mapping
         The content of ``versus.json``.
     """
-    level, judged = floor_percent(result["confidence"]), result["columns"]["judge"] is not None
-    scale, code, outcome = result["judge_scale"], result["reason_code"], result["outcome"]
-    if code == "bounds" and outcome == "not separated" and result["difference"]["lower"] > 0.0:
-        outcome = "worse within"
-    drawn = next((item for item in result["random_sample"] if item["share"] == "drawn"), None)
+    level, code = floor_percent(result["confidence"]), result["reason_code"]
+    # A mean of ratings is no share.
+    judged = any(item["judge"] is not None for item in result["systems"])
+    data, people = result["data"], labeller(result["data"])
     rows = list[parts.Row]()
     for letter, item in zip("AB", result["systems"], strict=True):
         cells = f"{letter}: {plain(item['name'])}", share_cell(item["people"])
-        of_judge = "none" if item["judge"] is None else number(item["judge"])
-        of_judge = of_judge if scale or item["judge"] is None else percent(item["judge"])
+        of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, count_of(item["people"]), *[of_judge] * judged))
-    people = labeller(result["data"])
-    by_judge = (
-        f"Mean rating of the judge, {number(scale[0])} to {number(scale[1])}"
-        if scale
-        else "By the judge"
-    )
-    title, heads = "Hallucinated", (f"By {people}", "Labelled", *[by_judge] * judged)
+    title, heads = "Hallucinated", (f"By {people}", "Labelled", *["By the judge"] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {
         "versus.draw": code == "no_sample",
@@ -286,26 +276,25 @@ def versus_document(result: Json) -> Document:
         "versus.again": code == "looked_before",
         "versus.use": result["verdict"] == "certified",
         "versus.keep": result["verdict"] == "rejected",
-        "versus.few": result["data"]["n_labelled"] < 20,
+        "versus.few": data["n_labelled"] < 20,
         "versus.label": result["needed"] is not None,
         "versus.close": True,
     }
     return Document(
         "comparison of",
         subject=say("versus.subject", result),
-        headline=on_labels_of(word("versus.headline", outcome), result["data"]["labelled_by"]),
+        headline=say(
+            "verdict.of_judge", verdict=say("versus.headline", result), judge=data["labelled_by"]
+        ),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
             table,
-            parts.Bullets(
-                "What the interval rests on",
-                remarks("versus.rests", result, drawn=drawn and say("versus.drawn", drawn)),
-            ),
+            parts.Bullets("What the interval rests on", remarks("versus.rests", result)),
         ),
         warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
-        notes=part_note(result["data"]["part"]),
+        notes=part_note(data["part"]),
         next_step=say_first(cases, result),
         reproduce=result["reproduce"],
         data=result["data"],

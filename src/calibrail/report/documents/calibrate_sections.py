@@ -28,15 +28,7 @@ from calibrail.report.document import Json
 from calibrail.report.documents import measures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, groups_svg
-from calibrail.report.messages import (
-    facts,
-    is_known,
-    on_labels_of,
-    say,
-    say_each,
-    spell,
-    spell_reasons,
-)
+from calibrail.report.messages import facts, is_known, say, say_each, spell, spell_reasons
 from calibrail.report.text import capital
 
 if TYPE_CHECKING:
@@ -331,7 +323,7 @@ def verdict_headline(result: Json) -> str:
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
     if not is_unasked(result):
-        return on_labels_of(str(result["verdict"]).capitalize(), judge)
+        return say("verdict.of_judge", verdict=str(result["verdict"]).capitalize(), judge=judge)
     return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 

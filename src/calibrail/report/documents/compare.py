@@ -19,7 +19,7 @@ from calibrail.report.figures.comparison import (
     sweep_svg,
 )
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.messages import on_labels_of, say, title
+from calibrail.report.messages import say, title
 from calibrail.report.text import capital, p_number, p_value, plain
 
 #: Characters of a name in a terminal's table.
@@ -344,7 +344,7 @@ def headline(comparison: Json) -> str:
     lead = f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
     lead = "No winner" if winner["name"] is None else lead
     judge = judge_of((comparison.get("data") or {}).get("reading"))
-    return on_labels_of(lead, judge)
+    return say("verdict.of_judge", verdict=lead, judge=judge)
 
 
 def _worse(test: Json, measure: str, winner: Json) -> bool:
