@@ -118,6 +118,25 @@ def test_a_margin_against_a_reference_stands_in_the_result_and_on_the_page(
     assert compare(answers, detectors, alpha=0.2).to_dict()["reference"] is None
 
 
+def test_a_yes_or_no_judge_that_flags_everything_neither_wins_nor_loses(tmp_path: Path) -> None:
+    rng, rows = np.random.default_rng(0), []
+    for row in range(900):
+        label = row % 3 == 0
+        says = int(rng.random() < (0.7 if label else 0.1))
+        rows.append({"id": str(row), "label": int(label), "a": rng.normal() + 2 * label, "j": says})
+    data = write(tmp_path / "data.jsonl", rows)
+    names = ["column:column=a,higher=hallucinated", "column:column=j,higher=hallucinated"]
+    run = compare(data, names, alpha=0.1, reference="j", margin=0.03, baselines=False)
+    reference = run.to_dict()["reference"]
+    assert [row["verdict"] for row in reference["detectors"]] == ["not comparable at this coverage"]
+    assert reference["apart"] == {"j": True}
+    run.save(tmp_path / "run")
+    page = " ".join((tmp_path / "run" / "report.html").read_text("utf-8").split())
+    assert "Ties let j catch over 5 points more" in page
+    # The table of all scores counts other answers than the differences.
+    assert "the false alarms of the table of all scores are of that half alone" in page
+
+
 def test_a_reference_needs_a_margin_and_a_threshold(answers: Path) -> None:
     with pytest.raises(InputError, match="say which detector is the reference"):
         compare(answers, COLUMN, margin=0.1)

@@ -174,3 +174,13 @@ def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:
     assert calibrail.agree(path, **COLUMNS, **LIMITS).verdict == "certified"
     judged = calibrail.agree(path, **COLUMNS, **LIMITS, labelled_by=JUDGE)
     assert judged.verdict == "inconclusive" and JUDGE in judged.judges[0]["reason"]
+    assert headline("agree", judged.to_dict()) == f"Inconclusive, on labels of {JUDGE}"
+    text = " ".join(repr(part) for part in document("agree", judged.to_dict()).blocks)
+    text += document("agree", judged.to_dict()).summary
+    assert f"Of what {JUDGE} called hallucinated judge catches" in text
+    assert f"{JUDGE} alone" in text and f"labels of {JUDGE}" in text
+    for word in ("human label", "people called", "by people", "By people", "people alone"):
+        assert word not in text
+    assert document("agree", judged.to_dict()).next_step.startswith("Have people label answers")
+    by_people = calibrail.agree(path, **COLUMNS, **LIMITS, labelled_by="people")
+    assert by_people.verdict == "certified" and by_people.data["labelled_by"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,13 @@ def asked(*sources: Any, **how: Any) -> dict[str, Any]:
 
 def ends(content: Mapping[str, Any]) -> tuple[float, float]:
     return content["difference"]["lower"], content["difference"]["upper"]
+
+
+def page(run: calibrail.SystemComparison, folder: Path) -> str:
+    """Return the report that a run saves, with its entities for what they are."""
+    run.save(folder / "run", force=True)
+    text = unescape((folder / "run" / "report.html").read_text("utf-8"))
+    return " ".join(text.split())
 
 
 def test_the_better_system_is_found_and_the_other_is_worse(tmp_path: Path) -> None:
@@ -159,7 +167,10 @@ def test_probabilities_weigh_labels(tmp_path: Path) -> None:
     paths = files(tmp_path, one, other)
     content = asked(*paths, judge_column="judge", probability="q")
     assert -0.45 < ends(content)[0] < -0.3 < ends(content)[1] < 0.0
-    assert content["outcome"] == "better" and content["random_sample"] == []
+    assert content["outcome"] == "better"
+    (drawn,) = content["random_sample"]
+    assert (drawn["share"], drawn["count"], drawn["n"]) == ("drawn", 809, 2000)
+    assert drawn["expected"] == pytest.approx(830.0) and not drawn["differs"]
     # By themselves they are no random sample, which shows, and nothing is decided.
     doubted = asked(*paths, judge_column="judge")
     assert doubted["verdict"] == "inconclusive" and doubted["reason_code"] == "no_sample"
@@ -293,3 +304,170 @@ def test_a_group_that_was_not_labelled_may_be_the_largest(tmp_path: Path) -> Non
     assert alone["outcome"] == "worse"
     # Had the lot drawn it, it would have weighed as much as all that were.
     assert beside["outcome"] == "not separated"
+
+
+@pytest.mark.parametrize(("stated", "labelled"), [(0.1, 240), (0.6, 40), (1.0, 200)])
+def test_probabilities_that_the_number_of_labels_refutes_decide_nothing(
+    tmp_path: Path, stated: float, labelled: int
+) -> None:
+    one, other = answers(400, (0.1, 0.4), labelled)
+    for row in one:
+        row["q"] = stated
+    doubted = calibrail.versus(*files(tmp_path, one, other), probability="q")
+    content = doubted.to_dict()
+    assert (content["outcome"], content["reason_code"]) == ("not separated", "no_sample")
+    said = f"{labelled} of 400 are labelled, where the probabilities add up to {400 * stated:.1f}"
+    assert said in content["reason"] and "below 1% they are doubted" in content["reason"]
+    for row in one:
+        row["q"] = labelled / 400
+    plain = calibrail.versus(*files(tmp_path, one, other), probability="q")
+    assert plain.to_dict()["reason_code"] == "bounds"
+    said = f"with the stated probabilities: {labelled} of 400 are labelled"
+    assert said in page(plain, tmp_path)
+
+
+def test_questions_of_a_group_that_were_drawn_together_are_no_doubt(tmp_path: Path) -> None:
+    one, other = answers(400, (0.1, 0.4), 400)
+    rng = np.random.default_rng(3)
+    drawn = rng.random(20) < 0.5
+    for side in (one, other):
+        for row in side:
+            group = int(row["id"]) % 20
+            row |= {"source": f"s{group}", "q": 0.5}
+            row["human"] = row["human"] if drawn[group] else None
+    (test,) = asked(*files(tmp_path, one, other), probability="q", group_column="source")[
+        "random_sample"
+    ]
+    assert (test["count"], test["n"], test["differs"]) == (int(drawn.sum()), 20, False)
+
+
+def test_the_other_way_round_is_the_same_look(tmp_path: Path) -> None:
+    paths, looks = files(tmp_path, *answers()), tmp_path / "looks.json"
+    how: dict[str, Any] = {"judge_column": "judge", "looks": looks}
+    first, turned = asked(*paths, **how), asked(*paths[::-1], **how)
+    assert [item["verdict"] for item in (first, turned)] == ["certified", "rejected"]
+    ((look,),) = json.loads(looks.read_text("utf-8"))["questions"].values()
+    assert look["verdict"] == f"rejected, {paths[1]} against {paths[0]}"
+    # Known by ids alone, too, and answers with more labels are another look, whichever is A.
+    bare = [[{**row, "question": "", "response": ""} for row in side] for side in answers()]
+    paths, how["looks"] = files(tmp_path, *bare, names=("c", "d")), tmp_path / "bare.json"
+    assert asked(*paths, **how)["verdict"] == "certified"
+    assert asked(*paths[::-1], **how)["verdict"] == "rejected"
+    more = [
+        [{**row, "question": "", "response": ""} for row in side] for side in answers(labelled=110)
+    ]
+    assert asked(*files(tmp_path, *more, names=("d", "c")), **how)["reason_code"] == "looked_before"
+
+
+def test_other_probabilities_are_another_look(tmp_path: Path) -> None:
+    one, other = answers(400, (0.1, 0.4), 200)
+    for stated, code in ((0.5, "bounds"), (0.55, "looked_before")):
+        for row in one:
+            row["q"] = stated
+        paths = files(tmp_path, one, other)
+        content = asked(*paths, probability="q", looks=tmp_path / "looks.json")
+        assert content["reason_code"] == code
+
+
+def test_labels_of_a_judge_are_called_so_throughout(tmp_path: Path) -> None:
+    paths = files(tmp_path, *answers())
+    run = calibrail.versus(*paths, judge_column="judge", labelled_by="gpt-5, prompt 3")
+    text = page(run, tmp_path)
+    assert "Not separated, on labels of gpt-5, prompt 3" in text
+    assert "gpt-5, prompt 3 labelled both answers to 100" in text
+    assert "By gpt-5, prompt 3" in text and "people labelled" not in text.lower()
+    assert "Have people label answers, and run this on their labels" in text
+    by_people = calibrail.versus(*paths, judge_column="judge", labelled_by="people")
+    assert by_people.to_dict()["data"]["labelled_by"] is None
+
+
+def test_a_mean_of_ratings_is_no_share_and_two_scales_are_no_judge(tmp_path: Path) -> None:
+    one, other = answers()
+    for row in (*one, *other):
+        row["judge"] = 5 - 4 * row["judge"]
+    one[0]["judge"] = 3
+    paths, how = files(tmp_path, one, other), {"judge_column": "judge"}
+    run = calibrail.versus(*paths, **how, judge_higher="faithful")
+    assert [item["judge"] for item in run.to_dict()["systems"]] == [None, None]
+    assert "By the judge" not in page(run, tmp_path)
+    labels = calibrail.versus(*files(tmp_path, *answers()), **how)
+    assert "By the judge" in page(labels, tmp_path)
+    for row in one:
+        row["judge"] = row["judge"] / 5
+    with pytest.raises(
+        DataError, match=r"judge rates A from 0\.2 to 1 and B from 1 to 5, as on two"
+    ):
+        asked(*files(tmp_path, one, other), judge_column="judge", judge_higher="faithful")
+
+
+def test_an_interval_between_zero_and_the_margin_says_who_is_worse(tmp_path: Path) -> None:
+    paths = files(tmp_path, *answers(3000, (0.2, 0.1), 1000, 0.95))
+    low, high = ends(asked(*paths))
+    assert 0.0 < low < 0.1 < high
+    run = calibrail.versus(*paths, margin=0.1)
+    content = run.to_dict()
+    assert (content["outcome"], content["verdict"]) == ("not separated", "inconclusive")
+    assert "A hallucinates more often than B: by " in content["reason"]
+    said = "whether at most 10 points more, as allowed, is open."
+    assert content["reason"].endswith(said)
+    assert "A is worse, by how much is open".upper() in repr(run).upper()
+    wide = asked(*paths, margin=0.2)
+    assert wide["outcome"] == "non-inferior"
+    assert "A hallucinates more often than B: by " in wide["reason"]
+    assert wide["reason"].endswith("which is at most 20 points more, as allowed.")
+    turned = asked(*paths[::-1], margin=0.1)
+    assert turned["outcome"] == "better" and "less often" in turned["reason"]
+
+
+def test_few_labels_tell_nothing_of_how_many_more(tmp_path: Path) -> None:
+    few = calibrail.versus(*files(tmp_path, *answers(400, (0.2, 0.3), 19)))
+    assert few.to_dict()["outcome"] == "not separated" and few.to_dict()["needed"] is None
+    assert "With 19 labelled questions nothing tells how many more" in page(few, tmp_path)
+    enough = asked(*files(tmp_path, *answers(400, (0.2, 0.3), 20)))
+    assert enough["outcome"] == "not separated" and enough["needed"] > 20
+
+
+def test_duplicates_are_told_from_answers_without_a_partner(tmp_path: Path) -> None:
+    one, other = answers()
+    again = other[0] | {"response": "Another answer."}
+    run = calibrail.versus(*files(tmp_path, one[:300], [*other, again, again | {"id": "new"}]))
+    content = run.to_dict()
+    assert other[0]["id"] == "399" and content["data"]["n"] == 300
+    left_out = [(item["n_alone"], item["n_repeated"]) for item in content["systems"]]
+    assert left_out == [(0, 0), (102, 0)]
+    run = calibrail.versus(*files(tmp_path, one, [*other, again]))
+    left_out = [(item["n_alone"], item["n_repeated"]) for item in run.to_dict()["systems"]]
+    assert left_out == [(0, 1), (0, 2)]
+    text = page(run, tmp_path)
+    assert "3 answers share their id with another one" in text and "no partner" not in text
+
+
+def test_ids_that_mean_other_questions_join_nothing(tmp_path: Path) -> None:
+    one, other = answers()
+    other[0]["question"] = "Quite another question?"
+    run = calibrail.versus(*files(tmp_path, one, other))
+    content = run.to_dict()
+    assert content["columns"]["joined_by"] == "id" and content["data"]["n"] == 399
+    assert (content["data"]["n_unlike"], content["data"]["first_unlike"]) == (1, ["399"])
+    assert "1 id means another question in A than in B, first '399'" in page(run, tmp_path)
+    for number, row in enumerate(other):
+        row["id"] = f"{number}"
+    assert asked(*files(tmp_path, one, other))["columns"]["joined_by"] == "question"
+    for row in other:
+        row["question"] = f"B asks {row['id']}"
+    with pytest.raises(DataError, match=r"stands for one question in .* and for another"):
+        asked(*files(tmp_path, one, other))
+
+
+@pytest.mark.parametrize("labelled", [400, 100])
+def test_labels_that_cannot_be_read_are_named(tmp_path: Path, labelled: int) -> None:
+    one, other = answers(labelled=labelled)
+    for row in (*one, *other):
+        row["human"] = None if row["human"] is None else ("no", "yes")[row["human"]]
+    with pytest.raises(DataError, match=r"field human: not 0 or 1, got '(yes|no)'"):
+        asked(*files(tmp_path, one, other))
+    for name, side in zip("xy", (one, other), strict=True):
+        for row in side:
+            row["rag"] = name
+    with pytest.raises(DataError, match=r"field human: not 0 or 1, got '(yes|no)'"):
+        asked(write(tmp_path / "both.jsonl", [*one, *other]), system_column="rag")

@@ -129,6 +129,35 @@ def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> list[dict[
     return tests
 
 
+def drawing_test(labelled: Mask, chance: Floats, level: float = SAMPLE_LEVEL) -> dict[str, Any]:
+    """Test whether as many answers are labelled as the probabilities say.
+
+    Both tails of the exact binomial test at the mean probability, doubled. Where probabilities are
+    unequal that bounds the tails of the number labelled (Hoeffding, "On the distribution of the
+    number of successes in independent trials", 1956): a false alarm comes with at most ``level``.
+
+    Parameters
+    ----------
+    labelled : ndarray of bool, shape (n,)
+        Which answers are labelled, each drawn by itself.
+    chance : ndarray of float64, shape (n,)
+        With which probability.
+    level : float
+        Below which p-value they differ.
+
+    Examples
+    --------
+    >>> found = drawing_test(np.arange(100) < 60, np.full(100, 0.5))
+    >>> round(found["p_value"], 3), found["differs"]
+    (0.057, False)
+    """
+    n, count, mean = len(chance), int(labelled.sum()), min(1.0, float(chance.mean()))
+    tails = bdtr(count, n, mean), bdtr(n - count, n, 1.0 - mean)
+    p = min(1.0, 2.0 * float(min(tails)))
+    about = {"share": "drawn", "count": count, "n": n, "expected": float(chance.sum())}
+    return {**about, "p_value": p, "level": level, "differs": p < level}
+
+
 def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | None:
     """Test whether a judge errs as often in all strata; None where nothing can differ.
 

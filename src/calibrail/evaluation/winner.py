@@ -298,6 +298,8 @@ class PairTests:
         0 without answers of a class.
     fpr, area : dict of str to float
         FPR of each candidate at these thresholds, and its AUROC.
+    apart : dict of str to bool
+        Candidates that ties let catch clearly more than the rank asks for; whether they flag all.
     part : ndarray of bool, shape (n,)
         The answers used.
     n_pairs : int
@@ -313,6 +315,7 @@ class PairTests:
         self._level = candidates.confidence
         self.fpr: dict[str, float] = {}
         self.area: dict[str, float] = {}
+        self.apart = dict[str, bool]()
         self.part = part
         self.rank = self.n_pairs = 0
         self.between = 0.0
@@ -336,6 +339,9 @@ class PairTests:
             flagged = scores[faithful] >= ladder.threshold
             ladders[item.name], self._flagged[item.name] = ladder, flagged
             self.fpr[item.name] = float(flagged.mean())
+            missed = weights[scores[caught] < ladder.threshold].sum()
+            if (self.rank - 1.0 - missed) / n > _NEAR:
+                self.apart[item.name] = bool(flagged.all())
             # Independent groups that hold the scores up to the threshold's rank.
             below = np.bincount(member[ladder.lowest], weights=weights[ladder.lowest])
             self._groups_below[item.name] = float(below.sum() ** 2 / np.sum(below**2))
@@ -453,7 +459,7 @@ class PairTests:
 
 
 def against_reference(
-    name: str, margin: float, fpr: Mapping[str, Sequence[Measure]]
+    name: str, margin: float, fpr: Mapping[str, Sequence[Measure]], apart: Mapping[str, bool]
 ) -> dict[str, Any]:
     """Return which detectors raise at most so many more false alarms than one of them.
 
@@ -464,16 +470,27 @@ def against_reference(
     fpr : mapping of str to sequence of Measure
         FPR of each detector minus that of the reference, in each way of counting near copies; the
         widest interval counts.
+    apart : mapping of str to bool
+        Scores that ties keep from that coverage, and whether they flag everything, as a yes/no
+        detector may. Then nothing is compared, nor between two of them. Else one that catches more
+        may be non-inferior, and what raises more false alarms than it inferior.
     """
     rows = []
     for detector, ways in fpr.items():
         lower, upper = (pick(getattr(way, end) for way in ways) for pick, end in _WIDEST)
         verdict = "non-inferior" if upper <= margin else "inferior" if lower > margin else "open"
+        tied = apart.get(detector), apart.get(name)
+        if tied != (None, None) and (*tied, verdict) not in _SOUND:
+            verdict = NOT_COMPARABLE
         gap = replace(ways[0], lower=lower, upper=upper)
         rows.append({"name": detector, "fpr": gap, "verdict": verdict})
-    return {"name": name, "margin": margin, "detectors": rows}
+    return {"name": name, "margin": margin, "detectors": rows, "apart": dict(apart)}
 
 
+#: The verdict about scores that ties keep from the coverage of the comparison.
+NOT_COMPARABLE: Final = "not comparable at this coverage"
+#: What is sound where a detector or the reference catches more than the rest.
+_SOUND: Final = ((False, None, "non-inferior"), (None, False, "inferior"))
 _WIDEST: Final[Any] = ((min, "lower"), (max, "upper"))
 
 
@@ -748,7 +765,7 @@ def find_winner(
     if against is not None:
         names = [item.name for item in detectors if item.name != against[0]]
         fpr = {name: [pairs.bounds(name, against[0])] for name in names}
-        result = replace(result, reference=against_reference(*against, fpr))
+        result = replace(result, reference=against_reference(*against, fpr, pairs.apart))
     order = sorted(candidates, key=cost)
     best, *others = (item for item in order if not item.baseline)
     runner_up = others[0] if others else None

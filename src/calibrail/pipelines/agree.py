@@ -36,7 +36,7 @@ from calibrail.options import (
     SplitOptions,
     fields,
 )
-from calibrail.options.data import ReadKeywords
+from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, scoring
@@ -353,7 +353,7 @@ def agree(
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
     }
     rows = _Rows(table, np.array(flags, np.int64), np.array(segments, object), alone, divided)
-    gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, reading.labelled_by)
+    gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     verdicts = {row["verdict"] for row in about}
     result = JudgedRates(
@@ -378,6 +378,7 @@ def agree(
             "n_calibrating": gate.n_calibrating,
             "n_thinned": len(people) - len(drawn),
             "n_unmet": n_unmet,
+            "labelled_by": judge_of(examples.how()),
             "part": examples.part(),
         },
         judges=about,
@@ -657,7 +658,7 @@ class _Gate:
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(counts, level)}
         if doubt := words.differing(sample):
-            reason = say("agree.no_verdict", doubt=doubt)
+            reason = say("agree.no_verdict", doubt=doubt, data={"labelled_by": self._labelled_by})
             content = {**content, **withdrawn_for("no_sample", reason)}
             for rate in rates.values():
                 if rate["prediction_powered"].estimate is not None:

@@ -254,8 +254,10 @@ def joint_comparison(
         fpr = {row["name"]: [row["fpr"]] for row in known[0]}
         for row in (row for rows in known[1:] for row in rows):
             fpr.setdefault(row["name"], []).append(row["fpr"])
+        each = [item for way in ways if way is not None for item in way["apart"].items()]
+        apart = dict(sorted(each, key=lambda item: item[1]))
         name, margin = winner.reference["name"], winner.reference["margin"]
-        winner = replace(winner, reference=against_reference(name, margin, fpr))
+        winner = replace(winner, reference=against_reference(name, margin, fpr, apart))
     return replace(once, detectors=tuple(reports), winner=winner)
 
 

@@ -316,7 +316,7 @@ class JudgedLabels:
         judges: Sequence[str],
         higher: str | None,
         rows: Reading,
-        by_people: Mapping[str, int] | None,
+        by_people: Mapping[str, int] | None = None,
     ) -> None:
         self._source, self._reading, self._by_people = source, reading, by_people
         self._names = human, *judges

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack, cast
 
@@ -27,13 +28,15 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
-from calibrail.report.documents.agree import differing, versus_document, versus_reason
+from calibrail.report.documents import agree as words
 from calibrail.report.messages import say
 from calibrail.serialization import plain
 
 SCHEMA: Final = "calibrail.versus/1"
 #: More labels than this many times those that there are is no advice.
 _MOST_TIMES: Final = 50.0
+#: From fewer nothing is said of how many more it takes.
+_FEWEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,7 +71,7 @@ class SystemComparison(Shown):
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``versus.json`` and ``report.html``."""
-        page = versus_document(self.content)
+        page = words.versus_document(self.content)
         return write_run(folder, {"versus.json": self.content}, page, force=force)
 
 
@@ -180,54 +183,55 @@ def versus(
         wanted = [item for item in (*keep, *judges, further) if item is not None]
         plainly = replace(plainly, quarantine=reading.quarantine)
         rows = loading.open_source(source, plainly, keep=wanted, labelled=False)
-        reader = loading.JudgedLabels(
-            spoken(source), reading, human, judges, judge_higher, rows, None
-        )
+        reader = loading.JudgedLabels(spoken(source), reading, human, judges, judge_higher, rows)
         read = ((item, reader.read(item)) for item in rows)
         answers.append([_Reply(item, *(*row, np.nan)[:2]) for item, row in read if row])
         reader.append()
+        if reader.first and all(row.human == NONE for row in answers[-1]):
+            # Else what is missed would be pairs, or a system.
+            raise DataError(next(iter(reader.first.values())))
         opened.append(rows)
         labels.append(reader)
         if reading.quarantine is not None:
-            aside = reading.quarantine
-            reading = replace(reading, quarantine=aside.with_stem(f"{aside.stem}-b"))
+            path = reading.quarantine
+            reading = replace(reading, quarantine=path.with_stem(f"{path.stem}-b"))
     names = [spoken(source) for source in sources]
     if labels[0].signs != labels[-1].signs:
         raise InputError(say("refused.judge_differs", column=judge_column))
     if system_column is not None:
         answers, names = _parted(answers[0], system_column, fields.texts(system, "system"))
-    joined_by, pairs = _joined(answers, names)
-    table = _Table.of(pairs, columns, rated=any(labels[0].signs), source=names[0])
+    joined_by, (pairs, left_out, unlike) = _joined(answers, names)
+    table = _Table.of(pairs, columns, sign=sum(labels[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
-    look = table.look([columns, names], asked)
+    look = table.look([columns, sorted(names)], asked)
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
     gap, n = difference.to_dict(), int(table.known.sum())
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
-    content["reason"] = versus_reason(content)
-    judge = judge_of({"settings": {"labelled_by": reading.labelled_by}})
+    content["reason"] = words.versus_reason(content)
+    judge = judge_of(opened[0].how())
     left = independence.settled(content, 0, assumed=False, judge=judge)
     left = data_reuse.certificate_after_reuse(left, standing)
-    if doubt := differing(sample):
-        left |= withdrawn_for("no_sample", say("versus.no_verdict", doubt=doubt))
+    if doubt := words.differing(sample):
+        why = say("versus.no_verdict", doubt=doubt, columns=columns, data={"labelled_by": judge})
+        left |= withdrawn_for("no_sample", why)
     content |= {name: left[name] for name in content}
     if content["verdict"] == "inconclusive":
         content["outcome"] = "not separated"
         # More labels settle what bounds leave open, and nothing else.
         if content["reason_code"] == "bounds":
             content["needed"] = table.needed(difference, margin)
-    history.conclude(SCHEMA, look, content["verdict"])
+    # Which of the two was A: the other way round it is the same look.
+    history.conclude(SCHEMA, look, f"{content['verdict']}, {names[0]} against {names[1]}")
     counts, systems = table.counts, []
-    for side, name, own, said in zip("ab", names, answers, table.judge.T, strict=True):
+    for side, name, said, out in zip("ab", names, table.judge.T, left_out, strict=True):
         people = exact_bound(counts["both"] + counts[f"only_{side}"], n, level)
-        mean = np.nanmean(said) if np.isfinite(said).any() else None
-        alone = len(own) - len(pairs)
-        systems.append({"name": name, "people": people, "judge": mean, "n_alone": alone})
-    quarantined = (
-        item.n_quarantined + len(read.entries) for item, read in zip(opened, labels, strict=True)
-    )
+        # A mean of ratings is no share.
+        mean = np.nanmean(said) if np.isfinite(said).any() and not any(labels[0].signs) else None
+        systems.append({"name": name, "people": people, "judge": mean, **out})
+    aside = [item.n_quarantined for item in opened] + [len(reader.entries) for reader in labels]
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
         "source": " and ".join(str(loading.source_name(item)) for item in sources),
@@ -235,7 +239,8 @@ def versus(
     }
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
-    data |= {"n_quarantined": sum(quarantined), "part": opened[0].part()}
+    data |= {"n_quarantined": sum(aside), "part": opened[0].part()}
+    data |= {"n_unlike": len(unlike), "first_unlike": unlike[:1], "labelled_by": judge}
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
@@ -262,21 +267,36 @@ def _parted(
 _Pair = tuple[str, _Reply, _Reply]
 
 
-def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[str, list[_Pair]]:
-    """Return by what most answers of either system, each alone there, have a partner, and these."""
-    found: dict[str, list[_Pair]] = {}
+#: Pairs by one key, what of either system is left out, and keys of unlike questions.
+_Joined = tuple[list[_Pair], list[dict[str, int]], list[str]]
+
+
+def _joined(answers: Sequence[Sequence[_Reply]], names: Sequence[str]) -> tuple[str, _Joined]:
+    """Return by what most answers of either system, each alone there, have a partner, and these.
+
+    What means another question in the other source, as a row number may, joins nothing.
+    """
+    found: dict[str, _Joined] = {}
     for kind, key in _KEYS.items():
-        sides = []
-        for rows in answers:
-            once = Counter(keys := [key(item.example) for item in rows])
-            named = zip(keys, rows, strict=True)
-            sides.append({name: item for name, item in named if name and once[name] == 1})
-        found[kind] = [
-            (name, item, sides[1][name]) for name, item in sides[0].items() if name in sides[1]
-        ]
-    best = max(found, key=lambda kind: len(found[kind]))
-    if not found[best]:
-        raise DataError(say("refused.no_pair", a=names[0], b=names[1]))
+        keys = [[key(item.example) for item in rows] for rows in answers]
+        times = [Counter(side) for side in keys]
+        first, second = (
+            {name: item for name, item in zip(side, rows, strict=True) if name and n[name] == 1}
+            for side, rows, n in zip(keys, answers, times, strict=True)
+        )
+        both = [(name, item, second[name]) for name, item in first.items() if name in second]
+        texts = [{canonical_text(it.example.question) for it in pair[1:]} for pair in both]
+        alike = [len(asked - {""}) < 2 for asked in texts]
+        unlike = [pair[0] for pair in compress(both, np.logical_not(alike))]
+        left_out = []
+        for side in keys:
+            shared = sum(bool(name) and all(count[name] for count in times) for name in side)
+            left_out.append({"n_alone": len(side) - shared, "n_repeated": shared - len(both)})
+        found[kind] = [*compress(both, alike)], left_out, unlike
+    best = max(found, key=lambda kind: len(found[kind][0]))
+    if not found[best][0]:
+        unlike = [name for item in found.values() for name in item[2]]
+        raise DataError(say("refused.no_pair", a=names[0], b=names[1], unlike=unlike))
     return best, found[best]
 
 
@@ -305,17 +325,26 @@ class _Table:
 
     @classmethod
     def of(
-        cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, rated: bool, source: str
+        cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, sign: float, source: str
     ) -> "_Table":
-        """Return the table of pairs; those with the same texts are one group."""
+        """Return the table of pairs; those with the same texts are one group.
+
+        Ratings have the ``sign`` that makes the higher ones mean hallucinated; labels have 0.
+        """
         human, judge = (
             np.array([[getattr(item, name) for item in both] for _, *both in pairs], np.float64)
             for name in ("human", "judge")
         )
         human[human == NONE] = np.nan
-        if rated and np.isfinite(judge).any():
-            judge = judge - np.nanmin(judge)
-            judge /= np.nanmax(judge) or 1.0
+        if sign and np.isfinite(judge).any():
+            ranges = [sign * side[np.isfinite(side)] for side in judge.T]
+            few, most = sorted(ranges, key=lambda part: float(part.max(initial=0.0)))
+            # A scale from 0 to 1 beside one that goes beyond, as 1 to 5 or 0 to 100.
+            if len({*few.tolist()}) > 2 and few.min() >= 0.0 and few.max() <= 1.0 < np.median(most):
+                ends = [(part.min(), part.max()) for part in ranges]
+                raise DataError(say("refused.two_scales", columns, ends=ends))
+            low, high = np.nanmin(judge), np.nanmax(judge)
+            judge = (judge - low) / ((high - low) or 1.0)
         examples = [[item.example for item in both] for _, *both in pairs]
         by_text = all(item.response for both in examples for item in both)
         words = [pair[0] for pair in pairs]
@@ -379,37 +408,43 @@ class _Table:
         return Measure(estimate, *ends, "bets on paired, prediction-powered differences", level)
 
     def sample_tests(self) -> list[dict[str, Any]]:
-        """Test whether labelled pairs look like the others, where they are a random sample."""
-        if self.chance is not None or np.isnan(self.judge).all():
-            return []
-        cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
-        called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
+        """Test whether labelled pairs look like the others, or are as many as was stated."""
         # Of a group the pair that the lot has first.
         order = np.argsort(self.lots, kind="stable")
         one = order[np.unique(self.group[order], return_index=True)[1]]
+        if self.chance is not None:
+            return [judge_agreement.drawing_test(self.known[one], self.chance[one])]
+        if np.isnan(self.judge).all():
+            return []
+        cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
+        called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
         places = np.where(self.known, 0, NONE), differ, called
         np.add.at(cells, tuple(item[one] for item in places), 1)
         return judge_agreement.sample_tests(LabelCounts(cells))
 
     def needed(self, difference: Measure, margin: float | None) -> int | None:
         """Return about how many labelled pairs would show on which side of a limit A lies."""
-        estimate = cast(float, difference.estimate)
+        n, estimate = int(self.known.sum()), cast(float, difference.estimate)
         gap = estimate - (margin or 0.0)
         end = cast(float, difference.upper if gap < 0.0 else difference.lower)
         times = ((end - estimate) / gap) ** 2 if gap else math.inf
-        return math.ceil(times * self.known.sum()) if times <= _MOST_TIMES else None
+        return math.ceil(times * n) if times <= _MOST_TIMES and n >= _FEWEST else None
 
     def look(self, question: Any, asked: Requirement) -> data_reuse.DataUse:
-        """Return the look that this comparison is, whatever its margin."""
+        """Return the look that this comparison is, whatever its margin, and whichever is A."""
         (human, judge), known = self.gaps, self.known
         kinds = ("texts",) if self.by_text else ("id",)
-        labels = human[known].astype(np.int8)
-        look = data_reuse.DataUse.at(self.lots[known], labels, judge[known], kinds=kinds)
+        labels = np.abs(human[known]).astype(np.int8)
+        look = data_reuse.DataUse.at(self.lots[known], labels, np.abs(judge[known]), kinds=kinds)
         if not self.by_text:
             # Another batch may be numbered alike: ids are known together with their labels.
             look = replace(look, lowest=(), answers=())
-        rows = sorted(zip(self.lots.tolist(), judge.tolist(), strict=True))
-        told, key = (data_reuse.digest_of(item) for item in ([look.told, rows], question))
+        chance = np.zeros(len(human)) if self.chance is None else self.chance
+        each = np.stack([self.lots.astype(np.float64), chance, np.nan_to_num(human), judge])
+        # Zero has one sign.
+        turned = each * [[1.0], [1.0], [-1.0], [-1.0]] + 0.0
+        ways = (sorted(map(list, way.T.tolist())) for way in (each + 0.0, turned))
+        told, key = (data_reuse.digest_of(item) for item in ([look.told, min(ways)], question))
         limits = data_reuse.limits_of(asked, "versus")
         return replace(look, told=told, question=key, detector=key, limits=limits)
 

@@ -104,6 +104,17 @@ def word(code: str, name: str, otherwise: str | None = None) -> str:
     return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
 
 
+def labeller(data: Json, noun: str = "") -> str:
+    """Return whose labels data has, or what these are called: a judge's bear its name.
+
+    >>> labeller({"labelled_by": None}), labeller({"labelled_by": "gpt"}, "labels")
+    ('people', 'labels of gpt')
+    """
+    if (judge := data["labelled_by"]) is None:
+        return f"human {noun}" if noun else "people"
+    return f"{noun} of {text.plain(judge)}" if noun else text.plain(judge)
+
+
 def called(feature: str) -> str:
     """Return how a feature is called in sentences.
 
@@ -215,6 +226,7 @@ def environment() -> Environment:
         plain=text.plain,
         quoted=repr,
         capital=text.capital,
+        labeller=labeller,
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
     # How a command line, or Python, spells an option: `option_name("Promise", "by")`.

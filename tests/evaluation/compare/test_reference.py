@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from calibrail.evaluation import winner as winners
 from calibrail.evaluation.stats.intervals import Measure
-from calibrail.evaluation.winner import against_reference, find_winner
+from calibrail.evaluation.winner import NOT_COMPARABLE, against_reference, find_winner
 from calibrail.options import Requirement
 from tests.evaluation.compare.candidates import Field
 
@@ -69,9 +69,10 @@ def test_one_set_of_intervals_serves_every_reference(few_draws: None) -> None:
 def test_the_widest_way_of_counting_copies_decides() -> None:
     ways = [Measure(0.0, -0.01, 0.02, "x", 0.95), Measure(0.0, -0.02, 0.04, "x", 0.95)]
     assert (
-        against_reference("a", 0.03, {"b": ways[:1]})["detectors"][0]["verdict"] == "non-inferior"
+        against_reference("a", 0.03, {"b": ways[:1]}, {})["detectors"][0]["verdict"]
+        == "non-inferior"
     )
-    (row,) = against_reference("a", 0.03, {"b": ways})["detectors"]
+    (row,) = against_reference("a", 0.03, {"b": ways}, {})["detectors"]
     assert row["verdict"] == "open" and (row["fpr"].lower, row["fpr"].upper) == (-0.02, 0.04)
 
 
@@ -82,3 +83,47 @@ def test_scores_that_never_differ_have_an_interval(few_draws: None) -> None:
     assert reference is not None
     (row,) = reference["detectors"]
     assert row["fpr"].lower < 0.0 < row["fpr"].upper < 0.3
+
+
+@pytest.mark.parametrize(("caught", "alarms"), [(0.7, 0.02), (0.05, 0.05)])
+def test_a_yes_or_no_detector_that_flags_everything_is_not_at_the_same_coverage(
+    few_draws: None, caught: float, alarms: float
+) -> None:
+    """Whether it is good or useless: to catch 90 % it flags all, which compares nothing."""
+    field = Field(2, 1200, 1200, np.random.default_rng(5), common=0.9)
+    rng, labels = np.random.default_rng(6), field.labels == 1
+    says = rng.random(len(labels)) < np.where(labels, caught, alarms)
+    field.columns["yes"] = says.astype(float)
+    assert shown(field, "d1", 0.2) == {"d0": "non-inferior", "yes": NOT_COMPARABLE}
+    assert shown(field, "yes", 0.2) == {"d0": NOT_COMPARABLE, "d1": NOT_COMPARABLE}
+
+
+def test_a_yes_or_no_detector_that_catches_what_is_asked_is_compared(few_draws: None) -> None:
+    field = Field(1, 1200, 1200, np.random.default_rng(7))
+    rng, labels = np.random.default_rng(8), field.labels == 1
+    field.columns["yes"] = (rng.random(len(labels)) < np.where(labels, 0.98, 0.05)).astype(float)
+    # It catches more, and raises fewer false alarms all the same.
+    assert shown(field, "d0", 0.03) == {"yes": "non-inferior"}
+    assert shown(field, "yes", 0.03) == {"d0": "inferior"}
+
+
+@pytest.mark.parametrize(
+    ("detector", "reference", "said"),
+    [
+        (None, None, ("non-inferior", "inferior")),
+        (False, None, ("non-inferior", NOT_COMPARABLE)),
+        (None, False, (NOT_COMPARABLE, "inferior")),
+        (False, False, (NOT_COMPARABLE, NOT_COMPARABLE)),
+        (True, None, (NOT_COMPARABLE, NOT_COMPARABLE)),
+        (None, True, (NOT_COMPARABLE, NOT_COMPARABLE)),
+    ],
+)
+def test_one_that_catches_more_may_still_raise_fewer_false_alarms(
+    detector: bool | None, reference: bool | None, said: tuple[str, str]
+) -> None:
+    each = {"b": detector, "a": reference}
+    apart = {name: everything for name, everything in each.items() if everything is not None}
+    for (lower, upper), verdict in zip(((-0.3, 0.02), (0.1, 0.3)), said, strict=True):
+        ways = {"b": [Measure(0.0, lower, upper, "x", 0.95)]}
+        (row,) = against_reference("a", 0.03, ways, apart)["detectors"]
+        assert row["verdict"] == verdict

@@ -8,7 +8,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import facts, remarks, say, say_first, word
+from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
 from calibrail.report.text import (
     bounds,
     count_of,
@@ -36,13 +36,16 @@ def document(result: Json) -> Document:
     row = next((item for item in judges if item["verdict"] == verdict), judges[0])
     doubted = any(test["differs"] for item in judges for test in item["random_sample"])
     wanted = label_anew(row["certificate"], once=bool(result["data"]["n_set_aside"]))
+    counted = say("agree.headline", result["data"], result)
+    code = row["certificate"].get("reason_code")
+    named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     return Document(
         "agreement of",
-        subject="judge and people",
-        headline=verdict.capitalize() if verdict else say("agree.headline", result["data"]),
+        subject=f"judge and {labeller(result['data'])}",
+        headline=say("verdict.of_judge", named) if verdict else counted,
         verdict=verdict,
-        rule=say("agree.headline", result["data"]) if verdict else "",
+        rule=counted if verdict else "",
         summary=" ".join(_in_short(item, result) for item in judges),
         blocks=(
             _gates(result, judges, ("Judge", lambda item: plain(item["judge"]))),
@@ -56,6 +59,7 @@ def document(result: Json) -> Document:
             {
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
+                "verdict.label_by_people": code == "labels_of_judge",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
                 "agree.label_more": wanted is not None,
@@ -71,7 +75,7 @@ def document(result: Json) -> Document:
 def _in_short(item: Json, result: Json) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say("agree.in_short", rates, judge=plain(item["judge"]), level=result["confidence"])
+    text = say("agree.in_short", rates, result, judge=plain(item["judge"]))
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'])}"
     if item["verdict"] is None:
@@ -121,7 +125,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             (
                 name,
                 share(rate),
-                interval(rate) if rate["n"] else say(f"agree.{key}"),
+                interval(rate) if rate["n"] else say(f"agree.{key}", result),
                 count_of(rate),
             )
         )
@@ -130,8 +134,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     rows.append(("Cohen's kappa", estimate(kappa, 2), span or "", beyond))
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
-    title = f"{whose}, where people have labelled, too"
-    leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry)
+    people = labeller(result["data"])
+    title = f"{whose}, where there are labels of {people}, too"
+    leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
     errs = [
         say("agree.errs", row, feature=plain(row["feature"]))
         for row in item["errs"]
@@ -153,11 +158,11 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
                 cells.append(parts.Cell("", ""))
                 continue
             cells.append(parts.Cell(share(value), interval(value)))
-            granted[name] = f"{name}: {say(f'agree.granted_{method}')}."
+            granted[name] = f"{name}: {say(f'agree.granted_{method}', result)}."
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
-    title = f"Rates by people and {whose}, with {level} intervals"
+    title = f"Rates by {people} and {whose}, with {level} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
     yield parts.Bullets("What each takes for granted", list(granted.values()))
@@ -182,17 +187,20 @@ def _errors(result: Json) -> parts.Section | None:
         )
         for row in result["errors"][:MOST]
     ]
+    says = f"By {labeller(result['data'])}"
     title = say("agree.errors_shown", n=len(result["errors"]), most=MOST)
     return parts.section(
         "Disagreements",
-        parts.Table(title, parts.texts("Segment", "Judge", "Answer", "People say", "Text"), rows),
+        parts.Table(title, parts.texts("Segment", "Judge", "Answer", says, "Text"), rows),
     )
 
 
 def differing(tests: Iterable[Json]) -> str:
-    """Return by what the rows with human labels are seen to be no random sample; empty if not."""
+    """Return by what the rows with human labels are seen to be no such sample; empty if not."""
     return " and ".join(
-        say(
+        say("versus.drawn", test)
+        if test["share"] == "drawn"
+        else say(
             "agree.differs",
             test,
             what=say(f"agree.{test['share']}"),
@@ -219,10 +227,10 @@ def warnings(result: Json) -> Iterator[str]:
     data = {**result["data"], "n_human_alone": 0}
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
-            yield say("agree.not_alike", judge=plain(item["judge"]), difference=doubt)
+            yield say("agree.not_alike", result, judge=plain(item["judge"]), difference=doubt)
         kappa = item["agreement"]["kappa"]["upper"]
         if kappa is not None and kappa < 0.0:
-            yield say("agree.against_people", judge=plain(item["judge"]))
+            yield say("agree.against_people", result, judge=plain(item["judge"]))
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     # The variance of answers that are all alike within groups is that of the groups.
@@ -232,7 +240,7 @@ def warnings(result: Json) -> Iterator[str]:
         *("errors", "undefined"),
     ):
         if data[f"n_{code}"]:
-            yield say(f"agree.{code}", data, by_column=by_column, times=times)
+            yield say(f"agree.{code}", data, result, by_column=by_column, times=times)
 
 
 def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:
@@ -251,25 +259,33 @@ def versus_document(result: Json) -> Document:
     result : mapping
         The content of ``versus.json``.
     """
-    level, judged = floor_percent(result["confidence"]), result["columns"]["judge"] is not None
+    level, code = floor_percent(result["confidence"]), result["reason_code"]
+    # A mean of ratings is no share.
+    judged = any(item["judge"] is not None for item in result["systems"])
+    data, people = result["data"], labeller(result["data"])
     rows = list[parts.Row]()
     for letter, item in zip("AB", result["systems"], strict=True):
         cells = f"{letter}: {plain(item['name'])}", share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, count_of(item["people"]), *[of_judge] * judged))
-    title, heads = "Hallucinated", ("By people", "Labelled", *["By the judge"] * judged)
+    title, heads = "Hallucinated", (f"By {people}", "Labelled", *["By the judge"] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {
-        "versus.draw": result["reason_code"] == "no_sample",
+        "versus.draw": code == "no_sample",
+        "verdict.label_by_people": code == "labels_of_judge",
+        "versus.again": code == "looked_before",
         "versus.use": result["verdict"] == "certified",
         "versus.keep": result["verdict"] == "rejected",
+        "versus.few": data["n_labelled"] < 20,
         "versus.label": result["needed"] is not None,
         "versus.close": True,
     }
     return Document(
         "comparison of",
         subject=say("versus.subject", result),
-        headline=word("versus.headline", result["outcome"]),
+        headline=say(
+            "verdict.of_judge", verdict=say("versus.headline", result), judge=data["labelled_by"]
+        ),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
         blocks=(
@@ -278,7 +294,7 @@ def versus_document(result: Json) -> Document:
             parts.Bullets("What the interval rests on", remarks("versus.rests", result)),
         ),
         warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
-        notes=part_note(result["data"]["part"]),
+        notes=part_note(data["part"]),
         next_step=say_first(cases, result),
         reproduce=result["reproduce"],
         data=result["data"],

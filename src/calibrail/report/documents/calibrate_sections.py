@@ -299,7 +299,9 @@ def baselines_finding(report: Json) -> str:
 
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
-    meaning = "" if is_unasked(result) else f"{say('verdict.' + result['verdict'])} "
+    # Labels of a judge show that it is met, of what the judge calls hallucinated.
+    silent = is_unasked(result) or result.get("reason_code") == "labels_of_judge"
+    meaning = "" if silent else f"{say('verdict.' + result['verdict'])} "
     summary = f"{meaning}{result['reason']}{_guessing(result)}"
     if result.get("reason_code") in _STEPS or "certificate" not in result:
         return summary
@@ -321,8 +323,7 @@ def verdict_headline(result: Json) -> str:
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
     if not is_unasked(result):
-        verdict = str(result["verdict"]).capitalize()
-        return verdict if judge is None else say("verdict.of_judge", verdict=verdict, judge=judge)
+        return say("verdict.of_judge", verdict=str(result["verdict"]).capitalize(), judge=judge)
     return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 
@@ -376,6 +377,7 @@ _STEPS: Final = {
     "looked_before": "certify_anew",
     "rows_alike": "name_rows",
     "near_copies": "name_copies",
+    "labels_of_judge": "label_by_people",
 }
 
 

@@ -100,6 +100,7 @@ def _next_step(certificate: Json) -> str:
         "certify.use": verdict == "certified",
         "certify.do_not_rely": verdict == "rejected",
         "verdict.name_copies": certificate.get("reason_code") == "near_copies",
+        "verdict.label_by_people": certificate.get("reason_code") == "labels_of_judge",
         "certify.use_unseen": freshness == "calibration data",
         "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
     }

@@ -344,7 +344,7 @@ def headline(comparison: Json) -> str:
     lead = f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
     lead = "No winner" if winner["name"] is None else lead
     judge = judge_of((comparison.get("data") or {}).get("reading"))
-    return lead if judge is None else say("verdict.of_judge", verdict=lead, judge=judge)
+    return say("verdict.of_judge", verdict=lead, judge=judge)
 
 
 def _worse(test: Json, measure: str, winner: Json) -> bool:
