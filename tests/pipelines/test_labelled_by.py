@@ -82,6 +82,9 @@ def test_run_guardrail_and_card_keep_who_labelled(source: Path, score: Any, tmp_
     again = calibrail.certify(file, heldout, **LIMITS, looks=False)
     assert again.verdict == "inconclusive"
     assert headline("certify", again.to_dict()) == f"Inconclusive, on labels of {JUDGE}"
+    document = build_document("certify", again.to_dict())
+    assert document.summary.startswith(f"Agrees with {JUDGE}: the bounds would do")
+    assert document.next_step.startswith("Have people label answers")
     # People's labels may certify a threshold that a judge's set.
     by_people = calibrail.certify(file, heldout, **LIMITS, labelled_by="people", looks=False)
     assert by_people.verdict == "certified"
@@ -175,12 +178,12 @@ def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:
     judged = calibrail.agree(path, **COLUMNS, **LIMITS, labelled_by=JUDGE)
     assert judged.verdict == "inconclusive" and JUDGE in judged.judges[0]["reason"]
     assert headline("agree", judged.to_dict()) == f"Inconclusive, on labels of {JUDGE}"
-    text = " ".join(repr(part) for part in document("agree", judged.to_dict()).blocks)
-    text += document("agree", judged.to_dict()).summary
-    assert f"Of what {JUDGE} called hallucinated judge catches" in text
+    document = build_document("agree", judged.to_dict())
+    text = f"{document.summary} {[*document.blocks]} {document.subject} {judged.warnings}"
+    assert f"Of what {JUDGE} calls hallucinated judge catches" in text
     assert f"{JUDGE} alone" in text and f"labels of {JUDGE}" in text
-    for word in ("human label", "people called", "by people", "By people", "people alone"):
+    for word in ("human label", "people call", "by people", "By people", "people alone"):
         assert word not in text
-    assert document("agree", judged.to_dict()).next_step.startswith("Have people label answers")
+    assert document.next_step.startswith("Have people label answers")
     by_people = calibrail.agree(path, **COLUMNS, **LIMITS, labelled_by="people")
     assert by_people.verdict == "certified" and by_people.data["labelled_by"] is None

@@ -50,10 +50,12 @@ class SystemComparison(Shown):
         ``worse`` or ``not separated``), ``verdict`` is ``certified`` for the first two, and
         ``rejected`` for the third; ``reason`` says why. ``difference`` is the rate of A less that
         of B, a `Measure`: below 0, A is better. ``systems`` (A, then B) have what ``people`` say of
-        the labelled questions and the ``judge`` of all; ``counts`` are labelled questions on which
+        the labelled questions and the ``judge`` of all (None of ratings), ``n_alone`` answers
+        without a partner and ``n_repeated`` ones that are not alone; ``counts`` are labelled questions on which
         ``both`` hallucinate, ``only_a``, ``only_b`` and ``neither``; ``needed`` is about how many
-        new ones would settle what is open. ``margin``, ``confidence``, ``columns``, ``data``,
-        ``random_sample``, ``warnings`` and ``reproduce`` say what was asked and read.
+        new ones would settle what is open, None below 20 labels. ``margin``, ``confidence``, ``columns``, ``data``,
+        ``random_sample``, ``warnings`` and ``reproduce`` say what was asked and read;
+        ``labelled_by`` of ``data`` is the judge that labelled in people's place.
     """
 
     shown_as = "versus"
@@ -132,7 +134,8 @@ def versus(
         What a higher rating means; what the column's name says where that is clear.
     probability : str, optional
         Column of A's answers: the probabilities, in (0, 1], with which questions were drawn for
-        people, each by itself. Without, those labelled must be a random sample.
+        people, each by itself: at 1 % they must agree with the number labelled. Without, those
+        labelled must be a random sample.
     confidence : float
         Of the interval.
     n_looks : int, optional
