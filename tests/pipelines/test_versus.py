@@ -318,6 +318,8 @@ def test_probabilities_that_the_number_of_labels_refutes_decide_nothing(
     assert (content["outcome"], content["reason_code"]) == ("not separated", "no_sample")
     said = f"{labelled} of 400 are labelled, where the probabilities add up to {400 * stated:.1f}"
     assert said in content["reason"] and "below 1% they are doubted" in content["reason"]
+    text = page(doubted, tmp_path)
+    assert "no interval means anything" in text and "It holds for every margin" not in text
     for row in one:
         row["q"] = labelled / 400
     plain = calibrail.versus(*files(tmp_path, one, other), probability="q")

@@ -221,9 +221,9 @@ def versus_command(
     """
     from calibrail.pipelines.data_reuse import looks_of
 
-    quarantine, source = output / "quarantine.jsonl", Path(first)
-    # Looks stand beside the data, so that another run folder is no first look.
-    beside = source.is_file() and os.access(source.absolute().parent, os.W_OK)
+    # Looks stand beside the data, so that another run folder, or order, is no first look.
+    source = min(Path(name).absolute() for name in (first, second or first))
+    beside = source.is_file() and os.access(source.parent, os.W_OK)
     with counting("comparing") as context:
         result = calibrail.versus(
             first,
@@ -231,7 +231,7 @@ def versus_command(
             **asdict(systems),
             confidence=requirement.confidence,
             n_looks=requirement.n_looks,
-            reading=replace(reading, quarantine=quarantine),
+            reading=replace(reading, quarantine=output / "quarantine.jsonl"),
             looks=looks_of(source) if beside else output / "looks.json",
             context=context,
         )

@@ -50,12 +50,13 @@ class SystemComparison(Shown):
         ``worse`` or ``not separated``), ``verdict`` is ``certified`` for the first two, and
         ``rejected`` for the third; ``reason`` says why. ``difference`` is the rate of A less that
         of B, a `Measure`: below 0, A is better. ``systems`` (A, then B) have what ``people`` say of
-        the labelled questions and the ``judge`` of all (None of ratings), ``n_alone`` answers
-        without a partner and ``n_repeated`` ones that are not alone; ``counts`` are labelled questions on which
-        ``both`` hallucinate, ``only_a``, ``only_b`` and ``neither``; ``needed`` is about how many
-        new ones would settle what is open, None below 20 labels. ``margin``, ``confidence``, ``columns``, ``data``,
-        ``random_sample``, ``warnings`` and ``reproduce`` say what was asked and read;
-        ``labelled_by`` of ``data`` is the judge that labelled in people's place.
+        the labelled questions, the ``judge`` of all (None of ratings), ``n_alone`` answers without
+        a partner, and ``n_repeated`` ones that are not alone in what would join them; ``counts``
+        are labelled questions on which ``both`` hallucinate, ``only_a``, ``only_b`` and
+        ``neither``; ``needed`` is about how many new ones would settle what is open, None below 20.
+        ``margin``, ``confidence``, ``columns``, ``data``, ``random_sample``, ``warnings`` and
+        ``reproduce`` say what was asked and read; ``labelled_by`` of ``data`` is the judge that
+        labelled in people's place.
     """
 
     shown_as = "versus"
