@@ -594,7 +594,8 @@ async def _examples(
     """Return answers; beside the loop where they are many, or cells ask for their sentences."""
 
     def made() -> list[Example]:
-        places = [(*at, row) if at else () for row in range(len(items))]
+        rows = range(len(items))
+        places: list[tuple[str | int, ...]] = [(*at, row) if at else () for row in rows]
         made = partial(schemas.Item.example, guardrail=loaded.guardrail, begun=begun)
         return [made(item, place=place) for item, place in zip(items, places, strict=True)]
 
