@@ -20,6 +20,7 @@ from calibrail.guardrail.signing import SignatureTerms, make_keys, signature_pat
 from calibrail.serve import service as served
 from calibrail.serve.guardrails import Guardrails, Serials
 from calibrail.serve.service import TokenHolder, Tokens
+from tests.command_line import calibrail
 from tests.labelling.rows import lines
 from tests.serve.process import Service, until
 
@@ -168,6 +169,8 @@ def test_what_is_signed_expires_and_asks_for_a_version(surface: Path, tmp_path: 
     today = datetime.now(UTC).date()
     guardrail.save(path, sign=key, terms=SignatureTerms(f"{today + timedelta(1)}", "0.0.1"))
     assert Guardrail.load(path, trusted=[public]).config == guardrail.config
+    said = calibrail("guardrail", "verify", path, "--key", public).stdout
+    assert f"until {today + timedelta(1)}, for calibrail 0.0.1 or newer" in " ".join(said.split())
     guardrail.save(path, sign=key, terms=SignatureTerms(f"{today - timedelta(1)}"))
     with pytest.raises(GuardrailError, match=r"holds until .* and no longer"):
         Guardrail.load(path, trusted=[public])
