@@ -82,7 +82,7 @@ def main() -> None:
             print("\n".join(part), flush=True)
             lines += ["", *part]
     if chosen == list(parts):
-        write("serve", "The service", lines, ["fastapi", "uvicorn", "httptools", "uvloop"])
+        write("serve", "The service", lines, ["fastapi", "uvicorn", "httptools"])
 
 
 def overhead(folder: Path) -> list[str]:

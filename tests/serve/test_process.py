@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ from calibrail.guardrail.signing import make_keys
 from calibrail.serve import process
 from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
-from tests.serve.process import Service, until
+from tests.serve.process import Service, request_bytes, until
 
 pytest.importorskip("httpx2")
 
@@ -192,6 +195,44 @@ def test_what_was_accepted_is_answered_before_the_process_ends(surface: Path) ->
         assert b"connection: close" in answer
         assert service.process.wait(60) == 0
         assert f"serving on {service.url}" in service.stderr
+
+
+class _Busy(asyncio.Protocol):
+    """A client that asks again as soon as it has its answer, and counts answers."""
+
+    n_answers = 0
+
+    def __init__(self, asked: bytes) -> None:
+        self._asked, self._come = asked, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        transport.write(self._asked)
+
+    def data_received(self, data: bytes) -> None:
+        self._come += data
+        head, end, body = self._come.partition(b"\r\n\r\n")
+        (length,) = re.findall(rb"content-length: (\d+)", head) or [b"0"]
+        if end and len(body) >= int(length):
+            assert head.startswith(b"HTTP/1.1 200")
+            self.n_answers, self._come = self.n_answers + 1, b""
+            self._transport.write(self._asked)
+
+
+def test_all_who_come_at_once_are_taken_before_the_first_ask_often(surface: Path) -> None:
+    asked = request_bytes(json.dumps(ANSWER).encode())
+
+    async def go(port: int) -> list[int]:
+        loop = asyncio.get_running_loop()
+        made = [loop.create_connection(lambda: _Busy(asked), "127.0.0.1", port) for _ in range(300)]
+        clients = [client for _, client in await asyncio.gather(*made)]
+        while not all(client.n_answers for client in clients):
+            await asyncio.sleep(0.01)
+        return [client.n_answers for client in clients]
+
+    with Service(surface) as service:
+        answers = asyncio.run(go(service.port))
+    assert max(answers) < 5
 
 
 def test_a_client_that_does_not_read_is_let_go(surface: Path) -> None:

@@ -425,6 +425,19 @@ def test_a_piece_of_any_length_is_cut_in_parts_between_which_others_are_answered
     assert threads[0]
 
 
+def test_others_are_answered_while_a_long_piece_is_cut(worst: Path) -> None:
+    n_answered = 0
+    with Process(worst) as process:
+        talk = Talk(process.port)
+        talk.line("? " * 50_000)
+        talk.end()
+        until(lambda: b": begun" in talk.got, "begun", lambda: str(talk.got))
+        while not talk.events:
+            n_answered += process.ask("GET", "/healthz").status == 200
+    assert n_answered >= 5
+    assert [name for name, _ in talk.events] == ["decision"]
+
+
 def test_a_long_first_line_is_read_beside_the_loop(
     visit: Visiting, worst: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

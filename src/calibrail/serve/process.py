@@ -472,17 +472,10 @@ def _serve_here(
                 watching.cancel()
             return await service.close()
 
-        with asyncio.Runner(loop_factory=_loop) as runner:
+        # Not by uvloop, which is no quicker here: it accepts one connection a round, and a round is
+        # long where many clients are busy, so that newcomers wait for minutes.
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             return runner.run(run())
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    """Return the quickest event loop there is."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 class _Server(uvicorn.Server):
