@@ -106,6 +106,7 @@ def write_atomically(
     durable: bool = False,
     beside: Path | None = None,
     mode: int = 0o666,
+    new: bool = False,
 ) -> None:
     """Write a file, or the parts of one, whole or not at all: else the old file stays in place.
 
@@ -124,9 +125,12 @@ def write_atomically(
     mode : int
         Who may read and write a new file, less what the umask takes; one that is replaced keeps
         its own.
+    new : bool
+        Whether a file that is there is an error (``FileExistsError``), even one that another
+        process makes at this moment.
     """
     path = path.resolve()
-    if _is_written_through(path):
+    if _is_written_through(path) and not new:
         with path.open("wb") as file:
             file.writelines((raw,) if isinstance(raw, bytes) else raw)
         return
@@ -142,10 +146,13 @@ def write_atomically(
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
+        if new:
+            # A rename would replace what has come in between.
+            os.link(temporary, path)
+        else:
+            os.replace(temporary, path)
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

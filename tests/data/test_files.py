@@ -337,7 +337,7 @@ def test_a_row_beyond_the_limit_is_told_and_passed_over(
 def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    monkeypatch.setattr(files, "_SMALL", 1 << 16)
+    monkeypatch.setattr(files, "SMALL", 1 << 16)
     body = lines(good(), good(id="b", response="x" * (1 << 22), label=0))
     (tmp_path / f"bomb.jsonl.{end}").write_bytes(SQUEEZE[end](body))
     with pytest.raises(DataError, match="unpacks to more than 200 times its size"):

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calibrail.data import read, read_all, tables
+from calibrail.data import files, read, read_all, tables
 from calibrail.errors import DataError, InputError
 from tests.rows import good
 
@@ -253,14 +253,17 @@ def test_a_parquet_text_that_is_not_utf8_costs_its_row_only(tmp_path: Path) -> N
     assert reading.reasons == Counter({("row", "invalid UTF-8"): 1})
 
 
-def _save(folder: Path, table: pa.Table) -> None:
+def _save(folder: Path, table: pa.Table, compression: str | None = None) -> Path:
     folder.mkdir(parents=True)
     with (
         pa.OSFile(str(folder / "data.arrow"), "wb") as sink,
-        pa.ipc.new_stream(sink, table.schema) as stream,
+        pa.ipc.new_stream(
+            sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+        ) as stream,
     ):
         stream.write_table(table)
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+    return folder
 
 
 def test_a_folder_of_save_to_disk_needs_no_further_package(tmp_path: Path) -> None:
@@ -391,3 +394,91 @@ def test_several_columnar_files_are_read_to_the_last(tmp_path: Path) -> None:
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
     examples, _ = read_all(tmp_path)
     assert [example.id for example in examples] == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+def _repeats(text: str, n: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([text]))
+
+
+def _bombs(name: str) -> pa.Table:
+    """Return a table that is small in a file, and large where its cells are written out."""
+    labels = pa.array([0, 1] * 2500, pa.int8())
+    offsets = pa.array(range(0, 10_001, 2), pa.int32())
+    many = pa.array([0, 1 << 23], pa.int32())
+    held = {
+        "texts": [_repeats("a" * 1_000_000, 5000), labels],
+        "lists": [pa.ListArray.from_arrays(offsets, _repeats("a" * 1_000_000, 10_000)), labels],
+        "fields": [pa.StructArray.from_arrays([_repeats("a" * 1_000_000, 5000)], ["x"]), labels],
+        "rows": [_repeats("a", 1 << 24), pa.array(np.zeros(1 << 24, np.int8))],
+        "row": [pa.ListArray.from_arrays(many, pa.array(np.zeros(1 << 23, np.int8))), labels[:1]],
+        "nothing": [pa.ListArray.from_arrays(many, pa.nulls(1 << 23)), labels[:1]],
+    }
+    return pa.table(dict(zip(("response", "label"), held[name], strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *(("parquet", name) for name in ("texts", "lists", "fields", "rows", "row", "nothing")),
+        *(("saved", name) for name in ("texts", "lists", "fields", "nothing")),
+    ],
+)
+def test_a_small_table_that_holds_too_much_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    table = _bombs(name)
+    if kind == "parquet":
+        path, batches = tmp_path / "bomb.parquet", tables.parquet_batches
+        pq.write_table(table, path, compression="zstd", store_schema=False)
+        assert path.stat().st_size < 200_000
+    else:
+        path, batches = _save(tmp_path / "saved", table), tables.saved_batches
+    del table
+    held = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    most = 0
+    with pytest.raises(DataError, match=r"take more than 200 times its size|takes over 67,108,864"):
+        for batch in batches(path):
+            assert batch.nbytes < 2 * files.ROW_LIMIT
+            most = max(most, pool.bytes_allocated() - held)
+    assert most < 1 << 29
+
+
+def test_a_compressed_stream_of_arrow_is_refused_before_it_unpacks(tmp_path: Path) -> None:
+    table = pa.table({"response": ["a" * 100_000], "d": pa.array(["x"]).dictionary_encode()})
+    for compression in (None, "zstd", "lz4"):
+        folder = _save(tmp_path / str(compression), table, compression)
+        if compression is None:
+            assert sum(batch.num_rows for batch in tables.saved_batches(folder)) == 1
+        else:
+            with pytest.raises(DataError, match=r"data\.arrow holds compressed batches"):
+                next(tables.saved_batches(folder))
+
+
+@pytest.mark.parametrize("how", [{}, {"row_group_size": 700}, {"dictionary_pagesize_limit": 2000}])
+def test_texts_in_dictionaries_are_read_as_they_were_written(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    rows = [[f"{k % 7 if k < 900 else k} {j} " * 9 for j in range(3)] for k in range(2000)]
+    table = pa.table(
+        {
+            "contexts": rows,
+            "response": pa.array([row[0] for row in rows], pa.large_string()),
+            "label": pa.array(["u", "v"] * 1000).dictionary_encode(),
+            "more": [{"x": row[1], "y": None} for row in rows],
+            "pairs": pa.array([[("a", 1)], None] * 1000, pa.map_(pa.string(), pa.int8())),
+            "held": pa.array(['{"a": 1}', None] * 1000, pa.json_()),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet", **how)
+    read = [row for b in tables.parquet_batches(tmp_path / "t.parquet") for row in b.to_pylist()]
+    assert read == table.to_pylist()
+
+
+def test_texts_that_copy_the_one_before_are_read_few_at_a_time(tmp_path: Path) -> None:
+    path, coding = tmp_path / "t.parquet", {"response": "DELTA_BYTE_ARRAY"}
+    table = pa.table({"response": ["a" * 1_000_000] * 200})
+    how: Any = {"use_dictionary": False, "column_encoding": coding, "data_page_size": 1 << 30}
+    pq.write_table(table, path, compression="zstd", **how)
+    sizes = [batch.nbytes for batch in tables.parquet_batches(path)]
+    assert sum(sizes) > 200_000_000 and max(sizes) < 2 * files.ROW_LIMIT

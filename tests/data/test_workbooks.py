@@ -6,10 +6,12 @@ import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
 from calibrail import calibrate, read
+from calibrail.data import read_all, tables
 from calibrail.errors import DataError, MissingExtraError
 from tests.command_line import calibrail
 from tests.workbooks import Formula, write_workbook
@@ -118,3 +120,38 @@ def test_a_run_from_a_workbook_is_that_from_csv(tmp_path: Path) -> None:
     assert book_report == csv_report
     done = calibrail("doctor", str(book), "--reader-option", "sheet=S")
     assert done.returncode == 0 and "30 hallucinated" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("place", ["XFD1048576", "B8000000"])
+def test_a_workbook_whose_cells_lie_far_apart_is_refused(tmp_path: Path, place: str) -> None:
+    path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
+    with ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    with ZipFile(path, "w") as book:
+        for name, part in parts.items():
+            book.writestr(name, part.replace(b'r="B2"', f'r="{place}"'.encode()))
+    with pytest.raises(DataError, match="take more than 200 times its size"):
+        read_all(path)
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
+    with ZipFile(path, "a", ZIP_DEFLATED) as book:
+        book.writestr("xl/media/image1.png", bytes(1 << 23))
+    assert len(read_all(path)[0]) == 1
+    monkeypatch.setattr(tables, "SMALL", 1 << 16)
+    with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
+        read_all(path)
+
+
+def test_a_row_of_a_workbook_beyond_the_limit_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [HEADER, row(1), ["x" * 5000, *row(2)[1:]]]
+    path = write_workbook(tmp_path / "a.xlsx", {"s": rows})
+    monkeypatch.setattr(tables, "ROW_LIMIT", 4000)
+    examples, reading = read_all(path)
+    assert [e.response for e in examples] == ["It is 1."] and reading.n_quarantined == 1
+    assert "row too long" in str(reading.to_dict())

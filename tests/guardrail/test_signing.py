@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import base64
 import copy
+import itertools
 import json
 import os
 import pickle
 import random
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +27,7 @@ from calibrail.guardrail import file as guardrail_file
 from calibrail.guardrail.file import read_file
 from calibrail.guardrail.signing import (
     PASSPHRASE,
+    key_id,
     make_keys,
     read_private_key,
     read_public_key,
@@ -407,3 +411,62 @@ def test_a_signature_that_states_something_else_of_the_file_is_refused(
         GuardrailError, match=rf"states something else.*{name}.*sign it with .*again"
     ):
         Guardrail.load(signed, trusted=[keys[1]])
+
+
+def test_processes_that_make_one_pair_at_once_leave_one_pair(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from calibrail.errors import GuardrailError\n"
+        "from calibrail.guardrail.signing import make_keys\n"
+        "print(flush=True); sys.stdin.readline()\n"
+        "for n in range(20):\n"
+        "    try: make_keys(Path(sys.argv[1]) / f'{n}.pem')\n"
+        "    except GuardrailError as error: assert 'is there already' in str(error), error\n"
+        "    else: print(n)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(3)]
+    assert all(process.stdout.readline() == "\n" for process in processes)
+    made = [process.communicate("\n")[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert sorted(int(n) for each in made for n in each) == list(range(20))
+    for n in range(20):
+        path = tmp_path / f"{n}.pem"
+        pair = read_private_key(path).public_key(), read_public_key(path.with_suffix(".pub.pem"))
+        assert key_id(pair[0]) == key_id(pair[1])
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(list(tmp_path.iterdir())) == 40
+
+
+@pytest.mark.parametrize("at", ["link", "fsync"])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_leaves_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, nth: int, after: bool
+) -> None:
+    calls, act = itertools.count(1), getattr(os, at)
+
+    def interrupted(*given: Any) -> Any:
+        is_it = next(calls) == nth
+        done = act(*given) if after or not is_it else None
+        if is_it:
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(os, at, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_keys(tmp_path / "key.pem")
+    assert list(tmp_path.iterdir()) == []
+    make_keys(tmp_path / "key.pem")
+
+
+def test_a_public_key_that_came_first_stays_and_no_private_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)
+    (tmp_path / "key.pub.pem").write_text("somebody else's")
+    with pytest.raises(GuardrailError, match=r"key\.pub\.pem is there already"):
+        make_keys(tmp_path / "key.pem")
+    assert [path.name for path in tmp_path.iterdir()] == ["key.pub.pem"]
+    assert (tmp_path / "key.pub.pem").read_text() == "somebody else's"

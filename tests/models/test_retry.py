@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
+import gzip
 import json
 import logging
 import socket
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from calibrail.errors import ModelError
+from calibrail.errors import CalibrailError, ModelError
 from calibrail.models.llm import transport as module
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, read_answer
 from tests.chat_server import ChatServer, Line, LocalServer, always, says, script, verdicts
@@ -262,6 +263,42 @@ def test_a_body_has_an_end() -> None:
     server = Answers(200, b" " * (most + 1))
     with server, pytest.raises(module.AgainError, match=f"more than {most:,} bytes"):
         module.OpenAITransport(server.url).send("chat", request(), 20.0)
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 429, 500])
+def test_the_body_of_an_error_has_an_end(status: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sent, ended = [0], threading.Event()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(1 << 16)
+                begin = b'{"error": {"code": "model_not_found", "message": "'
+                connection.sendall(b"HTTP/1.1 %d No\r\n\r\n" % status + begin)
+                while sent[0] < 1 << 28:
+                    sent[0] += connection.send(b"x" * (1 << 16))
+            ended.set()
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with pytest.raises((CalibrailError, module.AgainError, module.RefusedError)) as caught:
+            module.OpenAITransport(url).send("chat", request(), 20.0)
+        assert f"HTTP {status}" in f"{caught.value}"
+        assert ended.wait(20.0)
+        # What the sockets of both sides hold, and no more.
+        assert sent[0] < 1 << 25
+
+
+def test_an_error_within_the_limit_is_read_whole() -> None:
+    long = {"code": "context_length_exceeded", "message": "x" * (module.ERROR_BYTES - 200)}
+    for packed in (False, True):
+        raw = json.dumps({"error": long}).encode()
+        headers = {"Content-Encoding": "gzip"} if packed else {}
+        body = gzip.compress(raw) if packed else raw
+        with Answers(400, body, headers) as server, pytest.raises(module.RefusedError) as caught:
+            module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        assert caught.value.too_long
 
 
 def test_headers_that_drip_in_end_by_the_time_of_the_call() -> None:

@@ -46,7 +46,8 @@ SUFFIXES: Final = {
 #: Bytes of a row of JSON; a longer one is told and passed over.
 ROW_LIMIT: Final = 1 << 26
 #: So many times its size a compressed file may unpack to, beyond so many bytes.
-_MOST_RATIO, _SMALL = 200, 1 << 28
+MOST_RATIO: Final = 200
+SMALL: Final = 1 << 28
 
 #: Suffixes that say how a file is compressed; its beginning decides.
 _SQUEEZED: Final = (".gz", ".zst", ".zstd")
@@ -167,8 +168,8 @@ class _Unpacked(io.RawIOBase):
                 f"{self._path} is damaged: {error}; compress or download it again"
             ) from error
         self._n_unpacked += len(raw)
-        if self._n_unpacked > max(_SMALL, _MOST_RATIO * self._size):
-            raise DataError(error_text("unpacks_to_too_much", path=self._path, most=_MOST_RATIO))
+        if self._n_unpacked > max(SMALL, MOST_RATIO * self._size):
+            raise DataError(error_text("unpacks_to_too_much", path=self._path, most=MOST_RATIO))
         buffer[: len(raw)] = raw
         return len(raw)
 
@@ -609,7 +610,7 @@ def parse_object(number: int, raw: bytes) -> TableItem:
     """Return the JSON object in ``raw`` as row ``number``, or what is wrong with it."""
     if len(raw) > ROW_LIMIT:
         begins, most = raw[:40].decode("utf-8", "replace"), f"over {ROW_LIMIT:,} bytes"
-        return RowProblem(number, WHOLE_ROW, "row too long", begins, most, _SHORTER)
+        return RowProblem(number, WHOLE_ROW, "row too long", begins, most, SHORTER)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -642,7 +643,7 @@ def _parse_cells(names: Sequence[str], number: int, raw: bytes) -> TableItem:
     return SourceRow(number, dict(zip(names, cells, strict=True)))
 
 
-_SHORTER: Final = "write one answer on each line, without what is no part of it"
+SHORTER: Final = "write one answer on each line, without what is no part of it"
 _WITHIN: Final = "leave that field out, or write it once, as a text"
 _ONE_OBJECT: Final = "write one JSON object on each line"
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -70,20 +70,24 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
     private = key.private_bytes(pem, form.PrivateFormat.PKCS8, encryption)
     public = key.public_key().public_bytes(pem, form.PublicFormat.SubjectPublicKeyInfo)
     beside = path.with_suffix(".pub.pem")
-    for file in (path, beside):
-        if os.path.lexists(file):
-            remedy = "sign with it (--sign), or name another"
-            raise GuardrailError(f"{file} is there already; keys are not replaced: {remedy}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for file, content, mode in ((beside, public, 0o666), (path, private, 0o600)):
-        with errors_as(GuardrailError, OSError, "key_not_written", file=file):
-            try:
-                write_atomically(file, content, mode=mode, durable=True)
-            except OSError:
-                # A public key alone would stand in the way of the next pair.
-                beside.unlink(missing_ok=True)
-                raise
+    for file in filter(os.path.lexists, (path, beside)):
+        raise GuardrailError(error_text("key_is_there", file=file))
+    with ExitStack() as made:
+        # The private one first: whoever makes it makes the pair, and one alone is taken away.
+        for file, content, mode in ((path, private, 0o600), (beside, public, 0o666)):
+            made.callback(_take_away, file, content)
+            there = errors_as(GuardrailError, FileExistsError, "key_is_there", file=file)
+            with errors_as(GuardrailError, OSError, "key_not_written", file=file), there:
+                write_atomically(file, content, mode=mode, durable=True, new=True)
+        made.pop_all()
     return beside, key_id(key.public_key()), passphrase is not None
+
+
+def _take_away(file: Path, content: bytes) -> None:
+    """Remove a key that was made; not another process's in its place."""
+    with suppress(OSError):
+        if file.read_bytes() == content:
+            file.unlink()
 
 
 def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":

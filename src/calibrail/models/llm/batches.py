@@ -190,6 +190,7 @@ class OpenAIBatches:
         self._address, headers = self._access(endpoint)
         self._limits, self._broken = limits, transport.connection_errors()
         options: Any = {"timeout": limits.timeout, "headers": headers}
+        options["event_hooks"] = transport.HOOKS
         self._client: Any = DefaultHttpxClient(follow_redirects=False, **options)
 
     def _access(self, endpoint: str) -> tuple[str, dict[str, str]]:

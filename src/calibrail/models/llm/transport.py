@@ -572,7 +572,7 @@ class OpenAITransport:
             logging.getLogger(name).addFilter(_above_debug)
         # The SDK wants some key; servers without one ignore it.
         # A redirection would take texts, and headers from the environment, to any other host.
-        http = openai.DefaultHttpxClient(follow_redirects=False)
+        http = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=HOOKS)
         self._client = openai.OpenAI(
             api_key=self._key or "none", base_url=endpoint, max_retries=0, http_client=http
         )
@@ -734,6 +734,26 @@ def explained(
     refused = RefusedError(reason, about, too_long)
     refused.status = status
     return refused
+
+
+#: Bytes that are read of the body of an HTTP error, as it is sent.
+ERROR_BYTES: Final = 1 << 14
+
+
+def _cut_error(response: Any) -> None:
+    """Read no more of an error's body than says what it is, before the library reads all of it."""
+    if response.status_code >= 300:
+        library, content = type(response).__module__.partition(".")[0], bytearray()
+        for part in response.stream:
+            content += part
+            if len(content) >= ERROR_BYTES:
+                break
+        response.stream.close()
+        made = importlib.import_module(library).ByteStream
+        response.stream = made(bytes(content[:ERROR_BYTES]))
+
+
+HOOKS: Final[Mapping[str, Any]] = {"response": [_cut_error]}
 
 
 def connection_errors() -> tuple[type[Exception], ...]:
