@@ -516,3 +516,15 @@ def test_what_a_comparison_shows_is_not_of_the_half_that_confirms(
         assert row.pop("data")["sha256"]
     for name in ("detectors", "winner", "paired", "matched_coverage", "alpha_sweep"):
         assert first[name] == second[name], name
+
+
+def test_what_flags_everything_is_not_comparable_however_near_copies_count() -> None:
+    rng, rows = np.random.default_rng(1), hard_fifth("apology")
+    for row in rows:
+        row["j"] = int(rng.random() < (0.7 if row["label"] else 0.1))
+    judge = "column:column=j,higher=hallucinated"
+    asked: dict[str, Any] = {"alpha": 0.1, "reference": "detector", "margin": 0.03}
+    run = compare(rows, [SPEC, judge], **asked, baselines=False)
+    reference = run.to_dict()["reference"]
+    assert run.to_dict()["data"]["n_near_copies"] == 40 and reference["apart"] == {"j": True}
+    assert [row["verdict"] for row in reference["detectors"]] == ["not comparable at this coverage"]

@@ -403,21 +403,21 @@ def test_a_mean_of_ratings_is_no_share_and_two_scales_are_no_judge(tmp_path: Pat
 
 
 def test_an_interval_between_zero_and_the_margin_says_who_is_worse(tmp_path: Path) -> None:
-    paths = files(tmp_path, *answers(3000, (0.2, 0.1), 1000, 0.95))
+    paths = files(tmp_path, *answers(300, (0.3, 0.1), 300))
     low, high = ends(asked(*paths))
-    assert 0.0 < low < 0.1 < high
-    run = calibrail.versus(*paths, margin=0.1)
+    assert 0.0 < low < 0.15 < high < 0.3
+    run = calibrail.versus(*paths, margin=0.15)
     content = run.to_dict()
     assert (content["outcome"], content["verdict"]) == ("not separated", "inconclusive")
     assert "A hallucinates more often than B: by " in content["reason"]
-    said = "whether at most 10 points more, as allowed, is open."
+    said = "whether at most 15 points more, as allowed, is open."
     assert content["reason"].endswith(said)
     assert "A is worse, by how much is open".upper() in repr(run).upper()
-    wide = asked(*paths, margin=0.2)
+    wide = asked(*paths, margin=0.3)
     assert wide["outcome"] == "non-inferior"
     assert "A hallucinates more often than B: by " in wide["reason"]
-    assert wide["reason"].endswith("which is at most 20 points more, as allowed.")
-    turned = asked(*paths[::-1], margin=0.1)
+    assert wide["reason"].endswith("which is at most 30 points more, as allowed.")
+    turned = asked(*paths[::-1], margin=0.15)
     assert turned["outcome"] == "better" and "less often" in turned["reason"]
 
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, multinomial
 
 from calibrail.evaluation.judge_agreement import (
+    SAMPLE_LEVEL,
     difference_by_bets,
+    drawing_test,
     exact_difference,
     paired_units,
 )
@@ -107,3 +109,20 @@ def test_a_limit_that_is_asked_for_is_tried() -> None:
     units, limit = paired_units(human, np.zeros(240), np.arange(240)), -0.17003
     without, within = difference_by_bets(units, 0.95), difference_by_bets(units, 0.95, limit)
     assert within.lower == without.lower and within.upper in (without.upper, limit)
+
+
+def test_probabilities_as_stated_are_rarely_doubted_and_wrong_ones_soon() -> None:
+    """However unequal they are: the binomial test at their mean bounds the tails."""
+    rng, runs = np.random.default_rng(4), 4000
+    chance = np.repeat([0.02, 0.5, 1.0], [60, 30, 30])
+    for q in (chance, np.full(120, 0.3)):
+        tests = [drawing_test(rng.random(120) < q, q) for _ in range(runs)]
+        doubted = sum(test["differs"] for test in tests)
+        assert doubted <= SAMPLE_LEVEL * runs + 3.0 * np.sqrt(SAMPLE_LEVEL * runs)
+    test = drawing_test(np.arange(120) < 60, np.full(120, 0.3))
+    assert test["differs"] and test["p_value"] == pytest.approx(
+        2.0 * binomtest(60, 120, 0.3, "greater").pvalue
+    )
+    few = drawing_test(np.arange(120) < 12, np.full(120, 0.3))
+    assert few["p_value"] == pytest.approx(2.0 * binomtest(12, 120, 0.3, "less").pvalue)
+    assert drawing_test(np.full(5, True), np.ones(5))["p_value"] == 1.0
