@@ -46,7 +46,7 @@ def test_several_workers_count_together_and_a_dead_one_is_replaced(
     two_workers: Service, folder: Path
 ) -> None:
     service = two_workers
-    until(lambda: len(list((folder / "log").iterdir())) == 2, "both at work")
+    until(lambda: len(list((folder / "log").glob("*.jsonl"))) == 2, "both at work")
     # What is said is said once, by whichever answers first.
     until(lambda: "serving on" in service.stderr, "said")
     assert service.stderr.count("surface: novelty, ") == 1
@@ -67,7 +67,9 @@ def test_several_workers_count_together_and_a_dead_one_is_replaced(
     killed = before.pop()
     os.kill(killed, signal.SIGKILL)
     until(lambda: len(workers() - {killed}) == 2, "replaced")
-    until(lambda: len(list((folder / "log").iterdir())) == 3, "at work", lambda: service.stderr)
+    until(
+        lambda: len(list((folder / "log").glob("*.jsonl"))) == 3, "at work", lambda: service.stderr
+    )
     assert service.check(ANSWER).status == 200
     assert f"worker {killed} ended with -9" in service.stderr
     digest = service.ask("GET", "/v1/guardrail").json()["guardrail"]["digest"]
