@@ -73,8 +73,22 @@ class Record:
             ) from error
 
 
-#: Beyond what JSON escapes anyway.
-_ACTS: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+#: What a terminal obeys, or what turns the order of letters, instead of being shown.
+_ACTS: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
+
+def harmless(text: str, *, line: bool = False) -> str:
+    r"""Return a text that does nothing to a terminal, on one line if asked.
+
+    Letters of any script, and what joins them, stay as they are.
+
+    >>> ascii(harmless("a\x1b[2J\u202eb\nc", line=True))
+    "'a\\ufffd[2J\\ufffdb\\ufffdc'"
+    """
+    shown = _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
+    return shown.replace("\n", "\N{REPLACEMENT CHARACTER}") if line else shown
 
 
 def encodable_json(text: str, stream: TextIO, *, indent: int | None = None) -> str:
@@ -88,7 +102,7 @@ def encodable_json(text: str, stream: TextIO, *, indent: int | None = None) -> s
     """
     with suppress(UnicodeEncodeError):
         text.encode(stream.encoding or "utf-8")
-        if not _ACTS.search(text):
+        if harmless(text) == text:
             return text
     return json.dumps(json.loads(text), indent=indent)
 

@@ -99,8 +99,8 @@ def test_a_console_that_is_full_or_closed_is_no_traceback(folder: Path) -> None:
         assert (b"cannot print the result: No space" in done.stderr) == bool(code)
 
 
-#: Rings, names the window, colours, clears the screen and turns the order of letters.
-ACTS = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e"
+#: Rings, names the window, colours, clears the screen, turns the order of letters, forges a line.
+ACTS = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e\u200e\u200f\u061c\u2066\u2069\u2028\x85\nFORGED"
 
 
 @pytest.mark.parametrize(
@@ -128,5 +128,15 @@ def test_nothing_of_the_data_acts_on_a_terminal(
     given = [{"FILE": file, "SCORE": score}.get(word, word) for word in words]
     shown = run(tmp_path, *given)
     for text in (shown.stdout.decode(), shown.stderr.decode()):
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+        acts = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+        assert not re.search(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{acts}]", text)
+    # Tables break long names, which they show on one line, at their spaces.
+    assert b"\nFORGED" not in shown.stderr
     assert shown.stdout + shown.stderr
+
+
+def test_letters_that_run_from_right_to_left_stay_as_they_are(tmp_path: Path) -> None:
+    # Persian and emoji need their joiners.
+    name = "\u0645\u06cc\u200c\u062e\u0648 \u05e9\u05dc \U0001f469\u200d\U0001f52c.jsonl"
+    shown = run(tmp_path, "doctor", name)
+    assert f"error: there is no file or folder {name}" in shown.stderr.decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from calibrail.data.example import SourceRow
 from calibrail.data.tables import _frame_rows as frame_rows
 from calibrail.data.tables import columns_of
 from calibrail.errors import DataError, InputError
+from tests.rows import good
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -248,3 +250,12 @@ def test_the_holders_of_other_libraries(library: str) -> None:
         "datasets": lambda: module.Dataset.from_list(ROWS),
     }[library]()
     assert [item.id for item in read(made)] == [row["id"] for row in ROWS]
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns"])
+def test_a_number_too_long_to_be_written_costs_its_row(kind: str) -> None:
+    rows = [good(id=f"a{k}", score=10**5000 if k == 1 else k) for k in range(3)]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    reading = read(rows if kind == "rows" else columns)
+    assert [example.id for example in reading] == ["a0", "a2"]
+    assert reading.reasons == Counter({("score", "a number that is too long"): 1})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import contextlib
 import email.utils
 import gzip
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -330,6 +332,25 @@ def test_a_key_that_an_endpoint_gives_back_stands_nowhere(monkeypatch: pytest.Mo
         with Answers(status, wrong.encode()) as server, pytest.raises(Exception, match="HTTP") as e:
             module.OpenAITransport(server.url).send("chat", request(), 20.0)
         assert key not in f"{e.value!r} {e.value}"
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "user:"])
+def test_a_key_in_another_spelling_is_redacted(before: str) -> None:
+    key = "sk-Pr0j/+secret~1234567890"
+    raw = f"{before}{key}, and more".encode()
+    spellings = [
+        key,
+        quote(key, safe=""),
+        "".join(f"%{ord(c):02X}" for c in key),
+        "".join(f"\\u{ord(c):04x}" for c in key),
+        "".join(f"\\x{ord(c):02x}" for c in key),
+        base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw).decode(),
+    ]
+    for spelling in spellings:
+        told = module._without_key({"a": [f"Bearer {spelling}."]}, key)["a"][0]
+        assert "[key]" in told and spelling not in told
+        assert module._without_key("nothing of it", key) == "nothing of it"
 
 
 @pytest.mark.parametrize(

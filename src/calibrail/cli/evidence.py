@@ -61,7 +61,7 @@ def audit_command(
     looks.finish(
         "audit",
         content,
-        spent(result.table, {item["name"] for item in content["detectors"]}),
+        *spent(result.table, {item["name"] for item in content["detectors"]}),
         f"wrote {output}/report.html, audit.json, scores.parquet, figures/",
         unusable(content["data"]["n_quarantined"], quarantine),
     )
@@ -304,7 +304,7 @@ def repeat_command(
     show.finish(
         "repeat",
         result.to_dict(),
-        spent(result.table),
+        *spent(result.table),
         unusable(result.n_quarantined, quarantine),
         f"wrote {output}/repeat.json, report.html",
         code=OF_VERDICT["rejected"] if result.changed else DONE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import shlex
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import setting
 from calibrail.options.guarantee import FORMER_FLAGS, FORMER_OF_COMMANDS
-from calibrail.serialization import encodable_json
+from calibrail.serialization import encodable_json, harmless
 
 if TYPE_CHECKING:
     from calibrail.data.reading import Reading
@@ -116,7 +115,7 @@ class Showing:
                     from calibrail.report.markdown import bullets
 
                     words = list(bullets(words))
-                echo("\n".join(words))
+                echo("\n".join(harmless(word, line=True) for word in words))
         elif self.page or not silent:
             self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
@@ -173,16 +172,12 @@ def command_line() -> str:
 
 def note(message: str) -> None:
     """Say something that is not the result."""
-    echo(message, err=True)
-
-
-#: What a terminal obeys, or what turns the order of letters, instead of being shown.
-_ACTS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+    echo(harmless(message, line=True), err=True)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     """Print a text for whoever still reads; nothing in it acts on a terminal."""
-    text = _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
+    text = harmless(text)
     with listened_to():
         # Named, the stream is written to as it is: an ASCII one would get UTF-8 otherwise.
         typer.echo(text, sys.stderr if err else sys.stdout, nl=nl)
@@ -221,16 +216,16 @@ def say(code: str, **parameters: Any) -> str:
     return messages.say(code, **parameters)
 
 
-def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str:
-    """Return what each score cost, a line each: of all but the baselines, or of those named."""
+def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> list[str]:
+    """Return what each score cost: of all but the baselines, or of those named."""
     from calibrail.scores.registry import BASELINES
 
-    return "\n".join(
+    return [
         say("command.cost", cost=cost)
         for cost in (() if table is None else table.costs)
         if (cost.score not in BASELINES if names is None else cost.score in names)
         if cost.seconds_per_1000 is not None
-    )
+    ]
 
 
 def unusable(n: int, path: Path) -> str:

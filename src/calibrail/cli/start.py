@@ -119,7 +119,7 @@ def test_command(
     show.finish(
         "calibrate",
         result.report.to_dict(),
-        spent(result.table) if detectors.score else "",
+        *(spent(result.table) if detectors.score else ()),
         unused if quarantine is None else unusable(n, quarantine),
         f"wrote {output}/report.html, report.json, calibration.json" if output is not None else "",
         code=DONE if goals.min_caught is None else OF_VERDICT[result.verdict],
@@ -186,7 +186,7 @@ def calibrate_command(
     show.finish(
         "calibrate",
         result.report.to_dict(),
-        spent(result.table),
+        *spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], quarantine),
         code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
@@ -254,7 +254,7 @@ def compare_command(
     show.finish(
         "compare",
         content,
-        spent(result.scored.table),
+        *spent(result.scored.table),
         f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
         unusable(result.data["n_quarantined"], quarantine),
         *notes,
@@ -322,7 +322,7 @@ def score_command(
         "costs": [cost.to_dict() for cost in made.costs],
     }
     unused = unusable(read.n_quarantined, quarantine)
-    show.finish("score", content, spent(made, made.columns), f"wrote {output}", unused)
+    show.finish("score", content, *spent(made, made.columns), f"wrote {output}", unused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,9 @@ _CELL: Final = 16
 _LISTED: Final = 64
 _UNFOLDED: Final = 1 << 31
 
+#: Of a whole number; with more, Python writes no digits.
+_BITS: Final = 2048
+
 #: Parquet's encoding of texts by what they have in common with the one before.
 _COPIES: Final = "DELTA_BYTE_ARRAY"
 
@@ -557,6 +560,11 @@ InMemory: TypeAlias = (
 )
 
 
+def _too_long(cell: tuple[str, object]) -> bool:
+    """Say whether a cell is a whole number of more digits than Python writes."""
+    return type(cell[1]) is int and abs(cell[1]) >> _BITS > 0
+
+
 class MemoryRows:
     """The rows of data in memory, with the digest of what has been read of them.
 
@@ -581,6 +589,10 @@ class MemoryRows:
         for item in self._open():
             if isinstance(item, SourceRow):
                 item = SourceRow(item.number, {str(k): native(v) for k, v in item.values.items()})
+                if (long := next(filter(_too_long, item.values.items()), None)) is not None:
+                    reason, remedy = "a number that is too long", "leave it out, or give a text"
+                    yield RowProblem(item.number, long[0], reason, "", "", remedy)
+                    continue
                 cells = {name: cell for name, cell in item.values.items() if cell is not None}
                 text = json.dumps(cells, sort_keys=True, ensure_ascii=False, default=str) + "\n"
                 hasher.update(text.encode("utf-8", "surrogatepass"))

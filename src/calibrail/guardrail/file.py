@@ -374,7 +374,8 @@ class FrozenConfig(_Frozen):
         """
         with errors_as(GuardrailError, (ValueError, RecursionError), "no_guardrail", source=source):
             text = raw.decode("utf-8")
-            content = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+            numbers: Any = {"parse_float": _finite, "parse_int": _whole}
+            content = json.loads(text, parse_constant=_refuse_constant, **numbers)
         if not isinstance(content, dict):
             raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
         newest = migrate(content, source)
@@ -424,8 +425,18 @@ def _canonical(value: Any) -> str:
     )
 
 
+#: Python itself reads whole numbers of up to 4,300 digits, unless it is told otherwise.
+_DIGITS: Final = 640
+
+
 def _finite(digits: str) -> float:
     return value if math.isfinite(value := float(digits)) else _refuse_constant(digits)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"it holds a number of {len(digits):,} digits ({digits:.20}...)")
+    return int(digits)
 
 
 def _refuse_constant(name: str) -> float:

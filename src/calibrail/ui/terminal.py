@@ -305,7 +305,8 @@ def sit(
         watched = sys.stderr.isatty()
 
         def address(place: str) -> None:
-            tell(f"labelling as {annotator} at {place}\nCtrl-C stops; every label is saved at once")
+            tell(f"labelling as {annotator} at {place}")
+            tell("Ctrl-C stops; every label is saved at once")
 
         def progress(counts: Counts) -> None:
             if watched:

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -676,7 +677,25 @@ def _without_key(value: Any, key: str | None) -> Any:
         return {name: _without_key(item, key) for name, item in value.items()}
     if isinstance(value, list):
         return [_without_key(item, key) for item in value]
-    return value.replace(key, "[key]") if isinstance(value, str) else value
+    return _spellings(key).sub("[key]", value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=8)
+def _spellings(key: str) -> re.Pattern[str]:
+    """Return what finds a key as it is, in base64, and with escapes of JSON or an address."""
+    letters = (
+        f"(?:{re.escape(c)}|(?i:%{ord(c):02x}|\\\\u{ord(c):04x}|\\\\x{ord(c):02x}))"
+        if c.isascii()
+        else re.escape(c)
+        for c in key
+    )
+    raw, coded = key.encode("utf-8", "surrogatepass"), set[str]()
+    for before in range(3):
+        # What stands before and behind it decides the first and the last letters.
+        begin, end = -(-8 * before // 6), (8 * (before + len(raw))) // 6
+        for made in (b64encode, urlsafe_b64encode):
+            coded.add(re.escape(made(bytes(before) + raw).decode()[begin:end]))
+    return re.compile("|".join(["".join(letters), *sorted(coded)]))
 
 
 def explained(
