@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 # so that what they share is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --check-tiers
 
-.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
+.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard bench validate fuzz lock sbom clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -113,6 +113,18 @@ FUZZ_MINUTES ?= 10
 fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q -m hypothesis --hypothesis-profile=searching
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ_MINUTES)
+
+# What the service's image installs, by hash; needs uv.
+LOCK = examples/production/requirements.txt
+lock:
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	  --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	  --extra serve --extra signing --constraint constraints.txt pyproject.toml -o $(LOCK)
+
+# The bill of materials of that (CycloneDX); needs cyclonedx-bom.
+sbom: $(LOCK)
+	mkdir -p dist
+	cyclonedx-py requirements $(LOCK) -o dist/sbom.json
 
 clean:
 	rm -rf $(VENV) .venv-integrations site dist runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

