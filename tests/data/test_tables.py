@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -482,3 +483,26 @@ def test_texts_that_copy_the_one_before_are_read_few_at_a_time(tmp_path: Path) -
     pq.write_table(table, path, compression="zstd", **how)
     sizes = [batch.nbytes for batch in tables.parquet_batches(path)]
     assert sum(sizes) > 200_000_000 and max(sizes) < 2 * files.ROW_LIMIT
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("calibrate", "--score", "length", "-o", "out")])
+def test_a_command_survives_a_small_table_that_holds_too_much(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    same = {name: _repeats("a", 5000) for name in ("question", "contexts")}
+    labels = pa.array([0, 1] * 2500)
+    table = pa.table({**same, "response": _repeats("a" * 1_000_000, 5000), "label": labels})
+    pq.write_table(table, tmp_path / "bomb.parquet", compression="zstd")
+    verb, *rest = command
+    words = [sys.executable, "-m", "calibrail", verb, "bomb.parquet", *rest]
+    code = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:])\n"
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    returned, kilobytes = done.stdout.split()[-2:]
+    assert (returned, "Traceback" in done.stderr) == ("1", False)
+    assert "bomb.parquet take more than 200 times its size" in done.stderr
+    assert int(kilobytes) < 1 << 20

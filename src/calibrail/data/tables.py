@@ -156,7 +156,7 @@ def _refuse_bomb(path: Path, n_bytes: int) -> None:
         raise DataError(error_text("unfolds_to_too_much", path=path, most=MOST_RATIO))
 
 
-def _unfolded(path: Path, batches: Iterable[Any], rows: int) -> Iterator[Any]:
+def _unfolded(path: Path, wholes: Iterable[Any], rows: int) -> Iterator[Any]:
     """Yield the rows of batches in parts that fit into memory.
 
     What is written once and stands for many cells counts for each of them.
@@ -164,12 +164,14 @@ def _unfolded(path: Path, batches: Iterable[Any], rows: int) -> Iterator[Any]:
     import pyarrow as pa
 
     n_rows = n_bytes = 0
-    for whole in batches:
+    for whole in wholes:
         _refuse_bomb(path, n_bytes + _ROW * whole.num_rows)
-        for batch in (whole.slice(at, rows) for at in range(0, whole.num_rows, rows)):
-            sizes = sum(map(_sizes, batch.columns), np.full(batch.num_rows, _ROW))
+        batches = [whole.slice(at, rows) for at in range(0, whole.num_rows, rows)]
+        measured = [sum(map(_sizes, it.columns), np.full(it.num_rows, _ROW)) for it in batches]
+        # Before work that texts of many megabytes take.
+        _refuse_bomb(path, n_bytes := n_bytes + int(sum(map(np.sum, measured))))
+        for batch, sizes in zip(batches, measured, strict=True):
             ends = np.cumsum(sizes)
-            _refuse_bomb(path, n_bytes := n_bytes + int(ends[-1]))
             if sizes.max() > ROW_LIMIT:
                 row = n_rows + int(sizes.argmax()) + 1
                 raise DataError(error_text("row_too_large", path=path, row=row, most=ROW_LIMIT))
