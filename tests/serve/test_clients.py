@@ -22,7 +22,7 @@ from calibrail.serve.guardrails import Guardrails, Serials
 from calibrail.serve.service import TokenHolder, Tokens
 from tests.command_line import calibrail
 from tests.labelling.rows import lines
-from tests.serve.process import Service, until
+from tests.serve.process import Service, request_bytes, until
 
 ANSWER = {"question": "W?", "contexts": ["W is tungsten."], "response": "W is tungsten."}
 
@@ -58,6 +58,23 @@ def test_two_tokens_of_a_client_are_valid_until_one_line_goes(
         assert "line 1" in service.stderr and "secret" not in service.stderr
     who = {line["client"] for path in log.glob("*.jsonl") for line in lines(path) if "id" in line}
     assert who == {"shop", "bank"} and verify_log(log).verdict == "whole"
+
+
+def test_who_is_refused_before_the_body_may_ask_again_on_the_same_connection(
+    surface: Path, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("shop secret\n")
+    body = json.dumps(ANSWER).encode()
+    with Service(surface, "--tokens", tokens) as service, service.connect() as connection:
+        wrong, right = (
+            request_bytes(body, "/v1/check", f"Authorization: Bearer {word}")
+            for word in ("none", "secret")
+        )
+        connection.sendall(wrong[: -len(body)])
+        assert b" 401 " in connection.recv(65_536)
+        connection.sendall(wrong[-len(body) :] + right)
+        assert b" 200 " in connection.recv(65_536)
 
 
 def test_a_client_may_ask_so_often(

@@ -93,7 +93,7 @@ class RequestLimits:
                 self._service.metrics.requested(route, status, seconds, problem)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held, read = 0, False
+        held = 0
 
         async def counted() -> Message:
             """Return what comes next, as long as bodies are not too large."""
@@ -118,7 +118,6 @@ class RequestLimits:
                 await self._app(scope, counted, send)
                 return
             bodies = [await self._body(headers, counted)]
-            read = True
             self._count(holder, scope)
 
             async def whole() -> Message:
@@ -129,8 +128,6 @@ class RequestLimits:
             await self._app(scope, whole, send)
         except ServiceProblem as problem:
             scope["problem"] = problem.kind
-            # What is refused before its body was read ends the connection, and says so.
-            problem.close |= scope["method"] == "POST" and not read
             await problem.response()(scope, receive, send)
         except ConnectionResetError:
             pass
@@ -302,8 +299,12 @@ class _Patient(HttpToolsProtocol):
         self._in_headers = True
         super().on_message_complete()
         if self.cycle.response_complete:
-            # It was refused before its body had come; nothing else would end the connection.
-            self.transport.close()
+            # It was refused before its body had come; nothing else would end the connection, which
+            # is good for further requests.
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, or has too many headers."""
