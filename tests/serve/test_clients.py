@@ -72,9 +72,12 @@ def test_who_is_refused_before_the_body_may_ask_again_on_the_same_connection(
             for word in ("none", "secret")
         )
         connection.sendall(wrong[: -len(body)])
-        assert b" 401 " in connection.recv(65_536)
+        said = connection.recv(65_536)
+        assert b" 401 " in said
         connection.sendall(wrong[-len(body) :] + right)
-        assert b" 200 " in connection.recv(65_536)
+        while b" 200 " not in said and (more := connection.recv(65_536)):
+            said += more
+        assert b" 200 " in said
 
 
 def test_a_client_may_ask_so_often(

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.integrations.gate import Gate, Guarding, needs
-from calibrail.serialization import harmless
 
 with needs("mcp"):
     from mcp.server import MCPServer
@@ -130,6 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         made = server(Gate(_guardrail(options.guardrail), log=options.log, trim=options.trim))
     except CalibrailError as error:
+        from calibrail.serialization import harmless
+
         sys.exit(harmless(f"error: {error}", line=True))
     if options.transport == "stdio":
         made.run()
