@@ -129,6 +129,9 @@ def parquet_batches(
 def _form(path: Path, file: Any, chosen: Sequence[str]) -> tuple[int, list[str]]:
     """Return how many rows are to be read at a time, and which columns as places of their texts."""
     leaves, about = list(map(file.schema.column, range(len(file.schema)))), file.metadata
+    for group in range(about.num_row_groups):
+        # To ask for a damaged column's metadata ends the process; to read from it is an error.
+        next(file.iter_batches(batch_size=1, row_groups=[group]), None)
     groups = map(about.row_group, range(about.num_row_groups))
     parts = [(leaf, group.column(i)) for group in groups for i, leaf in enumerate(leaves)]
     n_bytes, copied = _ROW * about.num_rows, 0
