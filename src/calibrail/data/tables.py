@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, islice
@@ -129,11 +129,14 @@ def parquet_batches(
 def _form(path: Path, file: Any, chosen: Sequence[str]) -> tuple[int, list[str]]:
     """Return how many rows are to be read at a time, and which columns as places of their texts."""
     leaves, about = list(map(file.schema.column, range(len(file.schema)))), file.metadata
-    for group in range(about.num_row_groups):
-        # To ask for a damaged column's metadata ends the process; to read from it is an error.
-        next(file.iter_batches(batch_size=1, row_groups=[group]), None)
-    groups = map(about.row_group, range(about.num_row_groups))
-    parts = [(leaf, group.column(i)) for group in groups for i, leaf in enumerate(leaves)]
+    sound = list[Any]()
+    # To ask for a damaged column's metadata ends the process; to read from it is an error, which
+    # is told where the rows are read.
+    with suppress(*DAMAGE):
+        for number in range(about.num_row_groups):
+            next(file.iter_batches(batch_size=1, row_groups=[number]), None)
+            sound.append(about.row_group(number))
+    parts = [(leaf, group.column(i)) for group in sound for i, leaf in enumerate(leaves)]
     n_bytes, copied = _ROW * about.num_rows, 0
     for leaf, part in parts:
         cell = _LISTED if leaf.max_repetition_level else _CELL
