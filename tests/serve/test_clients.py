@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -11,16 +12,19 @@ from pathlib import Path
 from unittest import mock
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from calibrail import Guardrail
 from calibrail.errors import GuardrailError, InputError
-from calibrail.guardrail.decision_log.verify import verify_log
+from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.guardrail.decision_log.verify import export_log, verify_log
 from calibrail.guardrail.signing import SignatureTerms, make_keys, signature_path
 from calibrail.serve import service as served
 from calibrail.serve.guardrails import Guardrails, Serials
 from calibrail.serve.service import TokenHolder, Tokens
 from tests.command_line import calibrail
+from tests.guardrail.test_sentences import by_sentence_of_words
 from tests.labelling.rows import lines
 from tests.serve.process import Service, request_bytes, until
 
@@ -58,6 +62,41 @@ def test_two_tokens_of_a_client_are_valid_until_one_line_goes(
         assert "line 1" in service.stderr and "secret" not in service.stderr
     who = {line["client"] for path in log.glob("*.jsonl") for line in lines(path) if "id" in line}
     assert who == {"shop", "bank"} and verify_log(log).verdict == "whole"
+    n, _ = export_log(log, tmp_path / "log.parquet")
+    asked = pq.read_table(tmp_path / "log.parquet")["client"].to_pylist()
+    assert len(asked) == n and asked.count("bank") == 1 and set(asked) == {"shop", "bank"}
+
+
+def test_streams_selections_and_shared_batches_are_logged_by_who_asked(
+    visit: Callable[..., None], surface: Path, tmp_path: Path
+) -> None:
+    tokens, log = tmp_path / "tokens", tmp_path / "log"
+    tokens.write_text("shop a\nbank b\n")
+    guardrail = tmp_path / "words.json"
+    by_sentence_of_words().save(guardrail)
+
+    async def go(client: httpx.AsyncClient, _: served.Service) -> None:
+        async def ask(token: str, path: str, body: object) -> None:
+            answer = await client.post(path, json=body, headers=_bearer(token))
+            assert answer.status_code == 200, answer.text
+
+        # One behind the other in the queue, they share a batch and its line in the log's file.
+        await asyncio.gather(
+            *(
+                ask(token, "/v1/check?guardrail=surface", {**ANSWER, "id": f"{token}{i}"})
+                for i in range(8)
+                for token in "ab"
+            )
+        )
+        await ask("b", "/v1/check/stream?guardrail=words", {**ANSWER, "id": "b-stream"})
+        batch = {"items": [{**ANSWER, "id": "a-select"}], "fdr": 0.5}
+        await ask("a", "/v1/select?guardrail=surface", batch)
+
+    visit(go, surface, guardrail, tokens=tokens, log=DecisionLog(log))
+    kept = [line for path in log.glob("*.jsonl") for line in lines(path) if "id" in line]
+    assert len(kept) == 18
+    names = {"a": "shop", "b": "bank"}
+    assert all(line["client"] == names[line["id"][0]] for line in kept)
 
 
 def test_who_is_refused_before_the_body_may_ask_again_on_the_same_connection(
@@ -208,7 +247,7 @@ def test_a_service_whose_guardrail_expires_is_not_ready(
 ) -> None:
     key, path = tmp_path / "key.pem", tmp_path / "g.json"
     public, _, _ = make_keys(key)
-    day = f"{datetime.now(UTC).date()}"
+    day = f"{datetime.now(UTC).date() + timedelta(days=1)}"
     Guardrail.load(surface).save(path, sign=key, terms=SignatureTerms(day))
 
     def load(file: Path) -> Guardrail:
@@ -216,7 +255,7 @@ def test_a_service_whose_guardrail_expires_is_not_ready(
 
     async def go(client: httpx.AsyncClient, _: served.Service) -> None:
         assert (await client.get("/readyz")).status_code == 200
-        later = datetime.now(UTC) + timedelta(days=2)
+        later = datetime.now(UTC) + timedelta(days=3)
         with mock.patch("calibrail.guardrail.signing.datetime", mock.Mock(now=lambda _: later)):
             answer = await client.get("/readyz")
         assert answer.status_code == 503 and day in answer.json()["detail"]

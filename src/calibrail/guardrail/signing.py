@@ -288,12 +288,11 @@ class Signature(Record):
     def outdated(self, source: str) -> str:
         """Return why the file may not decide any more, or not here; empty where it may."""
         expires, needed = (self.predicate.get(name) for name in ("expires", "min_version"))
-        here = version("calibrail")
         if expires is not None:
             day = _day(expires)
             if day is None or datetime.now(UTC).date() > day:
                 return error_text("signature_expired", source=source, day=expires)
-        if needed is not None and _release(str(needed)) > _release(here):
+        if needed and _release(str(needed)) > _release(here := version("calibrail")):
             return error_text("signature_of_newer", source=source, needed=needed, here=here)
         return ""
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from calibrail import errors
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, GuardrailError, InputError, error_text, errors_as
@@ -133,20 +134,16 @@ class Serials:
             return
         known, serial = self._read(), guardrail.signature.serial
         if not self._allow and serial < known.get(name, 0):
-            signed, served = (
-                f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-                for at in (serial, known[name])
-            )
-            path = guardrail.origin and guardrail.origin.path
+            new, old = (datetime.fromtimestamp(at, UTC) for at in (known[name], serial))
+            about = guardrail.origin
             raise GuardrailError(
-                error_text(
-                    "guardrail_rolled_back", path=path, name=name, signed=signed, served=served
-                )
+                error_text("guardrail_rolled_back", file=about, name=name, signed=old, served=new)
             )
         self._known = {**known, name: serial}
         if self._path is not None and self._known != known:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path, json.dumps(self._known).encode(), durable=True)
+            with errors.file_errors(f"cannot write {self._path}"):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(self._path, json.dumps(self._known).encode(), durable=True)
 
     def begun(self) -> None:
         """Refuse older ones from now on: all that stood there first has taken over."""

@@ -290,18 +290,20 @@ async def watch(service: Service) -> None:
             await _in_daemon_thread(service.statuses.read)
             await asyncio.sleep(2 * EVERY)
 
+    async def repeat(work: Callable[[], None], pause: float) -> None:
+        while True:
+            await _in_daemon_thread(work)
+            await asyncio.sleep(pause)
+
     async with asyncio.TaskGroup() as group:
         for name in service.guardrails.names():
             group.create_task(follow(name))
         group.create_task(read_statuses())
-        noted = -math.inf
+        group.create_task(repeat(service.tokens.look, EVERY))
+        group.create_task(repeat(service.note_head, HEADS_EVERY))
         while True:
             await asyncio.sleep(EVERY)
             service.metrics.look()
-            await _in_daemon_thread(service.tokens.look)
-            if time.monotonic() - noted > HEADS_EVERY:
-                noted = time.monotonic()
-                await _in_daemon_thread(service.note_head)
 
 
 async def reload(service: Service, names: list[str] | None = None) -> None:
@@ -470,7 +472,11 @@ def _serve_here(
                 await server.serve(sockets=[listener])
             finally:
                 watching.cancel()
-            return await service.close()
+            finished = await service.close()
+            # Elsewhere may be a disk that hangs.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(_in_daemon_thread(service.note_head), _GRACE)
+            return finished
 
         # Not by uvloop, which is no quicker here: it accepts one connection a round, and a round is
         # long where many clients are busy, so that newcomers wait for minutes.

@@ -127,7 +127,7 @@ class WorkQueue:
 
 #: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
 #: kept.
-Keep = Callable[[Loaded, Sequence[tuple[Example, Decision]]], None]
+Keep = Callable[[Loaded, Sequence[tuple[Example, Decision]], Sequence[str]], None]
 
 
 class Batcher:
@@ -333,12 +333,10 @@ class Batcher:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
         try:
-            kept = [pair for pair in decided if pair[0].kept]
-            for client in dict.fromkeys(item.client for item, _ in kept):
-                CLIENT.set(client)
-                theirs = [(item.example, made) for item, made in kept if item.client == client]
+            if kept := [pair for pair in decided if pair[0].kept]:
+                pairs = [(item.example, decision) for item, decision in kept]
                 # They came to the same guardrail.
-                self._keep(decided[0][0].loaded, theirs)
+                self._keep(kept[0][0].loaded, pairs, [item.client for item, _ in kept])
         except Exception as error:
             problem = error
         self._loop.call_soon_threadsafe(self._deliver, decided, problem)
@@ -445,6 +443,7 @@ class Service:
         self,
         loaded: Loaded,
         decided: Sequence[tuple[Example, Decision]],
+        clients: Sequence[str] = (),
         *,
         kind: str = "check",
         released: Sequence[bool] | None = None,
@@ -457,6 +456,8 @@ class Service:
             What decided.
         decided : sequence of (Example, Decision)
             The answers.
+        clients : sequence of str
+            Who asked about each; about all of them whoever asks now, if left out.
         kind : str
             What was asked.
         released : sequence of bool, optional
@@ -468,12 +469,11 @@ class Service:
             If they cannot be written; they must not be given then.
         """
         if self._log is not None:
-            who = CLIENT.get()
-            made = partial(Entry.of, loaded.guardrail, name=loaded.name, kind=kind, client=who)
-            entries = [
-                made(*pair, released=None if released is None else released[place])
-                for place, pair in enumerate(decided)
-            ]
+            made = partial(Entry.of, loaded.guardrail, name=loaded.name, kind=kind)
+            who = clients or [CLIENT.get()] * len(decided)
+            shown: Sequence[bool | None] = released or [None] * len(decided)
+            told = zip(decided, shown, who, strict=True)
+            entries = [made(*pair, released=out, client=name) for pair, out, name in told]
             try:
                 self._log.write(entries)
             except LogError as error:
@@ -523,7 +523,6 @@ class Service:
             self.batcher.close()
         if self._log is not None:
             self._log.close()
-            self.note_head()
         return finished
 
 
@@ -604,25 +603,24 @@ class Tokens:
 
     def look(self) -> None:
         """Read the file if it is another one; one that is wrong leaves the clients as they are."""
-        if self._path is None:
-            return
         try:
-            state = self._path.stat()
-            if (state.st_mtime_ns, state.st_ino) != self._stamp:
-                self._read(self._path)
+            if self._path is not None and self._read(self._path):
                 _log.warning("%s: read again", self._path)
-        except (OSError, InputError) as error:
+        except InputError as error:
             if (said := str(error)) != self._said:
                 _log.error("%s; the tokens from before stay valid", said)
             self._said = said
 
     _said = ""
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path) -> bool:
+        """Read the file if it is another one; return whether it is."""
         with errors_as(InputError, (OSError, ValueError), "tokens_unreadable", path=path):
             state = path.stat()
+            if (stamp := (state.st_mtime_ns, state.st_ino)) == self._stamp:
+                return False
             lines = path.read_text(encoding="utf-8").splitlines()
-        self._stamp = state.st_mtime_ns, state.st_ino
+        self._stamp = stamp
         before = {client.name: client for client in self._clients.values()}
         clients = dict[bytes, TokenHolder]()
         for n, line in enumerate(lines, 1):
@@ -639,17 +637,18 @@ class Tokens:
                 why = "another line has the same token"
             elif len(parts) == 3 and not re.fullmatch(r"\d{1,9}(\.\d+)?", parts[2]):
                 why = "the third is no number"
-            rate = float(parts[2]) / self._n if len(parts) == 3 and not why else math.inf
-            if why or not rate:
-                why = why or "the third is 0"
+            elif len(parts) == 3 and not float(parts[2]):
+                why = "the third is 0"
+            if why:
                 raise InputError(error_text("tokens_line", n=n, path=path, why=why))
-            name, secret = parts[:2]
-            old = before.get(name)
-            new = old if old is not None and old.rate == rate else TokenHolder(name, rate, rate)
+            name, secret, rate = *parts[:2], float([*parts, "inf"][2]) / self._n
+            old = before.get(name, TokenHolder(name, rate, rate))
+            new = old if old.rate == rate else TokenHolder(name, rate, rate)
             before[name] = clients[secret.encode()] = new
         if not clients:
             raise InputError(error_text("tokens_none", path=path))
         self._clients, self._said = clients, ""
+        return True
 
 
 def token() -> str | None:

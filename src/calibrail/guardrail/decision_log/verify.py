@@ -276,7 +276,7 @@ _BYTES: Final = 1 << 24
 
 _TEXTS: Final = (
     *("guardrail", "name", "kind", "id", "outcome", "reason", "column"),
-    *("group", "language", "question", "response", "text", "previous", "hash"),
+    *("group", "client", "language", "question", "response", "text", "previous", "hash"),
 )
 #: Columns of what a line holds of its texts, by the names of its fields.
 _TRAFFIC: Final = {
