@@ -9,16 +9,23 @@ from typing import Any
 import calibrail
 from calibrail import Example, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.guardrail.file import FrozenConfig
+
+
+def unsketched(guardrail: Guardrail) -> Guardrail:
+    """Return a guardrail as older versions froze it: its file holds no sketch of traffic."""
+    config = guardrail.config.model_copy(update={"traffic": None})
+    return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), guardrail.score)
 
 
 def column_guardrail(alpha: float = 0.1, **options: Any) -> Guardrail:
-    """Return a guardrail on the column ``risk``, calibrated on 200 answers."""
+    """Return a guardrail on the column ``risk``, calibrated on 200 answers, without a sketch."""
     rows = [
         Example(response=f"answer {row}", label=row % 2, columns={"risk": row % 2 + row % 7 / 10})
         for row in range(200)
     ]
     run = calibrail.calibrate(rows, "column:column=risk,higher=hallucinated", alpha=alpha)
-    return run.freeze(**options)
+    return unsketched(run.freeze(**options))
 
 
 def entries(guardrail: Guardrail, risks: Sequence[float | None], start: int = 0) -> list[Entry]:

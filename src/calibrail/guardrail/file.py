@@ -298,6 +298,53 @@ class ClassScores(_Frozen):
         return n / (n + len(self.faithful))
 
 
+#: Answers of which a sketch of traffic holds what is not their text.
+MOST_SKETCHED: Final = 1_000
+
+#: A column of it; None where an answer has no such value.
+_Lengths = list[Annotated[int, pydantic.Field(ge=0)] | None]
+
+
+class TrafficSketch(_Frozen):
+    """A random sample of the labelled answers, without their texts: what traffic is to look like.
+
+    One answer of each group, in random order; none of those that the detector has learnt from. At
+    most `MOST_SKETCHED`, so that it takes less than 64 kB of the file.
+
+    Attributes
+    ----------
+    hallucinated : list of int
+        1 or 0: the label of each.
+    score : list of float or None
+        None where it is undefined.
+    question, response, chunks : list of int or None
+        Characters, and retrieved chunks; None where no texts came with the score.
+    language : list of str or None
+        As ``calibrail.text.words.language_of`` tells it.
+    base_rate : float or None
+        Share of hallucinated answers in traffic, where costs were given for one; None where that
+        of the labelled answers is taken for it.
+    """
+
+    #: Columns that are taken from texts.
+    MEASURED: ClassVar = ("question", "response", "chunks", "language")
+
+    hallucinated: Annotated[list[Literal[0, 1]], pydantic.Field(max_length=MOST_SKETCHED)]
+    score: list[float | None]
+    question: _Lengths
+    response: _Lengths
+    chunks: _Lengths
+    language: list[Annotated[str, pydantic.Field(max_length=35)] | None]
+    base_rate: float | None = pydantic.Field(default=None, gt=0.0, lt=1.0)
+
+    @pydantic.model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        columns = (self.score, self.question, self.response, self.chunks, self.language)
+        if {*map(len, columns)} != {len(self.hallucinated)}:
+            raise ValueError("its columns differ in length")
+        return self
+
+
 class FrozenConfig(_Frozen):
     """The whole content of ``guardrail.json``.
 
@@ -318,6 +365,9 @@ class FrozenConfig(_Frozen):
         asked, and in what an older version froze.
     probability : ClassScores or None
         None where no decision can tell P(hallucinated).
+    traffic : TrafficSketch or None
+        What a watch compares traffic with; None where sentences are removed, in what was made anew
+        from a log, and in what an older version froze.
     digest : str
         That of the file; of one in an older schema, its own.
     """
@@ -336,10 +386,11 @@ class FrozenConfig(_Frozen):
     versions: dict[str, str]
     probes: Probes | None = None
     probability: ClassScores | None = None
+    traffic: TrafficSketch | None = None
     digest: str = ""
     #: The bytes it was read from, where an older version wrote them.
     _older: bytes | None = pydantic.PrivateAttr(None)
-    _later = ("probability",)
+    _later = ("probability", "traffic")
 
     @property
     def asked(self) -> bool:

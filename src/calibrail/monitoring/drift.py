@@ -183,10 +183,12 @@ class Traffic:
     ----------
     options : WatchOptions
         ``reference``, ``arl`` and ``seed`` count here.
+    n_watches : int
+        How many follow the stream: what is promised of false alarms holds for all together.
     """
 
-    def __init__(self, options: WatchOptions) -> None:
-        self.options = options
+    def __init__(self, options: WatchOptions, n_watches: int = 1) -> None:
+        self.options, self.n_watches = options, n_watches
         self.alarms: list[dict[str, Any]] = []
         self.n_alarms = 0
         self._restart(Reference(options.reference))
@@ -204,7 +206,8 @@ class Traffic:
     @property
     def threshold(self) -> float:
         """Where a detector raises an alarm."""
-        return alarm_threshold(self.options.arl, max(1, len(self.bins or FEATURES)))
+        n_features = max(1, len(self.bins or FEATURES))
+        return alarm_threshold(self.options.arl, n_features * self.n_watches)
 
     def refer_to(self, part: history.RowRun, languages: Sequence[str]) -> None:
         """Take rows that came with the watch as its first reference, in place of its stream's."""
@@ -380,9 +383,11 @@ class Traffic:
         }
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], options: WatchOptions) -> Self:
+    def from_dict(
+        cls, content: Mapping[str, Any], options: WatchOptions, n_watches: int = 1
+    ) -> Self:
         """Go on from what ``to_dict`` gave."""
-        traffic = cls(options)
+        traffic = cls(options, n_watches)
         traffic.alarms, traffic.n_alarms = list(content["alarms"]), content["n_alarms"]
         traffic.reference = Reference(**content["reference"])
         if content["sample"] is not None:

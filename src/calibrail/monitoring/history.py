@@ -14,7 +14,7 @@ are merged.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -28,7 +28,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError, error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.serialization import Record
-from calibrail.text.words import language_of
+from calibrail.text.words import measure_texts
 
 #: Where an answer stands in its log: chain, number in it, and the answer's own id.
 Ref = tuple[str, int, str]
@@ -135,10 +135,7 @@ class Rows:
         columns: dict[str, Any] = {"failed": [item.failed for item in decisions]}
         if examples is not None:
             argument_checks.paired(examples, len(decisions), "examples", "decision")
-            columns["question_length"] = [len(item.question) for item in examples]
-            columns["response_length"] = [len(item.response) for item in examples]
-            columns["chunks"] = [len(item.contexts) for item in examples]
-            columns["language"] = [language_of(item.response, item.question) for item in examples]
+            columns |= measured(examples)
         scores = np.array([item.score for item in decisions], np.float64)
         return cls.of(scores, [item.flagged for item in decisions], **columns)
 
@@ -151,6 +148,14 @@ class Rows:
         columns: Any = (getattr(self, item.name) for item in fields(self))
         cut: Any = (None if values is None else values[start:stop] for values in columns)
         return type(self)(*cut)
+
+
+def measured(examples: Iterable[Example]) -> dict[str, list[Any]]:
+    """Return lengths, numbers of chunks and languages of answers, as columns of `Rows`."""
+    found = [measure_texts(item.question, item.contexts, item.response) for item in examples]
+    names = {"question_length": "question", "response_length": "response"}
+    names |= {"chunks": "chunks", "language": "language"}
+    return {column: [item[name] for item in found] for column, name in names.items()}
 
 
 def _flags(given: Any, name: str, n: int, default: Any = False) -> Bools:

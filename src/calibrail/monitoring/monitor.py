@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, Self
 
+import numpy as np
+from scipy.special import bdtr, bdtrc
+
 from calibrail.data.example import Example
 from calibrail.errors import InputError, error_text
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts
-from calibrail.guardrail.file import read_file
+from calibrail.guardrail.file import TrafficSketch, read_file
 from calibrail.monitoring.drift import Traffic
 from calibrail.monitoring.history import BLOCK, RowRun, Rows, Timeline
 from calibrail.options.fields import optional
@@ -107,15 +110,25 @@ class Monitor:
         delta: float = 0.05,
         seed: int = 0,
         by: WatchedBy | None = None,
+        base_rate: float | None = None,
     ) -> None:
         #: What is compared with what.
         self.options = optional(options, WatchOptions, "options")
         #: The digest of the guardrail.
-        self.guardrail = _digest(guardrail)
+        self.guardrail, sketch = _known_of(guardrail)
         self._codes: dict[str, int] = {}
-        self._traffic, self._timeline = Traffic(self.options), Timeline()
+        #: What traffic is compared with from its first row on: the labelled answers.
+        self._labelled = labelled_rows(sketch, self.options) if sketch else None
+        self._base_rate = self.options.base_rate or (sketch and sketch.base_rate)
+        n_watches = 1 if self._labelled is None else 2
+        self._traffic, self._timeline = Traffic(self.options, n_watches), Timeline()
+        self._calibrated: Traffic | None = None
         self._open = RowRun.empty()
-        self._seen: tuple[int, Traffic, Timeline] | None = None
+        self._seen: tuple[int, Traffic | None, Traffic, Timeline] | None = None
+        if self._labelled is not None:
+            self._calibrated = Traffic(self.options, n_watches)
+            part = RowRun.from_rows(0, self._labelled, self._codes)
+            self._calibrated.refer_to(part, [*self._codes])
         if reference is not None:
             if not isinstance(reference, Rows) or len(reference) < 2:
                 raise InputError(error_text("monitor_reference", reference=reference))
@@ -147,36 +160,72 @@ class Monitor:
         waiting = self._open.extend(added)
         done = len(waiting) // BLOCK * BLOCK
         for start in range(0, done, BLOCK):
-            self._follow(self._traffic, self._timeline, waiting.cut(start, start + BLOCK))
+            self._follow(
+                self._calibrated, self._traffic, self._timeline, waiting.cut(start, start + BLOCK)
+            )
         self._open = RowRun.empty(waiting.row + done).extend(waiting.cut(done, len(waiting)))
         return self
 
-    def _follow(self, traffic: Traffic, timeline: Timeline, part: RowRun) -> None:
+    def _follow(
+        self, calibrated: Traffic | None, traffic: Traffic, timeline: Timeline, part: RowRun
+    ) -> None:
         languages = [*self._codes]
+        # What differs from the labelled answers goes on doing so: it is said once.
+        if calibrated is not None and not calibrated.alarms:
+            calibrated.follow(part, languages)
         timeline.follow(part, traffic.follow(part, languages), languages)
 
-    def _now(self) -> tuple[Traffic, Timeline]:
+    def _now(self) -> tuple[Traffic | None, Traffic, Timeline]:
         """Return where the stream stands with the rows of the block that is not complete."""
         if not len(self._open):
-            return self._traffic, self._timeline
+            return self._calibrated, self._traffic, self._timeline
         if self._seen is None or self._seen[0] != self.n:
-            traffic, timeline = copy.deepcopy((self._traffic, self._timeline))
-            self._follow(traffic, timeline, self._open)
-            self._seen = self.n, traffic, timeline
+            parts = copy.deepcopy((self._calibrated, self._traffic, self._timeline))
+            self._follow(*parts, self._open)
+            self._seen = self.n, *parts
         return self._seen[1:]
 
     def traffic(self) -> dict[str, Any]:
-        """Return whether the traffic changed: the ``traffic`` of ``status.json``."""
-        return self._now()[0].summary()
+        """Return whether the traffic changed: the ``traffic`` of ``status.json``.
+
+        Alarms are those of both comparisons; ``against`` says of each whether the traffic differs
+        from the ``calibration`` data or from its own ``stream`` before. ``calibration`` holds how
+        many labelled answers the first one compares with, which base rate they stand for (None:
+        their own), its ``alarm``, and ``now`` as beside it.
+        """
+        calibrated, stream, _ = self._now()
+        found, alarms = stream.summary(), list[dict[str, Any]]()
+        if calibrated is None or self._labelled is None:
+            return {**found, "calibration": None}
+        first = calibrated.summary()
+        for against, part in (("calibration", first["alarms"][:1]), ("stream", found["alarms"])):
+            alarms += [{**alarm, "against": against} for alarm in part]
+        alarms.sort(key=lambda alarm: int(alarm["row"]))
+        latest = alarms[-1] if alarms else None
+        if latest is not None:
+            found |= {name: latest[name] for name in ("feature", "e_value")}
+            found |= {"alarm": True, "since": latest["since"]["time"]}
+        differs = first["alarms"][0] if first["alarms"] else None
+        return {
+            **found,
+            "alarms": alarms,
+            "n_alarms": found["n_alarms"] + (differs is not None),
+            "calibration": {
+                "n": len(self._labelled),
+                "base_rate": self._base_rate,
+                "now": {} if differs else first["now"],
+                "alarm": differs and {name: differs[name] for name in ("row", "feature", "since")},
+            },
+        }
 
     def timeline(self) -> list[dict[str, Any]]:
         """Return what was there when: the ``timeline`` of ``status.json``."""
-        return [period.summary() for period in self._now()[1].periods]
+        return [period.summary() for period in self._now()[2].periods]
 
     @property
     def clock_back(self) -> int:
         """Rows whose time lies more than a second before the latest one before them."""
-        return self._now()[1].clock_back
+        return self._now()[2].clock_back
 
     def __repr__(self) -> str:
         """Return what it watches, and what it has seen."""
@@ -192,6 +241,7 @@ class Monitor:
                 "options": self.options.to_dict(),
                 "languages": [*self._codes],
                 "traffic": self._traffic.to_dict(),
+                "calibrated": self._calibrated and self._calibrated.to_dict(),
                 "timeline": self._timeline.to_dict(),
                 "open": self._open.to_dict(),
             }
@@ -227,19 +277,69 @@ class Monitor:
                     "was begun with, or begin a new watch in another folder"
                 )
         monitor._codes = {name: code for code, name in enumerate(content["languages"])}
-        monitor._traffic = Traffic.from_dict(content["traffic"], stored)
+        # A watch that was begun before files held a sketch goes on without.
+        if (calibrated := content.get("calibrated")) is None:
+            monitor._calibrated = monitor._labelled = None
+        else:
+            monitor._calibrated = Traffic.from_dict(calibrated, stored, 2)
+        n_watches = 1 if calibrated is None else 2
+        monitor._traffic = Traffic.from_dict(content["traffic"], stored, n_watches)
         monitor._timeline = Timeline.from_dict(content["timeline"])
         monitor._open = RowRun.from_dict(content["open"])
         return monitor
 
 
-def _digest(guardrail: Guardrail | FrozenConfig | str | PathLike[str]) -> str:
-    """Return the digest of a guardrail; that of a file is read, and its detector not built."""
+def _known_of(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
+) -> tuple[str, TrafficSketch | None]:
+    """Return the digest of a guardrail, and what its labelled answers look like.
+
+    That of a file is read, and its detector not built.
+    """
     if isinstance(guardrail, str | PathLike):
-        return read_file(guardrail).config.digest
+        config = read_file(guardrail).config
+        return config.digest, config.traffic
     if not isinstance(guardrail, FrozenConfig):
         guardrail = Guardrail.coerce(guardrail).config
-    return str(json.loads(guardrail.to_bytes())["digest"])
+    return str(json.loads(guardrail.to_bytes())["digest"]), guardrail.traffic
+
+
+def labelled_rows(sketch: TrafficSketch, options: WatchOptions) -> Rows | None:
+    """Return the labelled answers as traffic would hold them; None where they are too few.
+
+    Where a base rate is given, their number m is the largest that both classes suffice for but
+    with probability 0.0002; how many of them are hallucinated is drawn (binomial), and which is
+    their place. So they are exchangeable with a stream of that base rate in which each class is as
+    here, as the others are with one that they were drawn from at random.
+    """
+    labels = np.array(sketch.hallucinated, np.int64)
+    chosen, rate = np.arange(len(labels)), options.base_rate or sketch.base_rate
+    if rate is not None:
+        n, n_bad = np.arange(1, len(labels) + 1), int(labels.sum())
+        n_spare = np.maximum(0, n - (len(labels) - n_bad))
+        # More hallucinated ones drawn than there are, or too few for the faithful ones.
+        wrong = bdtrc(np.minimum(n_bad, n), n, rate) + np.where(
+            n_spare, bdtr(n_spare - 1, n, rate), 0.0
+        )
+        most = int(n[wrong <= _INFEASIBLE].max(initial=0))
+        rng = np.random.default_rng(options.seed)
+        drawn = int(rng.binomial(most, rate))
+        parts = chosen[labels == 1][:drawn], chosen[labels == 0][: most - drawn]
+        chosen = rng.permutation(np.concatenate(parts))
+    if len(chosen) < _FEWEST:
+        return None
+    columns = {"question_length": sketch.question, "response_length": sketch.response}
+    columns |= {"chunks": sketch.chunks}
+    numbers = {name: np.array(values, np.float64)[chosen] for name, values in columns.items()}
+    score = np.array(sketch.score, np.float64)[chosen]
+    language = [sketch.language[row] for row in chosen.tolist()]
+    return Rows.of(score, np.zeros(len(chosen), bool), **numbers, language=language)
+
+
+#: Labelled answers below which traffic is compared with its own beginning alone.
+_FEWEST: Final = 40
+#: How probable it may be that a class has too few answers for the number drawn.
+_INFEASIBLE: Final = 2e-4
 
 
 STATUS_SCHEMA: Final = "calibrail.watch/1"
@@ -282,7 +382,10 @@ def status(
         "n": log["used"],
         "from": log["from"],
         "to": log["to"],
-        "traffic": {**traffic, "alarms": _in_order(traffic["alarms"])},
+        "traffic": {
+            **traffic,
+            **{name: _in_order(traffic[name]) for name in ("alarms", "calibration")},
+        },
         "promise": promise,
         "prevalence": prevalence,
         "labels": labels,

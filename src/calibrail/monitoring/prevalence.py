@@ -83,6 +83,24 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     }
 
 
+def possible_share(flag_rate: Json, limits: Mapping[str, float | None]) -> Json:
+    """Return between which shares of hallucinated answers a promise can still be kept.
+
+    Of a share s that is hallucinated at least ``coverage`` is flagged, and of the others at most
+    ``fpr``: the flag rate lies between coverage s and s + fpr (1 - s), whatever the traffic is
+    like. None where a limit is not named; where ``least`` is above ``most``, it is kept for none.
+
+    >>> possible_share({"lower": 0.1, "upper": 0.18}, {"coverage": 0.9, "fpr": None})
+    {'least': None, 'most': 0.2}
+    """
+    coverage, fpr = limits.get("coverage"), limits.get("fpr")
+    least = None if fpr is None else max(0.0, (flag_rate["lower"] - fpr) / (1.0 - fpr))
+    return {
+        "least": least,
+        "most": None if coverage is None else min(1.0, flag_rate["upper"] / coverage),
+    }
+
+
 def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) -> Json:
     """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
 

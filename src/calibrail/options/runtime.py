@@ -216,6 +216,10 @@ class WatchOptions(Record):
         Of the draws that break ties between equal values; same seed, same bytes.
     by : {"group", "language"}, optional
         Whether the promise is watched in each group, or language, of the log, too.
+    base_rate : float, optional
+        Share of hallucinated answers in traffic, where the labelled answers were drawn by label:
+        of the class that is too frequent among them, fewer are compared with. Left out, the one
+        that the guardrail was calibrated for, or that of its labelled answers.
 
     Raises
     ------
@@ -230,6 +234,7 @@ class WatchOptions(Record):
     delta: float = setting(default=0.05)
     seed: int = setting(default=0)
     by: WatchedBy | None = setting(default=None, metavar="FIELD")
+    base_rate: float | None = setting(default=None)
 
     def __post_init__(self) -> None:
         if fields.whole(self.reference, "reference", least=2) > MOST_REFERENCE:
@@ -242,3 +247,5 @@ class WatchOptions(Record):
         fields.whole(self.seed, "seed")
         if self.by is not None:
             fields.one_of(self.by, WatchedBy, "by")
+        if self.base_rate is not None:
+            fields.replace_checked(self, base_rate=fields.share)

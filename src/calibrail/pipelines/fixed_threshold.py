@@ -45,7 +45,7 @@ from calibrail.pipelines.independence import (
     settled_report,
 )
 from calibrail.pipelines.loading import Context, calibration_source
-from calibrail.pipelines.run import Run, class_scores, score_config
+from calibrail.pipelines.run import Run, class_scores, score_config, traffic_sketch
 from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.messages import say
 from calibrail.scores import custom, registry
@@ -206,6 +206,7 @@ def test(
         table=scored.table,
         codes=sample.split,
         classes=class_scores(scored, assume_independent=assume_independent),
+        traffic=traffic_sketch(scored, report),
         examples=page_examples(scored, rule, None, text=context.text),
     )
 

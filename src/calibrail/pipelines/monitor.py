@@ -23,6 +23,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.ledger import Lock
 from calibrail.monitoring.monitor import Monitor, log_status, status
+from calibrail.monitoring.prevalence import possible_share
 from calibrail.options import Requirement, fields, keywords, runtime
 from calibrail.options.fields import cli_or_python
 from calibrail.pipelines import monitor_inputs
@@ -436,6 +437,13 @@ class MonitorLoop:
         file.decided = promise["decided"] if promise["state"] == "broken" else None
         if promise["n_labels"]:
             file.labels = labels.digest or file.labels
+        prevalence = labels.prevalence(self._options, timeline)
+        if (compared := traffic["calibration"]) is not None and compared["alarm"]:
+            flag_rate, data = prevalence["flags"]["flag_rate"], config.data
+            share = data.n_hallucinated and data.n_hallucinated / data.n_examples
+            effect = {"flag_rate": flag_rate, "labelled": share, "limits": promise["limits"]}
+            effect |= possible_share(flag_rate, promise["limits"])
+            traffic["calibration"] = {**compared, "promise": effect}
         content = status(
             config.digest,
             score,
@@ -444,7 +452,7 @@ class MonitorLoop:
             traffic,
             timeline,
             promise,
-            labels.prevalence(self._options, timeline),
+            prevalence,
             labels.status(),
         )
         folder = None if labels.folder is None else str(labels.folder)
@@ -518,6 +526,7 @@ def monitor(
     delta: float = 0.05,
     seed: int = 0,
     by: runtime.WatchedBy | None = None,
+    base_rate: float | None = None,
     max_false_alarms: float | None = None,
     min_caught: float | None = None,
 ) -> Watch:
@@ -548,7 +557,7 @@ def monitor(
         A log that the traffic is compared with; or the number of its own first answers that it is.
     follow : threading.Event, optional
         Go on reading what is logged, and writing what is found, until it is set.
-    arl, delta, seed, by
+    arl, delta, seed, by, base_rate
         Fields of ``options``, by themselves in its place.
     max_false_alarms, min_caught : float, optional
         What the labels are to show, where it is not what the guardrail was to meet.

@@ -25,7 +25,7 @@ from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
 from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.evaluation import Report
-from calibrail.evaluation.scored_answers import CLASSES
+from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import file, runtime
 from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
@@ -45,6 +45,7 @@ from calibrail.report.messages import say
 from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable, SentenceTable
+from calibrail.text.words import measure_texts
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
@@ -278,6 +279,8 @@ class Run(Shown):
     classes : mapping of str to sequence of float, or None
         By class, the defined scores of the calibration part, one answer of each group; without one
         of all answers. None where sentences are removed.
+    traffic : TrafficSketch or None
+        What a watch of the guardrail compares traffic with; None where sentences are removed.
     """
 
     shown_as = "calibrate"
@@ -295,6 +298,7 @@ class Run(Shown):
     examples: Mapping[str, Any] | None = None
     sentences: SentenceTable | None = None
     classes: Mapping[str, Sequence[float]] | None = None
+    traffic: file.TrafficSketch | None = None
 
     def shown(self) -> tuple[Any, ...]:
         """Return the report: no text of the data."""
@@ -419,6 +423,8 @@ class Run(Shown):
                 versions=content["versions"],
                 sketches=content.get("sketches"),
                 classes=content.get("classes"),
+                traffic=(kept := content.get("traffic"))
+                and file.TrafficSketch.model_validate(kept),
             )
             # A value of another type would show only when the run is frozen.
             run._frozen("error")
@@ -504,6 +510,7 @@ class Run(Shown):
                 cost=report.get("cost"),
             ),
             versions=dict(self.versions),
+            traffic=self.traffic,
         )
 
     def _calibration_dict(self) -> dict[str, Any]:
@@ -520,6 +527,7 @@ class Run(Shown):
             "calibration_examples": self.calibration_examples,
             **({} if self.sketches is None else {"sketches": self.sketches}),
             **({} if self.classes is None else {"classes": dict(self.classes)}),
+            **({} if self.traffic is None else {"traffic": self.traffic.model_dump()}),
             "versions": dict(self.versions),
         }
 
@@ -583,6 +591,46 @@ def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], 
         codes=codes,
         sentences=scored.sentences,
         classes=class_scores(scored, assume_independent=report.requirement.assume_independent),
+        traffic=traffic_sketch(scored, report),
+    )
+
+
+def _sample(scored: Scored, *, assume_independent: bool) -> Sample:
+    """Return the first detector's scores; of each group counts who has the lowest lot."""
+    sample = replace(scored.sample(0), independent=assume_independent)
+    if sample.groups is not None and not assume_independent:
+        sample = replace(sample, lot=lots_of(scored))
+    return sample
+
+
+def traffic_sketch(scored: Scored, report: Report) -> file.TrafficSketch | None:
+    """Return what a watch compares traffic with: what the labelled answers look like.
+
+    While nothing changes, these answers and the stream are exchangeable, whatever the threshold was
+    made of; those that the detector has learnt from are not. Their order is that of their lots.
+    """
+    if scored.sentences is not None:
+        return None
+    sample = _sample(scored, assume_independent=report.requirement.assume_independent)
+    sample = replace(sample, split=np.where(sample.split == splits.FIT, splits.FIT, splits.TEST))
+    rows = np.flatnonzero(sample.drawn(splits.TEST))
+    # Rows that share a digest and all else are numbered, so that a hash draws among them, too.
+    told = scored.known_by.digests[rows] ^ example.mix64(sample.values[rows].view(np.uint64))
+    told ^= sample.labels[rows].astype(np.uint64)
+    alike = np.argsort(told, kind="stable")
+    first = np.flatnonzero(np.diff(told[alike], prepend=~told[alike[:1]]))
+    number = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
+    lots = example.mix64(told[alike] + example.mix64(number.astype(np.uint64)))
+    rows = rows[alike[np.argsort(lots, kind="stable")[: file.MOST_SKETCHED]]]
+    answers = scored.answers
+    texts = [example.Example() if answers is None else answers[row] for row in rows.tolist()]
+    found = [measure_texts(item.question, item.contexts, item.response) for item in texts]
+    cost = report.cost or {}
+    return file.TrafficSketch(
+        hallucinated=sample.labels[rows].tolist(),
+        score=[None if np.isnan(value) else value for value in sample.values[rows].tolist()],
+        **{name: [item[name] for item in found] for name in file.TrafficSketch.MEASURED},
+        base_rate=cost["costs"]["base_rate"] if cost.get("base_rate_is") == "given" else None,
     )
 
 
@@ -592,9 +640,7 @@ def class_scores(
     """Return the scores of both classes by which P(hallucinated) can be told; see `Run`."""
     if scored.sentences is not None:
         return None
-    sample = replace(scored.sample(0), independent=assume_independent)
-    if sample.groups is not None and not assume_independent:
-        sample = replace(sample, lot=lots_of(scored))
+    sample = _sample(scored, assume_independent=assume_independent)
     calibrating = bool((sample.split == splits.CALIBRATION).any())
     drawn = sample.drawn(splits.CALIBRATION if calibrating else splits.TEST)
     drawn &= np.isfinite(sample.values)

@@ -382,6 +382,17 @@ def language_of(*texts: str) -> str | None:
     return None
 
 
+def measure_texts(question: str, contexts: Sequence[str], response: str) -> dict[str, Any]:
+    """Return lengths in characters, the number of chunks and the language of an answer.
+
+    All is None where there is no text, as beside a score in a column.
+    """
+    if not (question or contexts or response):
+        return dict.fromkeys(("question", "response", "chunks", "language"))
+    lengths = {"question": len(question), "response": len(response), "chunks": len(contexts)}
+    return {**lengths, "language": language_of(response, question)}
+
+
 def languages_known() -> bool:
     """Return whether languages can be told; loads the model, in half a second and 75 MiB."""
     return _classifier() is not None

@@ -23,7 +23,7 @@ from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
 from calibrail.serialization import Record
-from calibrail.text.words import language_of, languages_known
+from calibrail.text.words import languages_known, measure_texts
 
 if TYPE_CHECKING:
     from calibrail.data.example import Example
@@ -409,17 +409,6 @@ class Entry:
         texts = example.question, example.contexts, example.response
         return cls(decision, guardrail.config.digest, name, kind, released, *texts, group, client)
 
-    def traffic(self) -> dict[str, Any]:
-        """Return what is logged of the texts themselves: lengths in characters, and a language.
-
-        All is None where no text came with the decision, as for a score in a column.
-        """
-        if not (self.question or self.contexts or self.response):
-            return dict.fromkeys(("question", "response", "chunks", "language"))
-        lengths = {"question": len(self.question), "response": len(self.response)}
-        language = language_of(self.response, self.question)
-        return {**lengths, "chunks": len(self.contexts), "language": language}
-
 
 #: What a line's time, its number and its two hashes take at most.
 _CHAINED: Final = 280
@@ -558,7 +547,7 @@ class DecisionLog:
         optional = {"kind": kind, "released": entry.released, "group": entry.group}
         optional["client"] = entry.client or None
         more: dict[str, object] = {k: value for k, value in optional.items() if value is not None}
-        more["traffic"] = entry.traffic()
+        more["traffic"] = measure_texts(entry.question, entry.contexts, entry.response)
         if self._texts:
             texts = {name: getattr(entry, name) for name in ("question", "contexts", "response")}
             more |= {**texts, "contexts": list(entry.contexts)}

@@ -54,6 +54,8 @@ def place(at: Json) -> str:
 def since(alarm: Json) -> str:
     """Return since when traffic has differed, with the interval."""
     found = alarm["since"]
+    if alarm.get("against") == "calibration" and not found["row"]:
+        return say("monitor.the_start")
     ends = found["lower"], found["upper"]
     low, high, when = (place(at).removesuffix(_ZONE) for at in (*ends, found))
     if found["time"] is None:
@@ -154,13 +156,20 @@ def lead(status: Json) -> list[Bullet]:
 
 def _traffic(status: Json) -> str:
     traffic, reference = status["traffic"], status["traffic"]["reference"]
+    compared = traffic.get("calibration")
     if traffic["alarms"]:
         latest = traffic["alarms"][-1]
         change = moved(latest, status["timeline"], scale_of(status))
-        return say("monitor.changed", traffic, since=since(latest), change=change)
+        about = {"against": latest.get("against"), "since": since(latest), "change": change}
+        text = say("monitor.changed", {**traffic, **about})
+        if compared is not None and compared["alarm"]:
+            differs = word("monitor.features", compared["alarm"]["feature"])
+            also = latest["against"] == "stream"
+            text += " " + say("monitor.differs", compared["promise"], feature=differs, also=also)
+        return text
     seen = status["n"] - (0 if reference["given"] else reference["n"])
     cases = {"monitor.too_early": not reference["complete"], "monitor.no_change": True}
-    return say_first(cases, reference, seen=seen)
+    return say_first(cases, reference, seen=seen, labelled=compared and compared["n"])
 
 
 def _promise_status(promise: Json) -> str:
@@ -383,7 +392,8 @@ def traffic_section(status: Json) -> parts.Section:
             key: [word("monitor.features", name) for name in traffic[key]]
             for key in ("watched", "unwatched")
         }
-        promise = say("monitor.watched", named, arl=traffic["arl"])
+        about = {"arl": traffic["arl"], "compared": traffic.get("calibration")}
+        promise = say("monitor.watched", named, about)
     return parts.section(
         "Has the traffic changed?",
         table,
