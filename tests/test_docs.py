@@ -11,9 +11,11 @@ import shlex
 import shutil
 import signal
 import textwrap
+import tomllib
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +255,13 @@ def test_what_a_page_shows_runs(
 
 def test_the_pages_show_commands() -> None:
     assert sum(kind == "command" for page in PAGES for kind, _ in blocks(page)) >= 12
+
+
+def test_the_page_of_a_report_names_every_warning() -> None:
+    texts = files("calibrail.report") / "catalogue" / "warning.toml"
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8").split("## Warnings")[1]
+    named = [code for row in page.splitlines() for code in re.findall(r"`(\w+)`", row[:80])]
+    assert sorted(named) == sorted(tomllib.loads(texts.read_text(encoding="utf-8")))
 
 
 def test_links_between_pages_lead_somewhere() -> None:
