@@ -141,6 +141,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "claims.csv").write_text(claims())
     for name, system in zip(("new", "old"), answers(1200, (0.1, 0.2), 150, words="!"), strict=True):
         write(tmp_path / f"{name}.jsonl", system)
+    (tmp_path / "judged.csv").write_text(judged())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
@@ -217,6 +218,18 @@ def claims() -> str:
         label = int(rng.random() < 0.1)
         score = np.clip(rng.normal(0.8 - 0.5 * label, 0.2), 0.0, 1.0)
         lines.append(f"{index},{index // 6},{label},{score:.6f}")
+    return "\n".join(lines) + "\n"
+
+
+def judged() -> str:
+    """A judge that is right about 92 of 100 answers, of which people labelled a tenth."""
+    rng = np.random.default_rng(7)
+    truth, labelled = rng.random(4000) < 0.25, rng.random(4000) < 0.1
+    judge = np.where(truth, rng.random(4000) < 0.92, rng.random(4000) < 0.08)
+    lines = ["id,judge,human,lang,response"]
+    for i in range(4000):
+        human = int(truth[i]) if labelled[i] else ""
+        lines.append(f"a{i},{int(judge[i])},{human},{('de', 'en')[i % 2]},Answer {i}.")
     return "\n".join(lines) + "\n"
 
 
