@@ -11,9 +11,11 @@ import shlex
 import shutil
 import signal
 import textwrap
+import tomllib
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "claims.csv").write_text(claims())
     for name, system in zip(("new", "old"), answers(1200, (0.1, 0.2), 150, words="!"), strict=True):
         write(tmp_path / f"{name}.jsonl", system)
+    (tmp_path / "judged.csv").write_text(judged())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
@@ -218,6 +221,18 @@ def claims() -> str:
     return "\n".join(lines) + "\n"
 
 
+def judged() -> str:
+    """A judge that is right about 92 of 100 answers, of which people labelled a tenth."""
+    rng = np.random.default_rng(7)
+    truth, labelled = rng.random(4000) < 0.25, rng.random(4000) < 0.1
+    judge = np.where(truth, rng.random(4000) < 0.92, rng.random(4000) < 0.08)
+    lines = ["id,judge,human,lang,response"]
+    for i in range(4000):
+        human = int(truth[i]) if labelled[i] else ""
+        lines.append(f"a{i},{int(judge[i])},{human},{('de', 'en')[i % 2]},Answer {i}.")
+    return "\n".join(lines) + "\n"
+
+
 def run(command: str) -> None:
     code = app(shlex.split(command)[1:], standalone_mode=False)
     assert code in (None, 0, REJECTED, INCONCLUSIVE), command
@@ -253,6 +268,13 @@ def test_what_a_page_shows_runs(
 
 def test_the_pages_show_commands() -> None:
     assert sum(kind == "command" for page in PAGES for kind, _ in blocks(page)) >= 12
+
+
+def test_the_page_of_a_report_names_every_warning() -> None:
+    texts = files("calibrail.report") / "catalogue" / "warning.toml"
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8").split("## Warnings")[1]
+    named = [code for row in page.splitlines() for code in re.findall(r"`(\w+)`", row[:80])]
+    assert sorted(named) == sorted(tomllib.loads(texts.read_text(encoding="utf-8")))
 
 
 def test_links_between_pages_lead_somewhere() -> None:

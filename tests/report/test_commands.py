@@ -16,7 +16,7 @@ def made_by(command: str | None, baselines: str | None = None) -> dict[str, dict
 def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
     run = made_by(
         "calibrail calibrate a.csv --score sgi --by=topic --min-n 5 --clustered --seed 3 "
-        "--cost-miss 20 --cost-alarm=1 --base-rate 0.1"
+        "--cost-miss 20 --cost-alarm=1 --base-rate 0.1 -o RUN"
     )
     expected = "calibrail compare a.csv --score sgi --seed 3 --score NAME -o RUN-compared"
     assert calibrate_sections.for_several(run) == expected
@@ -30,7 +30,9 @@ def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
 
 
 def test_groups_of_a_drift_audit_get_thresholds_of_their_own() -> None:
-    run = made_by("calibrail shift a.csv --by topic --calibrate-on x --score length --alpha 0.1")
+    run = made_by(
+        "calibrail shift a.csv --by topic --calibrate-on x --score length --alpha 0.1 -o RUN"
+    )
     assert calibrate_sections.for_groups(run) == (
         "calibrail calibrate a.csv --by topic --score length --alpha 0.1 -o RUN-by-topic"
     )
@@ -58,7 +60,9 @@ def test_no_other_option_of_calibrate_is_refused_by_compare() -> None:
 
 
 def test_a_column_is_turned_round() -> None:
-    run = made_by("calibrail calibrate a.csv --score-column x --higher hallucinated --alpha 0.1")
+    run = made_by(
+        "calibrail calibrate a.csv --score-column x --higher hallucinated --alpha 0.1 -o RUN"
+    )
     assert calibrate_sections.turned(run) == (
         "calibrail calibrate a.csv --score-column x --alpha 0.1 --higher faithful -o RUN"
     )

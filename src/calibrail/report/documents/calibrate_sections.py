@@ -45,6 +45,8 @@ ONE_ONLY: Final = (
 )
 #: Options of shift that calibrate does not take.
 SIDES: Final = spellings(ShiftSplit, without=("by",))
+#: Where the results of the command went; those of the next one go elsewhere.
+PLACE: Final = {"-o="}
 
 
 def for_several(content: Json) -> str:
@@ -56,7 +58,7 @@ def for_several(content: Json) -> str:
         return "calibrail compare DATA --score NAME --score NAME"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
     other = "--score-column COL" if without_texts else "--score NAME"
-    kept = shlex.join(without_options(words, ONE_ONLY)[2:])
+    kept = shlex.join(without_options(words, ONE_ONLY | PLACE)[2:])
     return f"calibrail compare {kept} {other} -o RUN-compared"
 
 
@@ -65,7 +67,7 @@ def for_groups(content: Json) -> str:
     words = _words(content, "shift")
     if not (by := _values(words, "--by")):
         return ""
-    kept = shlex.join(without_options(words, SIDES)[2:])
+    kept = shlex.join(without_options(words, SIDES | PLACE)[2:])
     return f"calibrail calibrate {kept} -o RUN-by-{_in_a_path(by[-1])}"
 
 
@@ -76,7 +78,7 @@ def turned(content: Json) -> str:
     given = _values(words, "--higher")
     if not given or given[-1] not in other:
         return ""
-    kept = without_options(words, {"--higher="})
+    kept = without_options(words, {"--higher="} | PLACE)
     return f"{shlex.join([*kept, '--higher', other[given[-1]]])} -o RUN"
 
 
