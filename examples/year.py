@@ -207,11 +207,12 @@ def look(guardrail: calibrail.Guardrail, folder: Path, output: Path | None = Non
 def tell(watch: Any, today: datetime, said: dict[str, Any]) -> None:
     """Print what is new."""
     status = watch.to_dict()
+    differs = {"calibration": "differs from December's", "stream": "changed"}
     for alarm in status["traffic"]["alarms"][said["traffic"] :]:
         since = alarm["since"]
         print(
-            f"{alarm['time'][:10]}: traffic changed in {alarm['feature']}, since "
-            f"{since['time'][:10]} ({since['lower']['time'][:10]} to {since['upper']['time'][:10]})"
+            f"{alarm['time'][:10]}: traffic {differs[alarm['against']]} in {alarm['feature']}, "
+            f"since {since['time'][:10]} ({since['lower']['time'][:10]} to {since['upper']['time'][:10]})"
         )
     said["traffic"] = len(status["traffic"]["alarms"])
     promise = status["promise"]

@@ -94,6 +94,7 @@ def test_a_week_of_labels_makes_a_guardrail_that_decides_and_is_saved(
     made = product.recalibrate(logs=product.log)
     old, new = product.guardrail.config, made.config
     assert new.score == old.score and new.probes == old.probes and new.versions == old.versions
+    assert old.traffic is not None and new.traffic is None
     assert new.policy == old.policy and new.digest != old.digest
     assert new.promise == Promise(ALPHA, "anytime", DELTA)
     page = made.save(tmp_path / "new.json")

@@ -339,8 +339,8 @@ class TrafficSketch(_Frozen):
 
     @pydantic.model_validator(mode="after")
     def _of_one_length(self) -> Self:
-        columns = (self.score, self.question, self.response, self.chunks, self.language)
-        if {*map(len, columns)} != {len(self.hallucinated)}:
+        lengths = {len(getattr(self, name)) for name in ("score", *self.MEASURED)}
+        if lengths != {len(self.hallucinated)}:
             raise ValueError("its columns differ in length")
         return self
 

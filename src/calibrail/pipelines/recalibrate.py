@@ -260,6 +260,8 @@ def recalibrate(
             "promise": promise,
             "requirement": required,
             "data": _data_record(config, folder, sample, taken, verdict.verdict),
+            # Answers of a log are drawn by day or by guess: they are no random sample of it.
+            "traffic": None,
             "headline": Headline(
                 reason=words.reason(content),
                 coverage=verdict.coverage.to_dict(),

@@ -473,7 +473,7 @@ def document(
     return Document(
         "watch of",
         subject=plain(guardrail),
-        headline=f"{state}{', traffic has changed' if traffic['alarm'] else ''}",
+        headline=f"{state}{_change(traffic)}",
         verdict=verdict,
         lead=lead(status),
         tiles=tuple(_tiles(status)),
@@ -491,6 +491,14 @@ def document(
         next_step=_next_step(status),
         footer="Every number on this page is in status.json.",
     ).naming(GUARDRAIL=guardrail, LOG=list(logs), AUDIT=labels or "audit")
+
+
+def _change(traffic: Json) -> str:
+    """Return what the headline says of traffic."""
+    against = {alarm.get("against") for alarm in traffic["alarms"]}
+    if against == {"calibration"}:
+        return ", traffic differs from the calibration data"
+    return ", traffic has changed" if against else ""
 
 
 def _tiles(status: Json) -> Iterator[parts.Tile]:
