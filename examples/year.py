@@ -210,10 +210,9 @@ def tell(watch: Any, today: datetime, said: dict[str, Any]) -> None:
     differs = {"calibration": "differs from December's", "stream": "changed"}
     for alarm in status["traffic"]["alarms"][said["traffic"] :]:
         since = alarm["since"]
-        print(
-            f"{alarm['time'][:10]}: traffic {differs[alarm['against']]} in {alarm['feature']}, "
-            f"since {since['time'][:10]} ({since['lower']['time'][:10]} to {since['upper']['time'][:10]})"
-        )
+        days = [at["time"][:10] for at in (alarm, since, since["lower"], since["upper"])]
+        what = f"{differs[alarm['against']]} in {alarm['feature']}"
+        print(f"{days[0]}: traffic {what}, since {days[1]} ({days[2]} to {days[3]})")
     said["traffic"] = len(status["traffic"]["alarms"])
     promise = status["promise"]
     if promise["state"] != said["state"]:
