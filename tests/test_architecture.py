@@ -26,7 +26,7 @@ NAMED_TWICE = {
     *("streaming", "prevalence", "spans", "formats", "rows", "sentences", "detector", "runtime"),
     *("batching", "limits", "terminal", "removal"),
 }
-#: Of docs/architecture.md.
+#: Of ARCHITECTURE.md.
 MOST_WORDS = 900
 
 
@@ -206,7 +206,7 @@ def test_first_lines_of_modules_are_statements() -> None:
 
 
 def test_pages_name_modules_that_exist() -> None:
-    of_the_house = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+    of_the_house = [ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
     named = {
         path: page.name
         for page in [*of_the_house, *(ROOT / "docs").glob("*.md")]
@@ -219,7 +219,7 @@ def test_pages_name_modules_that_exist() -> None:
 
 
 def test_the_architecture_is_read_in_minutes() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert len(page.split()) <= MOST_WORDS
 
 
