@@ -178,16 +178,7 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
     }
     for code, holds in refusals.items():
         if holds:
-            active = spell_option(Drawing, "design", "active")
-            judge = spell_option(LabelOptions, "judge_column")
-            queue = spell_option(LabelOptions, "queue", "disagreements")
-            about = {
-                "active": active,
-                "judge": judge,
-                "queue": queue,
-                "guardrail": not no_guardrail,
-            }
-            raise InputError(say(f"refused.{code}", about))
+            raise InputError(say(f"refused.{code}", guardrail=not no_guardrail))
 
 
 def _open_traces(
