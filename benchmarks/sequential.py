@@ -494,10 +494,10 @@ def main() -> None:
     names = " | ".join(f"judge {name}" for name in JUDGES)
     lines += section(
         "With a judge",
-        f"Labels that half of {JUDGED_RUNS} streams need with `calibrail label --judge`: people "
-        "label by a guess that is learnt on the way from their labels, the score that is certified "
-        "and what a judge says of every answer; (saved) against labelling every answer drawn. "
-        "A useless one says hallucinated as often as it is so, whatever the answer.",
+        f"Labels that half of {JUDGED_RUNS} streams need with `calibrail label --judge-column`: "
+        "people label by a guess that is learnt on the way from their labels, the score that is "
+        "certified and what a judge says of every answer; (saved) against labelling every answer "
+        "drawn. A useless one says hallucinated as often as it is so, whatever the answer.",
         f"coverage | FPR | base rate | uniform | score alone | {names}",
         judged_simulated,
     )

@@ -233,6 +233,32 @@ def test_the_address_is_told_and_the_browser_only_where_it_is_wanted(
     assert "2 answers labelled" in done.stdout
 
 
+def test_a_judge_has_one_name_whatever_its_word_is_for(
+    traces: Path, guardrail: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    kept = [json.loads(line) for line in traces.read_text(encoding="utf-8").splitlines()]
+    rows = [{**row, "judge": i % 2, "other": i % 3 % 2} for i, row in enumerate(kept)]
+    asked = ("--guardrail", guardrail, "--max-false-alarms", 0.5, "--json")
+    begun = (write(tmp_path / "judged.jsonl", rows), *asked, "--judge-column", "judge")
+    for queue, design, word in (
+        ((), "active", {"judge": "judge", "judges": []}),
+        (("--queue", "disagreements"), "disagreements", {"judge": None, "judges": ["judge"]}),
+    ):
+        folder = ("-o", tmp_path / design)
+        for goes_on in (begun, begun, ()):
+            done = piped("fq", *goes_on, *folder, *(queue if goes_on else ("--json",)))
+            plan = json.loads(done.stdout)["plan"]
+            assert plan["drawing"]["design"] == design
+            assert {name: plan.get(name, []) for name in word} == word
+    another = calibrail("label", *folder, "--judge-column", "other", "--terminal")
+    said = " ".join(another.stderr.split())
+    assert another.returncode == 2 and "--judge-column was judge and is now other" in said
+    several = calibrail("label", *begun, "--judge-column", "other", "-o", "x", "--terminal")
+    assert "judge, other are several" in " ".join(several.stderr.split())
+    former = calibrail("label", "-o", "x", "--judge", "judge")
+    assert former.returncode == 2 and "--judge-column" in former.stderr
+
+
 def test_a_queue_and_a_review_in_the_terminal(
     traces: Path, guardrail: Path, tmp_path: Path, piped: Callable[..., Any]
 ) -> None:

@@ -82,8 +82,8 @@ def test_labels_and_a_judge_move_the_guess(tmp_path: Path, guardrail: Guardrail)
         row["judge"] = "fail" if i % 3 == 0 else "pass"
         row["chance"] = 0.9 if i % 3 == 0 else 0.2
     apart = {}
-    for judge in (None, "judge", "chance"):
-        asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE, judge=judge)
+    for judge in ((), "judge", "chance"):
+        asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE, judge_column=judge)
         with calibrail.label(rows, tmp_path / str(judge), **asked) as session:
             label_some(session, "ada", 50)
         late = draws_of(tmp_path / str(judge))[-30:]
@@ -93,7 +93,7 @@ def test_labels_and_a_judge_move_the_guess(tmp_path: Path, guardrail: Guardrail)
         ]
         apart[judge] = by_truth[1] - by_truth[0]
     assert min(apart.values()) > 0.05
-    assert min(apart["judge"], apart["chance"]) > apart[None]
+    assert min(apart["judge"], apart["chance"]) > apart[()]
 
 
 def test_a_judge_who_says_nothing_is_named(tmp_path: Path, guardrail: Guardrail) -> None:
@@ -101,17 +101,17 @@ def test_a_judge_who_says_nothing_is_named(tmp_path: Path, guardrail: Guardrail)
     rows[4]["judge"] = "perhaps"
     asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE)
     with pytest.raises(DataError, match="trace 't4' has 'perhaps' in the column 'judge'"):
-        calibrail.label(rows, tmp_path, judge="judge", **asked)
+        calibrail.label(rows, tmp_path, judge_column="judge", **asked)
     with pytest.raises(DataError, match="no column 'jugde'"):
-        calibrail.label(rows, tmp_path, judge="jugde", **asked)
+        calibrail.label(rows, tmp_path, judge_column="jugde", **asked)
     rows[4]["judge"] = ""
     with pytest.raises(DataError, match="trace 't4' has no judge's label in the column 'judge'"):
-        calibrail.label(rows, tmp_path, judge="judge", **asked)
+        calibrail.label(rows, tmp_path, judge_column="judge", **asked)
     alike = [row | {"judge": "pass"} for row in traces(20)]
-    with pytest.raises(InputError, match=r"'judge' holds 0 for every trace.*leave judge out"):
-        calibrail.label(alike, tmp_path, judge="judge", **asked)
-    with pytest.raises(InputError, match=r"judge=.* decides how often"):
-        calibrail.label(rows, tmp_path, judge="judge", **asked | {"drawing": Drawing()})
+    with pytest.raises(InputError, match=r"'judge' holds 0 for every trace.*name none"):
+        calibrail.label(alike, tmp_path, judge_column="judge", **asked)
+    with pytest.raises(InputError, match=r"judge_column=.* decides how often"):
+        calibrail.label(rows, tmp_path, judge_column="judge", **asked | {"drawing": Drawing()})
     with pytest.raises(InputError, match=r"drawn uniformly.*leave out design='active'"):
         calibrail.label(rows, tmp_path, drawing=ACTIVE)
 
@@ -125,7 +125,9 @@ def judged(n: int, right: bool = True) -> list[dict[str, object]]:
 def test_what_was_done_with_a_judge_is_said_beside_the_verdict(
     tmp_path: Path, guardrail: Guardrail, right: bool
 ) -> None:
-    asked = dict(guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge="judge", looks=False)
+    asked = dict(
+        guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge_column="judge", looks=False
+    )
     with calibrail.label(judged(900, right), tmp_path, **asked) as session:
         # Without --design, a judge's answers are drawn by the design active.
         assert session.plan.drawing == Drawing("active", floor=0.2)
@@ -146,7 +148,9 @@ def test_what_was_done_with_a_judge_is_said_beside_the_verdict(
 def test_a_judge_alone_decides_nothing(
     tmp_path: Path, guardrail: Guardrail, label: str | None
 ) -> None:
-    asked = dict(guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge="judge", looks=False)
+    asked = dict(
+        guardrail=guardrail, max_fpr=0.9, min_coverage=0.3, judge_column="judge", looks=False
+    )
     with calibrail.label(judged(900), tmp_path, **asked) as session:
         if label is None:
             # People could tell of no answer.

@@ -48,7 +48,9 @@ def test_disagreements_are_all_handed_out_and_others_with_the_floor(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:
     rows = judged(600)
-    asked = dict(guardrail=guardrail, max_fpr=0.55, judges=("judge",), drawing=Drawing(floor=0.2))
+    asked = dict(
+        guardrail=guardrail, max_fpr=0.55, judge_column=("judge",), drawing=Drawing(floor=0.2)
+    )
     with calibrail.label(rows, tmp_path, **asked, **QUEUE) as session:
         label_all(session, 60)
     judges = {row["id"]: row["judge"] for row in rows}
@@ -76,7 +78,7 @@ def test_disagreements_are_all_handed_out_and_others_with_the_floor(
 
 def test_two_judges_and_an_earlier_label_need_no_guardrail(tmp_path: Path) -> None:
     rows = [{**row, "label": truth(row["id"])} for row in judged(300)]
-    with calibrail.label(rows, tmp_path, judges=("judge", "label"), **QUEUE) as session:
+    with calibrail.label(rows, tmp_path, judge_column=("judge", "label"), **QUEUE) as session:
         label_all(session, 40)
     draws = {line["id"]: line for line in lines(tmp_path / "draws.jsonl")}
     met = [row for row in rows if row["id"] in draws]
@@ -90,14 +92,15 @@ def test_two_judges_and_an_earlier_label_need_no_guardrail(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"judges": ("judge",)}, "those of two columns"),
-        ({"judges": ("nobody", "judge")}, "'nobody'"),
-        ({"judges": ("question", "judge")}, "is no clear label"),
+        ({"judge_column": ("judge",)}, "those of two columns"),
+        ({"judge_column": ("nobody", "judge")}, "'nobody'"),
+        ({"judge_column": ("question", "judge")}, "is no clear label"),
         (
-            {"judges": ("judge", "lazy_judge"), "promise": calibrail.Promise(0.1)},
+            {"judge_column": ("judge", "lazy_judge"), "promise": calibrail.Promise(0.1)},
             "no random sample",
         ),
-        ({"judges": ("judge",), "queue": None}, "add --queue disagreements"),
+        ({"judge_column": "judge", "queue": None}, "to find errors, add queue='disagreements'"),
+        ({"judge_column": ("judge", "lazy_judge"), "queue": None}, "judge, lazy_judge are several"),
     ],
 )
 def test_what_cannot_be_a_queue_is_refused(
@@ -117,7 +120,7 @@ def test_a_cell_that_cannot_be_read_stops_the_queue_before_it_begins(
     rows, file = judged(60), tmp_path / "guardrail.json"
     rows[-1]["judge"] = "perhaps"
     guardrail.save(file)
-    asked = dict(guardrail=file, max_fpr=0.55, judges=("judge",), queue="disagreements")
+    asked = dict(guardrail=file, max_fpr=0.55, judge_column=("judge",), queue="disagreements")
     with pytest.raises(DataError, match=f"{rows[-1]['id']}.*'perhaps'"):
         calibrail.label(rows, tmp_path / "labels", **asked)
     assert not (tmp_path / "labels").exists() and [*tmp_path.iterdir()] == [file]
@@ -125,7 +128,7 @@ def test_a_cell_that_cannot_be_read_stops_the_queue_before_it_begins(
 
 def test_a_judge_may_have_any_name(tmp_path: Path, guardrail: Guardrail) -> None:
     rows = [{**row, "J": int(row["judge"])} for row in judged(60)]
-    asked = dict(guardrail=guardrail, max_fpr=0.55, judges=("J",))
+    asked = dict(guardrail=guardrail, max_fpr=0.55, judge_column=("J",))
     with calibrail.label(rows, tmp_path, **asked, **QUEUE) as session:
         assert label_all(session, 5) == 5
 
@@ -140,7 +143,7 @@ def test_a_review_shows_what_contradicts_and_keeps_both_labels(
     before = calibrail.certify(guardrail, labels=folder, looks=False)
     blind = lines(folder / "labels.jsonl")
     judges = write(tmp_path / "judged.jsonl", rows)
-    how: dict[str, Any] = dict(judges=("judge",), queue="disagreements", looks=False)
+    how: dict[str, Any] = dict(judge_column=("judge",), queue="disagreements", looks=False)
     with pytest.raises(InputError, match=r"hold no column judge .*name the file that has it"):
         calibrail.label(None, folder, **how)
     n_against = []
@@ -170,7 +173,7 @@ def test_a_review_shows_what_contradicts_and_keeps_both_labels(
     (warning,) = [text for text in found.warnings if "no longer blind" in text]
     assert f"{changed} labels were changed" in warning
     # A new judge starts a new review; a label that was reviewed is not undone by accident.
-    with calibrail.label(judges, folder, **{**how, "judges": ("lazy_judge",)}) as session:
+    with calibrail.label(judges, folder, **{**how, "judge_column": ("lazy_judge",)}) as session:
         assert session.next("ada") is not None
     with calibrail.label(None, folder, looks=False) as session:
         session.next("ada")
@@ -184,7 +187,7 @@ def test_a_review_without_a_guardrail_says_beside_a_threshold_that_labels_are_no
 ) -> None:
     with calibrail.label(judged(300), tmp_path) as session:
         label_all(session, 200, wrong=9)
-    with calibrail.label(None, tmp_path, judges=("judge",), **QUEUE) as session:
+    with calibrail.label(None, tmp_path, judge_column=("judge",), **QUEUE) as session:
         label_all(session, 300)
         changed = session.counts("ada").changed
     assert changed > 10
@@ -210,7 +213,7 @@ LIMITS = {"min_caught": 0.7, "max_false_alarms": 0.3}
 def test_labels_of_a_queue_test_a_judge_by_their_probabilities(tmp_path: Path) -> None:
     """All labels together misjudge the judge, which errs in each answer that is surely labelled."""
     rows = [{**row, "other_judge": WORDS[truth(row["id"])]} for row in judged(900)]
-    with calibrail.label(rows, tmp_path, judges=("judge", "other_judge"), **QUEUE) as session:
+    with calibrail.label(rows, tmp_path, judge_column=("judge", "other_judge"), **QUEUE) as session:
         label_all(session, 900)
     n = {line["probability"] for line in lines(tmp_path / "draws.jsonl")}
     assert n == {0.1, 1.0}

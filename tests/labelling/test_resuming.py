@@ -25,7 +25,7 @@ def content(folder: Path) -> dict[str, bytes]:
     [
         ({"seed": 3}, "seed was 0 and is now 3"),
         ({"shared": 0.5}, "shared was 0.0 and is now 0.5"),
-        ({"judge": "suspicion"}, "judge was not given and is now suspicion"),
+        ({"judge_column": "suspicion"}, "judge_column was not given and is now suspicion"),
         ({"drawing": Drawing(whole_groups=True)}, "whole_groups was off and is now on"),
         ({"requirement": Requirement(0.4)}, "max_false_alarms was 0.3 and is now 0.4"),
         ({"promise": Promise()}, "are for the verdict on a guardrail, not for a threshold"),
@@ -72,7 +72,7 @@ def test_a_folder_of_other_files_is_refused_and_a_failure_leaves_none(tmp_path: 
     with pytest.raises(InputError, match=r"guardrail\.json"):
         calibrail.label(traces(5), mine)
     with pytest.raises(InputError, match="a judge saves labels of a verdict about a guardrail"):
-        calibrail.label(traces(5), tmp_path / "new", judge="suspicion")
+        calibrail.label(traces(5), tmp_path / "new", judge_column="suspicion")
     assert not (tmp_path / "new").exists()
     # Labels whose session.json is lost are not taken for an empty folder.
     with calibrail.label(traces(5), tmp_path / "lost") as session:

@@ -288,7 +288,7 @@ def test_a_judge_of_logged_answers_moves_the_guess(tmp_path: Path, guardrail: Gu
     log, audit, answers = tmp_path / "log", tmp_path / "audit", examples(300)
     logged(log, guardrail, answers, hours=20)
     traces = [{"id": item.id, "response": "-", "judge": truth(item.id)} for item in answers]
-    asked = dict(per_day=60, judge="judge")
+    asked = dict(per_day=60, judge_column="judge")
     with pytest.raises(InputError, match=r"the column judge holds a judge's labels.*--traces FILE"):
         calibrail.audit_sample(guardrail, log, audit, **asked)
     with pytest.raises(
@@ -308,8 +308,8 @@ def test_a_judge_of_logged_answers_moves_the_guess(tmp_path: Path, guardrail: Gu
     # Learnt from the first day's labels: the judge is right.
     sure = [abs(line["guess"] - truth(line["id"])) for line in late]
     assert max(sure) < 0.5 and sum(sure) / len(sure) < 0.2
-    with pytest.raises(InputError, match="judge was judge and is now another"):
-        calibrail.audit_sample(guardrail, log, audit, traces=traces, judge="another")
+    with pytest.raises(InputError, match="judge_column was judge and is now another"):
+        calibrail.audit_sample(guardrail, log, audit, traces=traces, judge_column="another")
     # What a watch bets on are these guesses.
     guesses = audited_labels(audit, guardrail.config).guess.tolist()
     assert guesses[-len(late) :] == [line["guess"] for line in late]

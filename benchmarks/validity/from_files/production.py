@@ -171,7 +171,7 @@ def queued_verdicts(at: Setting) -> Iterator[Check]:
         rng = at.rng(f"queue, {which}")
         failed: dict[str, list[bool]] = {}
         design = Labelled(
-            which, ALONE, Drawing("disagreements", 0.2), LabelOptions(judges=("judge",))
+            which, ALONE, Drawing("disagreements", 0.2), LabelOptions(judge_column=("judge",))
         )
         with folder() as place:
             guardrail = _frozen(place, ALONE, rng)

@@ -43,7 +43,7 @@ _OF_LOGS: Final = {
         "--traces",
         "--seed",
         "--shared",
-        "--judge",
+        "--judge-column",
     ),
     *("--json", "--markdown", "--page"),
 }
@@ -251,7 +251,7 @@ def _draw(
             logs,
             output,
             options.AuditOptions(
-                purpose.per_day, labelling.seed, labelling.shared, labelling.judge
+                purpose.per_day, labelling.seed, labelling.shared, labelling.guide
             ),
             drawing=drawing,
             traces=list(purpose.texts) or None,

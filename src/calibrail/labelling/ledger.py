@@ -667,6 +667,11 @@ class SessionPlan(Record):
         confidence = round(1.0 - (1.0 - self.requirement.confidence) / self.share, 12)
         return replace(self.requirement, confidence=confidence)
 
+    @property
+    def judge_column(self) -> tuple[str, ...]:
+        """What the option of that name said: the one judge, or those that the queue compares."""
+        return self.judges if self.judge is None else (self.judge,)
+
 
 #: Where an answer stands: not to be labelled, labelled by too few, labelled differently, done.
 Standing = Literal["passed over", "open", "disagreement", "final"]

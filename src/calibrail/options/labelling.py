@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from calibrail.errors import InputError, errors_as
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -12,6 +12,10 @@ from calibrail.serialization import Record
 
 def _file(value: object, name: str) -> str:
     return str(fields.path(value, name))
+
+
+def _listed(value: object, name: str) -> tuple[str, ...]:
+    return fields.texts((value,) if isinstance(value, str) else value, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,11 @@ class LabelOptions(Record):
         Of the order in which answers are drawn, and of all lots; 0 at first.
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
-    judge : str or None
+    judge_column : str or sequence of str
         Column of a judge's labels, or of its numbers, of every answer. Answers are drawn by the
         design ``active``, unless another one is named; what the judge's word is worth is learnt
-        from people's labels so far, and it is never counted as one.
-    judges : tuple of str
-        Columns of labels that a judge, or people before, gave the answers: what the queue compares.
+        from people's labels so far, and it is never counted as one. With a queue: columns of labels
+        that judges, or people before, gave the answers, which it compares.
     queue : {"disagreements"} or None
         Of new answers: those come first about which such labels and the guardrail's flag disagree,
         by the design ``disagreements``. Of answers that are labelled: a review of one's own labels
@@ -56,8 +59,7 @@ class LabelOptions(Record):
 
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
-    judge: str | None = setting(default=None, metavar="COL")
-    judges: tuple[str, ...] = setting(default=(), flag="judge_column", metavar="COL")
+    judge_column: tuple[str, ...] = setting(default=(), metavar="COL")
     queue: Literal["disagreements"] | None = setting(default=None)
     settle: bool = setting(default=False)
     fresh: bool = setting(default=False)
@@ -65,12 +67,18 @@ class LabelOptions(Record):
 
     def __post_init__(self) -> None:
         fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
-        fields.column(self.judge, "judge")
-        fields.replace_checked(self, judges=fields.texts)
+        fields.replace_checked(self, judge_column=_listed)
         if self.queue is not None:
             fields.one_of(self.queue, Literal["disagreements"], "queue")
         fields.yes_or_no(self.settle, "settle")
         fields.yes_or_no(self.fresh, "fresh")
+
+    @property
+    def guide(self) -> str | None:
+        """The one judge whose word says, without a queue, whose labels tell most."""
+        if len(self.judge_column) > 1:
+            raise InputError(error_text("several_judges", columns=", ".join(self.judge_column)))
+        return next(iter(self.judge_column), None)
 
 
 LabellingDesign = Literal["uniform", "active", "disagreements"]
@@ -143,8 +151,8 @@ class Drawing(Record):
 class AuditOptions(Record):
     """How many answers of a decision log are drawn for people.
 
-    What is left out is as it was in the call before; ``seed``, ``shared`` and ``judge`` stay what
-    they were in the first one.
+    What is left out is as it was in the call before; ``seed``, ``shared`` and ``judge_column`` stay
+    what they were in the first one.
 
     Attributes
     ----------
@@ -155,7 +163,7 @@ class AuditOptions(Record):
         Of the order in which lines are drawn, and of all lots; 0 at first.
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
-    judge : str or None
+    judge_column : str or None
         Column of the traces with a judge's labels or numbers, found by the ids of logged answers:
         as for labels of traces, and every call needs those of its new lines.
 
@@ -175,10 +183,10 @@ class AuditOptions(Record):
     per_day: float | None = setting(default=None, metavar="N", main=True)
     seed: int | None = setting(default=None)
     shared: float | None = setting(default=None, metavar="SHARE")
-    judge: str | None = setting(default=None, metavar="COL")
+    judge_column: str | None = setting(default=None, metavar="COL")
 
     def __post_init__(self) -> None:
-        fields.column(self.judge, "judge")
+        fields.column(self.judge_column, "judge_column")
         fields.replace_checked(self, per_day=fields.number, seed=fields.whole, shared=fields.rate)
         if self.per_day is not None and not 0.0 < self.per_day < float("inf"):
             raise InputError(f"per_day must be above 0; got {self.per_day!r}")

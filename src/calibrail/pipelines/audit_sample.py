@@ -118,10 +118,10 @@ def _agreed_plan(
         return SessionPlan(
             purpose="watch",
             traces=Traces(),
-            drawing=Drawing.beside(options.judge, drawing),
+            drawing=Drawing.beside(options.judge_column, drawing),
             seed=options.seed or 0,
             shared=options.shared or 0.0,
-            judge=options.judge,
+            judge=options.judge_column,
             guardrail=config.digest,
             guardrail_file=None if file is None else str(file),
         )
@@ -129,8 +129,8 @@ def _agreed_plan(
     if plan.purpose != "watch":
         raise InputError(say("refused.labels_of_traces", folder=folder))
     others = [*other_guardrail(plan, config)]
-    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge")}
-    others += changes(AuditOptions, settings, plan.to_dict())
+    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge_column")}
+    others += changes(AuditOptions, settings, plan.to_dict() | {"judge_column": plan.judge})
     if drawing is not None:
         others += changes(Drawing, drawing.to_dict(), plan.drawing.to_dict())
     if others:
@@ -277,7 +277,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
     per_day: float | None = None,
     seed: int | None = None,
     shared: float | None = None,
-    judge: str | None = None,
+    judge_column: str | None = None,
     **how: Unpack[ReadKeywords],
 ) -> AuditBatch:
     """Draw logged answers for people to label, with probabilities known before their labels.
@@ -315,7 +315,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
         How to read these; its fields may stand by themselves in its place.
     progress : callable, optional
         Called with the number of log lines read so far.
-    per_day, seed, shared, judge
+    per_day, seed, shared, judge_column
         Fields of ``options``, by themselves in its place.
 
     Returns

@@ -64,7 +64,9 @@ def _begin(
     if traces is None:
         raise InputError(f"{folder} holds no labels yet; name the traces to label")
     guardrail, options = asked.guardrail, asked.options
-    drawing = Drawing.beside(options.judge, asked.drawing)
+    queue = asked.drawing is not None and asked.drawing.design == "disagreements"
+    judge, judges = (None, options.judge_column) if queue else (options.guide, ())
+    drawing = Drawing.beside(judge, asked.drawing)
     _refuse_at_odds(asked, drawing)
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
@@ -76,13 +78,13 @@ def _begin(
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
         requirement = Standing(share=share).strict(requirement)
     seen = Fresh(guardrail)
-    column = None if options.judge is None else sampling.JudgeColumn(options.judge)
-    compared = [sampling.JudgeColumn(name) for name in options.judges]
+    column = None if judge is None else sampling.JudgeColumn(judge)
+    compared = [sampling.JudgeColumn(name) for name in judges]
     reading = replace(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
     files = _file_states(traces, reading)
-    examples = _open_traces(traces, reading, guardrail, (options.judge, *options.judges))
+    examples = _open_traces(traces, reading, guardrail, options.judge_column)
     order = Order(options.seed or 0)
 
     def traced() -> Iterator[Example]:
@@ -136,8 +138,8 @@ def _begin(
         requirement=requirement,
         promise=promise,
         needed=needed,
-        judge=options.judge,
-        judges=options.judges,
+        judge=judge,
+        judges=judges,
         reading=examples.how(),
         elsewhere=None if lots is None else lots.sha256,
         guardrail_file=asked.guardrail_file,
@@ -161,36 +163,33 @@ def _begin(
 def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
     """Refuse choices that do not go together."""
     options, design = asked.options, drawing.design
-    no_guardrail, queue = asked.guardrail is None, drawing.design == "disagreements"
+    no_guardrail, queue = asked.guardrail is None, design == "disagreements"
+    judged = bool(options.judge_column) and not queue
     refusals = {
         "promise_and_guardrail": asked.promise is not None and not no_guardrail,
         "requirement_alone": no_guardrail and asked.requirement is not None,
-        "judge_for_a_threshold": no_guardrail and options.judge is not None,
+        "judge_for_a_threshold": no_guardrail and judged,
         "active_for_a_threshold": no_guardrail and design == "active",
         "queue_for_a_threshold": queue and asked.promise is not None,
-        "nothing_to_compare": queue and len(options.judges) < 1 + no_guardrail,
-        "judges_alone": bool(options.judges) and not queue,
+        "nothing_to_compare": queue and len(options.judge_column) < 1 + no_guardrail,
         "elsewhere_alone": no_guardrail and options.elsewhere is not None,
         "fresh_alone": no_guardrail and options.fresh,
-        "judge_when_uniform": options.judge is not None and design != "active",
+        "judge_when_uniform": judged and design != "active",
     }
     for code, holds in refusals.items():
         if holds:
-            active = spell_option(Drawing, "design", "active")
-            judge = spell_option(LabelOptions, "judge")
-            about = {"active": active, "judge": judge, "guardrail": not no_guardrail}
-            raise InputError(say(f"refused.{code}", about))
+            raise InputError(say(f"refused.{code}", guardrail=not no_guardrail))
 
 
 def _open_traces(
-    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, more: Sequence[str | None]
+    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, more: Sequence[str]
 ) -> Reading:
     """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
     if guardrail is not None:
         reading = inherited_reading(reading, guardrail, traces, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
     # Which columns a threshold will be calibrated on is known later.
-    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *filter(None, more))
+    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *more)
     return read(
         traces,
         reading,
@@ -245,8 +244,9 @@ def _refuse_another(
     others = [] if asked.guardrail is None else [*other_guardrail(plan, asked.guardrail.config)]
     if requirement is not None and frozen is not None:
         requirement = _limits(frozen, requirement)
-    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge")}
-    settings["judges"] = list(options.judges) or None
+    settings: dict[str, Any] = {"seed": options.seed, "shared": options.shared}
+    settings["judge_column"] = list(options.judge_column) or None
+    begun = plan.to_dict() | {"judge_column": [*plan.judge_column]}
     if options.elsewhere is not None:
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
     reading = None if asked.reading is None else changed(asked.reading)
@@ -254,7 +254,7 @@ def _refuse_another(
         (Requirement, requirement, plan.asked),
         (Promise, asked.promise, plan.promise),
         (Drawing, asked.drawing, plan.drawing),
-        (LabelOptions, settings, plan.to_dict()),
+        (LabelOptions, settings, begun),
         (ReadOptions, reading, plan.reading.get("settings")),
     ):
         others += changes(kind, plain(now) or {}, plain(then) or {})
@@ -297,7 +297,7 @@ def _reviewed(
     files = folders.LabelFolder(folder)
     with files.up_to_date():
         drawn, plan = [item.draw for item in files.ledger.answers], files.plan
-    names = options.judges or plan.judges
+    names = options.judge_column or plan.judges
     if traces is None:
         pool = sampling.Pool(folder / folders.POOL_FILE)
         pool.refresh()
@@ -369,8 +369,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     n_looks: int | None = None,
     seed: int | None = None,
     shared: float | None = None,
-    judge: str | None = None,
-    judges: Sequence[str] = (),
+    judge_column: str | Sequence[str] = (),
     queue: Literal["disagreements"] | None = None,
     settle: bool = False,
     fresh: bool = False,
@@ -401,7 +400,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     drawing : Drawing, optional
         How answers are drawn; ``uniform`` at first.
     options : LabelOptions, optional
-        Seed, share of two annotators, a judge's column, settling, labels made elsewhere.
+        Seed, share of two annotators, columns of judges, settling, labels made elsewhere.
     reading : ReadOptions, optional
         How to read the traces; its fields may stand by themselves in its place.
     progress : callable, optional
@@ -415,7 +414,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
         Level of every interval and of the verdict.
     assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
-    seed, shared, judge, judges, queue, settle, fresh, elsewhere
+    seed, shared, judge_column, queue, settle, fresh, elsewhere
         Fields of `LabelOptions`, by themselves in place of ``options``.
 
     Returns
@@ -469,7 +468,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
                         f"begun with ({plan.guardrail[:19]}...); restore it from a copy"
                     )
             if review:
-                asked = replace(asked, options=replace(options, judges=()), reading=None)
+                asked = replace(asked, options=replace(options, judge_column=()), reading=None)
             _refuse_another(folder, plan, asked, frozen)
             _refuse_changed(folder, plan, None if review else traces, asked.reading)
         else:
@@ -482,7 +481,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
             raise DataError(say("refused.traces_needed_again", folder=folder))
         used = ReadOptions(**plan.reading["settings"])
         _refuse_changed(folder, plan, source, used)
-        again = _open_traces(source, used, frozen, (plan.judge, *plan.judges))
+        again = _open_traces(source, used, frozen, plan.judge_column)
         yield from Fresh(frozen).admitted(again)
 
     elsewhere = options.elsewhere
