@@ -11,12 +11,12 @@ from cells import Measured, Published
 from numpy.typing import NDArray
 from published import ILLUSION
 from resampling import members, share, splits
+from separation import median_overlap
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.data import Example
 from calibrail.data.splits import FIT, split
 from calibrail.engine import score_examples
-from calibrail.evaluation.stats.tests import median_overlap
 from calibrail.options import Promise
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.base import Fittable
@@ -113,8 +113,7 @@ def rates(study: Study) -> dict[tuple[str, float, str], Measured]:
             flagged, tested = threshold.flags(column[testing]), column[testing]
             parts = [tested[(test == label) & ~np.isnan(tested)] for label in (1, 0)]
             coverage, fpr = flagged[test == 1].mean(), flagged[test == 0].mean()
-            crossing = median_overlap(parts[0], parts[1]).estimate
-            assert crossing is not None
+            crossing = median_overlap(parts[0], parts[1])
             accuracy = mix * coverage + (1.0 - mix) * (1.0 - fpr)
             found += [
                 coverage,

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from page import write
 from published import SGI
 from resampling import bootstrap, members
+from separation import cohens_d, welch
 from sources import MODELS, Model, Setup, parse
 
 from calibrail.data import Example, read_all
 from calibrail.engine import score_examples
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.tests import cohens_d, welch
 from calibrail.models.embeddings import load_encoder
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.base import angles, joined
@@ -173,9 +173,9 @@ def separate(
         valid, hallucinated = taken[own == 0], taken[own == 1]
         if min(len(valid), len(hallucinated)) < 2:
             return [np.nan] * 5
-        p = welch(hallucinated, valid).p_value
+        p = welch(hallucinated, valid)
         area = auroc(-hallucinated, -valid).estimate
-        d = cohens_d(valid, hallucinated).estimate
+        d = cohens_d(valid, hallucinated)
         return [
             valid.mean(),
             hallucinated.mean(),
@@ -271,7 +271,7 @@ def average(examples: Sequence[Example], seen: Mapping[str, Angles]) -> Found:
         for view in seen.values():
             valid = view.index[chosen][labels[chosen] == 0]
             hallucinated = view.index[chosen][labels[chosen] == 1]
-            d, area = cohens_d(valid, hallucinated).estimate, auroc(-hallucinated, -valid).estimate
+            d, area = cohens_d(valid, hallucinated), auroc(-hallucinated, -valid).estimate
             rows.append([valid.mean(), hallucinated.mean(), d, area])
         return np.mean(np.array(rows, dtype=np.float64), axis=0).tolist()
 
@@ -308,7 +308,7 @@ def truth(examples: Sequence[Example], values: Floats, stand_in: str) -> Found:
 
     def statistics(chosen: NDArray[np.intp]) -> list[float]:
         true, false = (values[chosen][labels[chosen] == label] for label in (0, 1))
-        p, d = welch(false, true).p_value, cohens_d(false, true).estimate
+        p, d = welch(false, true), cohens_d(false, true)
         assert p is not None and d is not None
         area = auroc(false, true).estimate
         assert area is not None

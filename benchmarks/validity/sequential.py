@@ -186,7 +186,7 @@ def _with_judge(draw: Draw, judge: str) -> Draw:
 
 
 class Learnt:
-    """What ``learnt_guess`` says in many streams of one pool, whose guess is its row.
+    """What ``LearntGuess`` says in many streams of one pool, whose guess is its row.
 
     ``clues`` holds the score of each row, and what a judge says of it. Fitted again whenever a
     tenth more is drawn.

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from calibrail.conformal.sequential.audited_calibration import learnt_guess
+from calibrail.conformal.sequential.audited_calibration import LearntGuess
 from calibrail.options import Drawing, Requirement
 
 
@@ -99,7 +99,7 @@ def test_what_is_learnt_on_the_way_is_what_the_core_learns(
         seen = rows[stream, :, 0]
         known = seen[taken[stream]]
         new = clues[later.guess[stream, :, 0].astype(int)]
-        expected = learnt_guess(clues[known], truth[known], clues[seen], new)
+        expected = LearntGuess.of(clues[known], truth[known], clues[seen])(new)
         assert guess[stream, :, 0] == pytest.approx(expected, rel=1e-9)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import estimated_labels, weighted_log_wealth
+from calibrail.conformal import estimated_labels
 from calibrail.conformal.sequential.betting import (
     FRACTIONS,
     LIMITS,
@@ -17,9 +17,9 @@ from calibrail.conformal.sequential.betting import (
     bet,
     largest_bets,
     required_steps,
+    weighted_bets,
     zero_wealth,
 )
-from calibrail.errors import InputError
 from tests.conformal.test_eprocess import enumerated
 
 DELTA = 0.1
@@ -98,7 +98,7 @@ def test_on_plain_answers_it_errs_as_often_as_exact_enumeration_says(
     stops = np.log(np.exp(log) @ SPLIT) >= np.log(1.0 / DELTA)
     assert 0.1 * DELTA < enumerated(n, limit, stops) <= DELTA
     drawn = np.random.default_rng(5).random(n) < limit
-    path = weighted_log_wealth(drawn, np.ones(n), limit, above=above)
+    path = weighted_bets(drawn, np.ones(n), limit, (1.0, 1.0), above=above).from_start
     count = np.cumsum(drawn)
     expected = np.log(np.exp(log[np.arange(1, n + 1), count]) @ SPLIT)
     assert path == pytest.approx(expected, abs=1e-9)
@@ -108,8 +108,10 @@ def test_on_plain_answers_it_errs_as_often_as_exact_enumeration_says(
 @settings(deadline=None)
 def test_order_does_not_matter(units: list[tuple[float, bool]]) -> None:
     hits = np.array([share for share, _ in units])
-    forwards = weighted_log_wealth(hits, np.ones(len(hits)), 0.7)[-1]
-    backwards = weighted_log_wealth(hits[::-1], np.ones(len(hits)), 0.7)[-1]
+    forwards, backwards = (
+        weighted_bets(column, np.ones(len(hits)), 0.7, (1.0, 1.0), above=True).from_start[-1]
+        for column in (hits, hits[::-1])
+    )
     assert forwards == pytest.approx(backwards, abs=1e-9)
 
 
@@ -124,14 +126,5 @@ def test_the_bets_at_all_limits_hold_those_at_the_requirement() -> None:
     log = np.cumsum(required_steps(units, edges, FLOORS), axis=0)
     assert wealth == pytest.approx(np.log(np.exp(log) @ SPLIT), abs=1e-9)
     for index, (rate, above) in enumerate([(0, True), (0, False), (1, False), (1, True)]):
-        one = weighted_log_wealth(
-            units[:, 2 + rate], units[:, rate], edges[rate], floors=FLOORS, above=above
-        )
-        assert wealth[:, index] == pytest.approx(one, abs=1e-9)
-
-
-def test_a_unit_out_of_range_is_refused() -> None:
-    with pytest.raises(InputError, match="out of the range"):
-        weighted_log_wealth([0.0], [2.0], 0.9)
-    with pytest.raises(InputError, match="out of the range"):
-        weighted_log_wealth([3.0], [1.0], 0.9, above=False)
+        one = weighted_bets(units[:, 2 + rate], units[:, rate], edges[rate], FLOORS, above=above)
+        assert wealth[:, index] == pytest.approx(one.from_start, abs=1e-9)

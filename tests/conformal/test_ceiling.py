@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.conformal import ceiling, ceiling_minimum, ceiling_rank, minimum_n, rank, to_label
+from calibrail.conformal import ceiling, ceiling_rank, rank, to_label
 from calibrail.errors import InputError
 from calibrail.options import Guarantee
 
@@ -44,14 +44,6 @@ def test_the_rank_is_the_largest_that_exact_fractions_allow(
     for kind, keeps in (("marginal", marginal), ("pac", pac)):
         expected = max([0, *(k for k in range(1, n + 1) if keeps(k))])
         assert ceiling_rank(n, share, alpha, kind, 0.1) == expected  # type: ignore[arg-type]
-
-
-@given(st.sampled_from([0.1, 0.3, 0.7]), st.sampled_from([0.01, 0.05, 0.2]), guarantees)
-def test_the_minimum_is_the_first_with_a_rank(share: float, alpha: float, kind: Guarantee) -> None:
-    least = ceiling_minimum(share, alpha, kind)
-    assert ceiling_rank(least, share, alpha, kind) >= 1
-    assert ceiling_rank(least - 1, share, alpha, kind) == 0
-    assert least <= minimum_n(alpha, kind)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([0.1, 0.4]))

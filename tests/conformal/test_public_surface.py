@@ -42,7 +42,6 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "calibrate_threshold": {"scores": RAMP, "promise": PROMISE},
     "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
     "ceiling": {"scores": RAMP, "k": 3},
-    "ceiling_minimum": {"share": 0.3, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "ceiling_rank": {"n": 60, "share": 0.3, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "certify_counts": {"counts": COUNTED, "requirement": REQUIRED},
     "certify_groups": {"counts": {"a": COUNTED}, "requirement": REQUIRED},
@@ -111,16 +110,8 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "seed": 1,
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
-    "smallest_limit": {"counts": COUNTED, "min_coverage": 0.5, "confidence": 0.9, "delta": 0.05},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
-    "weighted_log_wealth": {
-        "hits": [0.5, 1.0],
-        "mass": [1.0, 1.0],
-        "limit": 0.5,
-        "floors": (1.0, 1.0),
-        "above": True,
-    },
     "to_label": {"scores": RAMP, "lots": [0.5] * 60, "share": 0.3, "highest": 9.0},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
@@ -143,8 +134,6 @@ REFUSED: Mapping[str, list[Any]] = {
     **{name: [*ARRAY, *NAN, [-0.1] * 3, [1.1] * 3, [0.5]] for name in ("guess", "probability")},
     "flagged": [*ARRAY, *NAN, [0.5] * 3],
     "hallucinated": [*ARRAY, [math.inf] * 3, [0.5] * 3, [2] * 3],
-    **{name: [*ARRAY, [math.nan] * 2, [math.inf] * 2, [9.0] * 2] for name in ("hits", "mass")},
-    "floors": [None, 1.0, (1.0,), (0.0, 1.0), (1.0, 1.5), (math.nan, 1.0), ("1", 1.0)],
     "budget": [value for value in [0, *COUNT] if value is not None],
     "floor": OPEN,
     "above": [None, 1, "above"],
@@ -175,13 +164,9 @@ OWN: Mapping[tuple[str, str], list[Any]] = {
     ("three_way", "hallucinated"): [*ARRAY, *INFINITE],
     ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
     ("control_risks", "groups"): [1, [1] * 59],
-    **{
-        (name, "counts"): []
-        for name in ("certify_counts", "joint_certificate", "flip_tolerance", "smallest_limit")
-    },
-    ("smallest_limit", "delta"): [value for value in SHARE if value is not None],
+    **{(name, "counts"): [] for name in ("certify_counts", "joint_certificate", "flip_tolerance")},
     **{(name, "share"): OPEN for name in ("conformal_selection", "minimum_n_for_selection")},
-    **{(name, "share"): [1.1, *OPEN] for name in ("ceiling_rank", "ceiling_minimum", "to_label")},
+    **{(name, "share"): [1.1, *OPEN] for name in ("ceiling_rank", "to_label")},
     **{(name, "scores"): [*ARRAY, *NAN] for name in ("ceiling", "to_label")},
     # It may be left out.
     ("labels_left", "guess"): [*ARRAY[1:], *NAN, [-0.1] * 3, [1.1] * 3, [0.5]],

@@ -16,8 +16,8 @@ from calibrail.conformal import (
     estimated_labels,
     labelling_probability,
     log_wealth,
-    weighted_log_wealth,
 )
+from calibrail.conformal.sequential.betting import weighted_bets
 from calibrail.errors import InputError
 from calibrail.options import Drawing, Requirement
 
@@ -132,8 +132,8 @@ def test_drawn_by_a_guess_the_wealths_are_those_of_the_weights() -> None:
     w = estimated_labels(answers["hallucinated"], answers["probability"], answers["guess"])
     flagged = answers["flagged"].astype(float)
     test = SequentialTest(REQUIRED, drawing).update(**answers)
-    kept = weighted_log_wealth(w * flagged, w, 0.8, floors=drawing.floors)
-    low = weighted_log_wealth((1 - w) * flagged, 1 - w, 0.2, floors=drawing.floors, above=False)
+    kept = weighted_bets(w * flagged, w, 0.8, drawing.floors, above=True).from_start
+    low = weighted_bets((1 - w) * flagged, 1 - w, 0.2, drawing.floors, above=False).from_start
     assert test.highest[0] == pytest.approx(max(0.0, kept.max()))
     assert test.highest[2] == pytest.approx(max(0.0, low.max()))
     first = np.flatnonzero(np.maximum.accumulate(kept) >= np.log(10.0))[0]

@@ -1,4 +1,4 @@
-"""Do shares, overlaps, moments and tests agree with their oracles, and is nothing ever NaN?"""
+"""Do shares, overlaps and areas agree with their oracles, and is nothing ever NaN?"""
 
 from __future__ import annotations
 
@@ -10,35 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, ks_2samp, norm
-from statsmodels.stats.weightstats import ttest_ind
 
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Measure, ranked_values, wilson
-from calibrail.evaluation.stats.tests import cohens_d, median_overlap, moments, overlap, welch
+from calibrail.evaluation.stats.tests import overlap
 
 
 def test_wilson_knows_nothing_from_nothing() -> None:
     bound = wilson(0, 0)
     assert (bound.lower, bound.upper) == (0.0, 1.0)
-
-
-def test_welch_and_cohens_d_agree_with_statsmodels() -> None:
-    rng = np.random.default_rng(0)
-    h, f = rng.normal(1, 2, 40), rng.normal(0, 1, 70)
-    result = welch(h, f)
-    t, p, df = ttest_ind(h, f, usevar="unequal")
-    assert (result.statistic, result.p_value, result.df) == pytest.approx((t, p, df))
-    pooled = math.sqrt((39 * h.var(ddof=1) + 69 * f.var(ddof=1)) / 108)
-    assert cohens_d(h, f).estimate == pytest.approx((h.mean() - f.mean()) / pooled)
-
-
-def test_constant_scores_have_reasons() -> None:
-    h, f = np.full(5, 0.1), np.full(4, 0.3)
-    assert cohens_d(h, f).reason == "constant_within_classes"
-    assert welch(h, f).reason == "constant_within_classes"
-    assert moments(h).sd == 0.0
-    assert moments(np.array([0.1])).sd is None
-    assert welch(np.array([0.1]), f).reason is not None
 
 
 def test_overlap_of_known_distributions() -> None:
@@ -76,13 +56,6 @@ def test_overlap_at_its_ends_and_on_few_values() -> None:
     assert overlap(np.array([]), np.zeros(3)).estimate is None
 
 
-def test_median_overlap_follows_its_definition() -> None:
-    rng = np.random.default_rng(0)
-    h, f = rng.normal(1, 1, 101), rng.normal(0, 1, 100)
-    expected = min((f > np.median(h)).mean(), (h < np.median(f)).mean())
-    assert median_overlap(h, f).estimate == pytest.approx(expected)
-
-
 def test_undefined_scores_stand_where_the_policy_puts_them() -> None:
     values = np.array([np.nan, 1.0])
     assert ranked_values(values, "review").tolist() == [np.inf, 1.0]
@@ -109,15 +82,11 @@ def test_nothing_is_ever_nan(h: list[float], f: list[float], policy: str) -> Non
         auroc(ranked_h, ranked_f),
         auroc_difference(both, both[::-1].copy(), labels),
         overlap(ranked_h, ranked_f),
-        median_overlap(ranked_h, ranked_f),
-        cohens_d(raw_h, raw_f),
-        welch(raw_h, raw_f),
-        moments(raw_h),
     ]
     for result in results:
         json.dumps(result.to_dict(), allow_nan=False)
         assert type(result).from_dict(result.to_dict()) == result
-    for result in results[:3]:
+    for result in results:
         assert isinstance(result, Measure)
         if result.estimate is not None:
             assert result.upper is not None

@@ -16,7 +16,6 @@ from calibrail.conformal.certificate import certify_groups as certify_groups
 from calibrail.conformal.certificate import flip_tolerance as flip_tolerance
 from calibrail.conformal.certificate import holm as holm
 from calibrail.conformal.certificate import joint_certificate as joint_certificate
-from calibrail.conformal.certificate import smallest_limit as smallest_limit
 from calibrail.conformal.false_discovery import Discoveries as Discoveries
 from calibrail.conformal.false_discovery import Selection as Selection
 from calibrail.conformal.false_discovery import conformal_selection as conformal_selection
@@ -40,7 +39,6 @@ from calibrail.conformal.risk_control import RiskControl as RiskControl
 from calibrail.conformal.risk_control import control_risks as control_risks
 from calibrail.conformal.risk_control import parse_risk as parse_risk
 from calibrail.conformal.sequential.audited_calibration import ceiling as ceiling
-from calibrail.conformal.sequential.audited_calibration import ceiling_minimum as ceiling_minimum
 from calibrail.conformal.sequential.audited_calibration import ceiling_rank as ceiling_rank
 from calibrail.conformal.sequential.audited_calibration import (
     labelling_probability as labelling_probability,
@@ -49,7 +47,6 @@ from calibrail.conformal.sequential.audited_calibration import to_label as to_la
 from calibrail.conformal.sequential.betting import confidence_sequence as confidence_sequence
 from calibrail.conformal.sequential.betting import estimated_labels as estimated_labels
 from calibrail.conformal.sequential.betting import log_wealth as log_wealth
-from calibrail.conformal.sequential.betting import weighted_log_wealth as weighted_log_wealth
 from calibrail.conformal.sequential.forecast import LabelsLeft as LabelsLeft
 from calibrail.conformal.sequential.forecast import LabelsToExpect as LabelsToExpect
 from calibrail.conformal.sequential.forecast import SequentialPlan as SequentialPlan

@@ -418,58 +418,6 @@ def _region(
     return Region(coverage, fpr, confidence, mean)
 
 
-def smallest_limit(
-    counts: ClassCounts, min_coverage: float, confidence: float, delta: float | None = None
-) -> tuple[float | None, float]:
-    """Return the lowest limit on the FPR that would be certified, and with which confidence.
-
-    The same bounds as in ``certify_counts`` and, for a ``pac`` threshold, ``joint_certificate``.
-    The limit is read off after the fact: a bound holds with its confidence wherever it comes to
-    lie.
-
-    Parameters
-    ----------
-    counts : Counts
-        On examples that the threshold never saw.
-    min_coverage : float
-        What has to be caught, in (0, 1); what the construction proves, where ``delta`` is given.
-    confidence : float
-        As in a ``Requirement``.
-    delta : float, optional
-        The error of a ``pac`` threshold, whose coverage is proven by construction.
-
-    Returns
-    -------
-    (float or None, float)
-        None where no limit would be certified: the coverage is not shown, or is shown to be missed,
-        every faithful example may be flagged, or the errors leave no confidence.
-
-    Examples
-    --------
-    >>> limit, level = smallest_limit(ClassCounts(290, 300, 20, 400), 0.9, 0.95)
-    >>> round(limit, 4), level
-    (0.0718, 0.95)
-    >>> smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95)
-    (None, 0.95)
-    >>> limit, level = smallest_limit(ClassCounts(270, 300, 20, 400), 0.9, 0.95, delta=0.025)
-    >>> round(limit, 4), level
-    (0.0762, 0.95)
-    >>> smallest_limit(ClassCounts(240, 300, 20, 400), 0.9, 0.95, delta=0.025)[0] is None
-    True
-    """
-    required = argument_checks.rate(min_coverage, "min_coverage")
-    level = argument_checks.share(confidence, "confidence")
-    refuted = float(bounds.interval(counts.caught, counts.n_hallucinated, level)[1]) < required
-    proof = bounds.proof_level(level)
-    if delta is not None:
-        proof = proof_beside(argument_checks.share(delta, "delta"), level)
-        level = round(1.0 - delta - (1.0 - proof) / 2.0, 12)
-    elif float(bounds.interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
-        return None, level
-    limit = float(bounds.interval(counts.false_alarms, counts.n_faithful, proof)[1])
-    return (limit if limit < 1.0 and not refuted else None), level
-
-
 def proof_beside(delta: float, confidence: float) -> float:
     """Return the two-sided level of an interval whose end certifies beside a ``pac`` threshold.
 

@@ -17,7 +17,6 @@ from calibrail.evaluation.confounds import Confound, Division, Reliability, Stra
 from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import CLUSTERED
-from calibrail.evaluation.stats.tests import ClassMoments
 from calibrail.formatting import Scale
 from calibrail.serialization import Record
 
@@ -261,10 +260,8 @@ class DetectorAudit(Record):
     score : mapping
         Its specification.
     n_undefined : mapping of str to int
-        Answers without a score, per class; ranked as the policy says, left out of means.
-    means : mapping of str to Moments
-        Mean and standard deviation per class.
-    cohens_d, auroc : Measure
+        Answers without a score, per class; ranked as the policy says.
+    auroc : Measure
         How far it separates the classes.
     reversed : bool
         The AUROC's interval lies below 0.5.
@@ -279,8 +276,6 @@ class DetectorAudit(Record):
     name: str
     score: Mapping[str, Any]
     n_undefined: Mapping[str, int]
-    means: Mapping[str, ClassMoments]
-    cohens_d: intervals.Measure
     auroc: intervals.Measure
     reversed: bool
     confounds: tuple[Confound, ...]
@@ -413,7 +408,7 @@ def audit_scores(
             confounds=tuple(surface.confound(feature, ranks, answers) for feature in features),
             strata=surface.corrected(divided),
             reliability=surface.reliability(column, answers),
-            **answers.separation(column, ranks),
+            **answers.separation(ranks),
         )
 
     parts = (components(encoder, angles, answers) for encoder, angles in material.angles.items())

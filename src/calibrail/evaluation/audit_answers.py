@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import (
     CLUSTERED,
@@ -21,7 +20,7 @@ from calibrail.evaluation.stats.auroc import (
     ranked,
 )
 from calibrail.evaluation.stats.intervals import Estimated, Floats, Measure
-from calibrail.evaluation.stats.tests import cohens_d, moments, partial, pearson, spearman
+from calibrail.evaluation.stats.tests import partial, pearson, spearman
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
@@ -123,21 +122,16 @@ class AuditAnswers:
             return intervals.missing(method, reason, self.confidence)
         return self.measured(value, f"{method}, jackknife, fisher", "fisher")
 
-    def separation(self, values: Floats, ranks: Floats) -> dict[str, Any]:
-        """Return how far apart the classes are: ``means``, ``cohens_d``, ``auroc``, ``reversed``.
+    def separation(self, ranks: Floats) -> dict[str, Any]:
+        """Return how far apart the classes are: ``auroc``, ``reversed``.
 
         Parameters
         ----------
-        values, ranks : ndarray of float64, shape (n,)
-            Scores, NaN where undefined; the same with undefined ones where the policy puts them.
+        ranks : ndarray of float64, shape (n,)
+            Scores, undefined ones where the policy puts them.
         """
-        classes, area = self.by_class(values), self.auroc(ranks)
-        return {
-            "means": dict(zip(CLASSES, map(moments, classes), strict=True)),
-            "cohens_d": cohens_d(*classes),
-            "auroc": area,
-            "reversed": area.lies_below(0.5),
-        }
+        area = self.auroc(ranks)
+        return {"auroc": area, "reversed": area.lies_below(0.5)}
 
 
 Driver = Literal["theta_rq", "theta_rc"]
@@ -152,12 +146,11 @@ class Component(Record):
     name : {"theta_rq", "theta_rc", "ratio"}
         Angle between response and question (negated), between response and context, and
         theta_rq / theta_rc (negated): higher = more likely hallucinated, by the index's idea.
-    cohens_d, auroc : Measure
-        How far it separates the classes; below 0 and 0.5 where it points the other way.
+    auroc : Measure
+        How far it separates the classes; below 0.5 where it points the other way.
     """
 
     name: str
-    cohens_d: Measure
     auroc: Measure
 
 
@@ -209,10 +202,7 @@ def components(
     # from the context, so that the ratio is low.
     ratio = -question / (context + 1e-8)
     values = {"theta_rq": -question, "theta_rc": context, "ratio": ratio}
-    parts = tuple(
-        Component(name, cohens_d(*answers.by_class(column)), answers.auroc(column))
-        for name, column in values.items()
-    )
+    parts = tuple(Component(name, answers.auroc(column)) for name, column in values.items())
     both = answers.ranked(values["theta_rq"]), answers.ranked(values["theta_rc"])
     difference = answers.measured(intervals.difference_from_half(*both), "paired, either direction")
     driver: Driver | None = "theta_rq" if difference.lies_above(0.0) else None

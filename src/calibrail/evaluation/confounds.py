@@ -17,7 +17,7 @@ from calibrail.evaluation.audit_answers import AuditAnswers
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import Matching, Ranking, match, rank_within, ranked, too_few
 from calibrail.evaluation.stats.intervals import Floats, Measure, fold_numbers
-from calibrail.evaluation.stats.tests import CONSTANT, ClassMoments, partial, spearman
+from calibrail.evaluation.stats.tests import CONSTANT, partial, spearman
 from calibrail.serialization import Record
 
 #: Most values of a column that are strata of their own; the rarer ones are one stratum together.
@@ -67,11 +67,8 @@ class Stratum(Record):
         Smallest and largest value of the feature.
     n_hallucinated, n_faithful, n_undefined : int
         Answers of each class; those of them whose score is undefined.
-    means : mapping of str to Moments
-        Of the defined scores, per class.
-    cohens_d, auroc : Measure
-        How far apart the classes are; positive and above 0.5 where hallucinated answers score
-        higher.
+    auroc : Measure
+        How far apart the classes are; above 0.5 where hallucinated answers score higher.
     reversed : bool
         The AUROC's interval lies below 0.5.
     """
@@ -81,8 +78,6 @@ class Stratum(Record):
     n_hallucinated: int
     n_faithful: int
     n_undefined: int
-    means: Mapping[str, ClassMoments]
-    cohens_d: Measure
     auroc: Measure
     reversed: bool
 
@@ -203,7 +198,7 @@ def stratify(
                 n_hallucinated=int(np.sum(here.labels == 1)),
                 n_faithful=int(np.sum(here.labels == 0)),
                 n_undefined=int(np.isnan(values[rows]).sum()),
-                **here.separation(values[rows], ranks[rows]),
+                **here.separation(ranks[rows]),
             )
         )
     n_missing = int(np.sum(division.members < 0))

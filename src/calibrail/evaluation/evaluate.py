@@ -305,7 +305,6 @@ class Report(Shown, Record):
             beside["column_threshold"] = scale.in_column(self.threshold)
         for name in ("by_group", "three_way", "risks", "shift", "attainable", "curve"):
             content[name] = scale.beside(content[name])
-        content["test"]["means"] = scale.beside(content["test"]["means"])
         content["detectors"] = [Scale.of(row["score"]).beside(row) for row in content["detectors"]]
         return content | beside
 

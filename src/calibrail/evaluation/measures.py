@@ -1,6 +1,6 @@
 """Measures of a detector, of its baselines, of removed sentences and of repeated replies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -21,11 +21,11 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.example import mix64
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import InputError
-from calibrail.evaluation.scored_answers import CLASSES, Sample
-from calibrail.evaluation.stats import intervals, tests
+from calibrail.evaluation.scored_answers import Sample
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference, clustered_auroc
 from calibrail.evaluation.stats.intervals import Mask, Measure, ranked_values, wilson
-from calibrail.evaluation.stats.tests import cohens_d, median_overlap, overlap, welch
+from calibrail.evaluation.stats.tests import overlap
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.table import SentenceTable, Trimming
 from calibrail.serialization import Record
@@ -295,12 +295,8 @@ class TestMetrics(Record):
         Shares caught, flagged wrongly and decided right, with Wilson intervals.
     coverage_band : Band or None
         Where chance alone puts the caught count; None where everything is flagged.
-    auroc, overlap, median_overlap, cohens_d : Measure
-        Separation of the classes, independent of the threshold. Cohen's d is over defined scores.
-    means : mapping of str to Moments
-        Under ``"hallucinated"`` and ``"faithful"``, over defined scores.
-    welch : Welch
-        Test of equal means.
+    auroc, overlap : Measure
+        Separation of the classes, independent of the threshold.
     freed, kept_supported, emptied, untouched, reviewed : Bound and MeanBound, or None
         Where sentences are removed: what a reader gets (``trimmed.Delivered``). ``coverage`` is
         then the share of hallucinated answers whose unsupported sentences all reach the threshold,
@@ -317,10 +313,6 @@ class TestMetrics(Record):
     accuracy: Bound
     auroc: Measure
     overlap: Measure
-    median_overlap: Measure
-    means: Mapping[str, tests.ClassMoments]
-    cohens_d: Measure
-    welch: tests.Welch
     freed: Bound | None = None
     kept_supported: MeanBound | None = None
     emptied: Bound | None = None
@@ -328,6 +320,8 @@ class TestMetrics(Record):
     reviewed: Bound | None = None
 
     later = ("freed", "kept_supported", "emptied", "untouched", "reviewed")
+    # Reports held these once.
+    derived = ("median_overlap", "means", "cohens_d", "welch")
 
     @classmethod
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
@@ -337,8 +331,7 @@ class TestMetrics(Record):
         return cls(
             auroc=auroc(*ranked, confidence=confidence),
             overlap=overlap(*ranked, confidence=confidence),
-            welch=welch(*values),
-            **_common(rule, sample, flagged, right, values, ranked, confidence),
+            **_common(rule, sample, flagged, right, confidence),
         )
 
     @classmethod
@@ -363,20 +356,13 @@ class TestMetrics(Record):
         return cls(
             auroc=trimmed.auroc(confidence),
             overlap=shared,
-            welch=tests.Welch(None, None, None, "sentences_of_one_answer"),
-            **_common(rule, sample, flagged, right, classes, ranked, confidence),
+            **_common(rule, sample, flagged, right, confidence),
             **{item.name: getattr(delivered, item.name) for item in fields(delivered)},
         )
 
 
 def _common(
-    rule: Rule,
-    sample: Sample,
-    flagged: Mask,
-    right: Mask,
-    classes: Sequence[intervals.Floats],
-    ranked: Sequence[intervals.Floats],
-    confidence: float,
+    rule: Rule, sample: Sample, flagged: Mask, right: Mask, confidence: float
 ) -> dict[str, Any]:
     """Return the measures that are computed alike of answers and of sentences."""
     coverage, fpr = tested_rates(sample, rule.calibration, flagged, confidence)
@@ -388,9 +374,6 @@ def _common(
         "coverage_band": _band(rule, coverage, confidence),
         "fpr": fpr,
         "accuracy": wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
-        "median_overlap": median_overlap(*ranked),
-        "means": dict(zip(CLASSES, map(tests.moments, classes), strict=True)),
-        "cohens_d": cohens_d(*classes),
     }
 
 

@@ -201,39 +201,15 @@ _BLANK: Final = 1.0
 _STEPS: Final = 8
 
 
-def learnt_guess(scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike, new: ArrayLike) -> Floats:
-    """Return P(hallucinated) of answers drawn next.
-
-    Parameters
-    ----------
-    scores : array-like of float, shape (n,) or (n, clues)
-        Of the answers labelled so far; NaN where undefined. There may be further clues beside the
-        score, such as what a judge says.
-    labels : array-like, shape (n,)
-        Theirs: 1 hallucinated, 0 faithful.
-    drawn : array-like of float, shape (m,) or (m, clues)
-        Scores of all answers drawn so far: a score counts by its rank among them, so that its scale
-        plays no part.
-    new : array-like of float, shape (k,) or (k, clues)
-        Scores of the answers to guess.
-
-    Returns
-    -------
-    ndarray of float64, shape (k,)
-        In (0, 1); before the first label 0.5 at the middle score, and more above it.
+@dataclass(frozen=True, slots=True, eq=False)
+class LearntGuess:
+    """What labels teach about clues: P(hallucinated) of answers drawn next.
 
     Examples
     --------
     >>> seen = [0.1, 0.2, 0.3, 0.7, 0.8, 0.9]
-    >>> learnt_guess(seen, [0, 0, 0, 1, 1, 1], seen, [0.15, 0.85]).round(2).tolist()
+    >>> LearntGuess.of(seen, [0, 0, 0, 1, 1, 1], seen)([0.15, 0.85]).round(2).tolist()
     [0.2, 0.8]
-    """
-    return LearntGuess.of(scores, labels, drawn)(new)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LearntGuess:
-    """What labels teach about clues; see ``learnt_guess``.
 
     Attributes
     ----------
@@ -248,7 +224,19 @@ class LearntGuess:
 
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike) -> "LearntGuess":
-        """Learn from answers labelled so far, as ``learnt_guess`` takes them."""
+        """Learn from answers labelled so far.
+
+        Parameters
+        ----------
+        scores : array-like of float, shape (n,) or (n, clues)
+            Theirs; NaN where undefined. There may be further clues beside the score, such as what a
+            judge says.
+        labels : array-like, shape (n,)
+            Theirs: 1 hallucinated, 0 faithful.
+        drawn : array-like of float, shape (m,) or (m, clues)
+            Scores of all answers drawn so far: a score counts by its rank among them, so that its
+            scale plays no part.
+        """
         truth = argument_checks.vector(labels, "labels")
         known, every = _clues(scores, "scores"), _clues(drawn, "drawn")
         argument_checks.paired(truth, len(known[0]), "labels", "answer")
@@ -257,7 +245,10 @@ class LearntGuess:
         return cls(order, fitted(_rows(known, order)[None], *halves)[0])
 
     def __call__(self, new: ArrayLike) -> Floats:
-        """Return P(hallucinated) of answers, shape (k,)."""
+        """Return P(hallucinated) of answers, shape (k,), in (0, 1).
+
+        Before the first label it is 0.5 at the middle score, and more above it.
+        """
         return np.asarray(expit(_rows(_clues(new, "new"), self.drawn) @ self.slopes))
 
 
@@ -900,26 +891,6 @@ def ceiling_rank(
         middle = (low + high) // 2
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return low
-
-
-def ceiling_minimum(
-    share: float, alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1
-) -> int:
-    """Return the smallest n for which ``ceiling_rank`` is at least 1.
-
-    Examples
-    --------
-    >>> ceiling_minimum(0.3, 0.05, "pac"), ceiling_minimum(1.0, 0.05, "pac")
-    (15, 45)
-    """
-    low, high = 0, minimum_n(alpha, guarantee, delta)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if ceiling_rank(middle, share, alpha, guarantee, delta):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def ceiling(scores: ArrayLike, k: int) -> float:

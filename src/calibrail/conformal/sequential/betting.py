@@ -102,65 +102,6 @@ def estimated_labels(hallucinated: ArrayLike, probability: ArrayLike, guess: Arr
     return np.asarray(np.where(known, g + (np.where(known, labels, 0.0) - g) / q, g))
 
 
-def weighted_log_wealth(
-    hits: ArrayLike,
-    mass: ArrayLike,
-    limit: float,
-    *,
-    floors: tuple[float, float] = (1.0, 1.0),
-    above: bool = True,
-) -> Floats:
-    """Return the logarithm of the wealth after each unit, betting on E[hits] / E[mass].
-
-    With a mass of 1 and means of groups as hits, this is the bet on the mean of any share in
-    [0, 1], each group counting once.
-
-    Parameters
-    ----------
-    hits, mass : array-like of float, shape (n,)
-        Of each unit drawn: an answer, or the means over the answers of a group.
-    limit : float
-        In (0, 1).
-    floors : (float, float)
-        Least probabilities of labelling a flagged and a passed answer, known beforehand.
-    above : bool
-        True to bet on a share above the limit, False on one below it.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        At least log(1 / delta) anywhere with probability at most delta while the share is not
-        beyond the limit.
-
-    Raises
-    ------
-    InputError
-        If a value is outside its domain, or a unit is out of the range that the floors allow.
-
-    Examples
-    --------
-    Shares caught of the hallucinated answers of 40 questions:
-
-    >>> shares = [1.0, 1.0, 0.5, 1.0] * 10
-    >>> log_wealth = weighted_log_wealth(shares, [1.0] * 40, 0.6)
-    >>> bool(log_wealth[-1] >= np.log(1 / 0.05))
-    True
-    """
-    edge = argument_checks.share(limit, "limit")
-    yes_or_no(above, "above")
-    if not isinstance(floors, tuple) or len(floors) != 2:
-        raise InputError(f"floors must be a pair of numbers; got {floors!r}")
-    if not all(0.0 < argument_checks.number(floor, "floors") <= 1.0 for floor in floors):
-        raise InputError(f"floors must lie in (0, 1]; got {floors!r}")
-    won, weight = argument_checks.finite(hits, "hits"), argument_checks.finite(mass, "mass")
-    argument_checks.paired(weight, len(won), "mass", "unit")
-    gains = won - edge * weight
-    bets = largest_bets(np.array(edge), floors)
-    if np.any(gains < -1.0 / bets[0] - _ROUNDING) or np.any(gains > 1.0 / bets[1] + _ROUNDING):
-        raise InputError("hits and mass hold a unit that is out of the range that floors allow")
-    return weighted_bets(won, weight, edge, floors, above=above).from_start
-
-
 def largest_bets(limit: Floats, floors: tuple[float, float]) -> Floats:
     """Return the bets that a worst answer would turn to 0: shape (2, ...) for above and below.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import bdtr, gammaln, ndtr, ndtri, stdtr
+from scipy.special import bdtr, gammaln, ndtr, ndtri
 
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc
@@ -137,123 +137,6 @@ def _above(ranks: Floats, weights: Floats) -> Floats:
     low, upto = (running[np.searchsorted(ranks[order], ranks, end)] for end in ("left", "right"))
     result: Floats = (running[-1] - (low + upto) / 2.0) / len(ranks)
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class ClassMoments(Record):
-    """Mean and standard deviation of one class's defined scores.
-
-    Parameters
-    ----------
-    n : int
-        Number of defined scores.
-    mean : float or None
-        None where there is no score, or it is too large to hold.
-    sd : float or None
-        Sample standard deviation (divisor n - 1); None with fewer than two scores, or where it
-        is too large to hold.
-    """
-
-    derived = ("column_mean",)
-
-    n: int
-    mean: float | None
-    sd: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Welch(Record):
-    """Welch's t-test of "both classes have the same mean score", two-sided.
-
-    Parameters
-    ----------
-    statistic, df, p_value : float or None
-        t (positive where hallucinated answers score higher), the Welch-Satterthwaite degrees of
-        freedom, and the p-value; all three None where the test cannot be computed.
-    reason : str or None
-        Why it cannot.
-    """
-
-    statistic: float | None
-    df: float | None
-    p_value: float | None
-    reason: str | None = None
-
-
-def moments(values: Floats) -> ClassMoments:
-    """Return n, mean and standard deviation of the defined scores in ``values``.
-
-    Examples
-    --------
-    >>> moments(np.array([1.0, 2.0, 3.0, np.nan]))
-    ClassMoments(n=3, mean=2.0, sd=1.0)
-    """
-    n, mean, variance = _moments(values)
-    sd = math.sqrt(variance)
-    known = n > 0 and math.isfinite(mean)
-    return ClassMoments(n, mean if known else None, sd if n > 1 and math.isfinite(sd) else None)
-
-
-def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
-    """Return (mean S_h - mean S_f) / pooled SD over the defined scores (Cohen, 1988).
-
-    Positive where hallucinated answers score higher. The pooled variance weighs each class's
-    sample variance with n - 1.
-
-    Examples
-    --------
-    >>> cohens_d(np.array([1.0, 3.0]), np.array([0.0, 2.0])).estimate
-    0.7071067811865475
-    """
-    method = "pooled-sd"
-    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = map(_moments, (hallucinated, faithful))
-    if reason := _too_few(n_h, n_f):
-        return missing(method, reason)
-    pooled = ((n_h - 1) * var_h + (n_f - 1) * var_f) / (n_h + n_f - 2)
-    if pooled <= 0.0:
-        return missing(method, "constant_within_classes")
-    value = (mean_h - mean_f) / math.sqrt(pooled)
-    if not math.isfinite(value) or math.isinf(pooled):
-        return missing(method, "value_too_large")
-    return Measure(float(value), None, None, method)
-
-
-def welch(hallucinated: Floats, faithful: Floats) -> Welch:
-    """Return Welch's t-test between the classes' defined scores (Welch, 1947)."""
-    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = map(_moments, (hallucinated, faithful))
-    if reason := _too_few(n_h, n_f):
-        return Welch(None, None, None, reason)
-    part_h, part_f = var_h / n_h, var_f / n_f
-    total = part_h + part_f
-    if total <= 0.0:
-        return Welch(None, None, None, "constant_within_classes")
-    share_h, share_f = part_h / total, part_f / total
-    df = 1.0 / (share_h**2 / (n_h - 1) + share_f**2 / (n_f - 1))
-    statistic = (mean_h - mean_f) / math.sqrt(total)
-    if not math.isfinite(statistic) or math.isinf(total):
-        return Welch(None, None, None, "statistic_too_large")
-    p_value = min(1.0, 2.0 * float(stdtr(df, -abs(statistic))))
-    return Welch(statistic, df, p_value)
-
-
-def _moments(values: Floats) -> tuple[int, float, float]:
-    """Return n, mean and variance of the defined scores, exact where all of them are equal.
-
-    Sums over sorted scores are the same to the last digit in any order of the rows.
-    """
-    defined = np.sort(values[~np.isnan(values)])
-    if not len(defined) or defined.min() == defined.max():
-        return len(defined), float(defined[0]) if len(defined) else 0.0, 0.0
-    # Scores near the largest float have moments that are infinite, which the callers say.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return len(defined), float(np.mean(defined)), float(np.var(defined, ddof=1))
-
-
-def _too_few(n_hallucinated: int, n_faithful: int) -> str | None:
-    for name, n in (("hallucinated", n_hallucinated), ("faithful", n_faithful)):
-        if n < 2:
-            return f"few_defined_{name}"
-    return None
 
 
 #: Up to this many discordant answers in groups the sign-flip test adds up every outcome.
@@ -401,34 +284,6 @@ def overlap(
     return Measure(
         estimate, None, max(estimate, upper), _METHOD, confidence, "densities_unbounded_below"
     )
-
-
-def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
-    """Return min(P(S_f > median S_h), P(S_h < median S_f)), as the paper's public code does.
-
-    It is 0.5 for equal continuous distributions and 0 for separated ones, and not an area; kept
-    so that published figures can be compared.
-
-    Examples
-    --------
-    >>> median_overlap(np.array([1.0, 2.0, 3.0]), np.array([0.0, 2.5, 1.0])).estimate
-    0.0
-    """
-    method = "median-crossing"
-    if len(hallucinated) == 0 or len(faithful) == 0:
-        return missing(method, "one_class")
-    crossed_f = float(np.mean(faithful > _median(hallucinated)))
-    crossed_h = float(np.mean(hallucinated < _median(faithful)))
-    return Measure(min(crossed_f, crossed_h), None, None, method)
-
-
-def _median(values: Floats) -> float:
-    """Return the median; between two infinite or huge middle values, without overflow."""
-    ordered = np.sort(values)
-    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
-    if math.isinf(low) or math.isinf(high):
-        return low if low == high or math.isinf(low) else high
-    return low / 2.0 + high / 2.0
 
 
 def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from calibrail.formatting import Scale, floor_percent, listed, number, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
-from calibrail.report.documents.measures import LABELS, part_note
+from calibrail.report.documents.measures import part_note
 from calibrail.report.figures import comparison as figures
 from calibrail.report.messages import called, facts, remarks, say, word
 from calibrail.report.text import bounds, capital, estimate, measure_cell, plain, third
@@ -73,15 +73,10 @@ def document(audit: Json) -> Document:
 
 def _detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
-    scale, policy = Scale.of(detector["score"]), audit["undefined"]
-    about = {
-        "called": plain(scale.column or "score"),
-        "means_shown": _means(detector, scale),
-        "meaning": capital(scale.meaning),
-    }
+    meaning = capital(Scale.of(detector["score"]).meaning)
     return parts.section(
         f"{plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
-        parts.note(say("audit.detector", detector, about, policy=policy)),
+        parts.note(say("audit.detector", detector, meaning=meaning, policy=audit["undefined"])),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
         _reliability(place, detector, floor_percent(audit["confidence"])),
@@ -136,7 +131,7 @@ def _confounds(place: int, detector: Json) -> parts.Section | None:
 
 
 def _strata(place: int, detector: Json) -> parts.Section:
-    name, scale = plain(detector["name"]), Scale.of(detector["score"])
+    name = plain(detector["name"])
     short: list[parts.Row] = []
     full: list[parts.Row] = []
     for division in detector["strata"]:
@@ -155,25 +150,17 @@ def _strata(place: int, detector: Json) -> parts.Section:
                 (
                     parts.Cell(called, " to ".join(map(number, row["range"] or ()))),
                     *sizes,
-                    *_means(row, scale),
-                    estimate(row["cohens_d"], 2),
                     parts.Cell(estimate(area) + turned, measure_cell(area).below),
                 )
             )
     heads = parts.numbers("Hall.", "Faithful", "AUROC", "Interval")
-    means = ("Mean, hallucinated", "Mean, faithful", "Cohen's d", "AUROC")
-    columns = (*parts.texts("Stratum"), *parts.numbers("Hallucinated", "Faithful", *means))
+    columns = (*parts.texts("Stratum"), *parts.numbers("Hallucinated", "Faithful", "AUROC"))
     return parts.section(
         "Where does it work?",
         parts.Figure(f"{place}-strata", partial(figures.strata_svg, detector), size="fixed"),
         parts.Table(f"{name}: strata", (*parts.texts(""), *heads), short, where="terminal"),
         parts.folded("Numbers", parts.Table(f"{name} in every stratum", columns, full)),
     )
-
-
-def _means(item: Json, scale: Scale) -> list[str]:
-    """Return the mean scores of hallucinated and of faithful answers."""
-    return [scale.text(item["means"][label]["mean"]) for label in LABELS]
 
 
 def _reliability(place: int, detector: Json, confidence: str) -> parts.Section | None:
@@ -214,7 +201,6 @@ def _components(components: Sequence[Json]) -> parts.Section | None:
         rows = [
             (
                 word("audit.component_words", row["name"]),
-                estimate(row["cohens_d"], 2),
                 measure_cell(row["auroc"]),
                 bounds(row["auroc"]),
             )
@@ -222,7 +208,6 @@ def _components(components: Sequence[Json]) -> parts.Section | None:
         ]
         columns = (
             parts.TableColumn(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
-            parts.TableColumn("Cohen's d", "right", where="page"),
             parts.TableColumn("AUROC", "right"),
             parts.TableColumn("Interval", where="terminal"),
         )

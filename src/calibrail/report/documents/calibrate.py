@@ -75,7 +75,6 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             parts.section(
                 on,
                 measures.table(on, lines, report["confidence"]),
-                parts.folded("More measures", measures.details(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),

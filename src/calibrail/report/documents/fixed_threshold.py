@@ -71,7 +71,6 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                     dashed=" Answers at or {side} of the dashed line are flagged.",
                 ),
                 measures.table(where, lines, report["confidence"]),
-                parts.folded("More measures", measures.details(report)),
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
             ),

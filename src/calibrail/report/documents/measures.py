@@ -29,8 +29,6 @@ from calibrail.report.text import share
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
 
-#: What the sign of a difference between the classes means, whatever way a column runs.
-_SIGN: Final = "; positive = hallucinated answers are the more suspicious ones"
 
 #: Measure, value, interval, what was asked (and in brackets the end that decided), counts.
 Line = tuple[str, str, str, str, str]
@@ -229,38 +227,6 @@ def of_test_part(report: Json) -> list[Line]:
         _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
         _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
-
-
-def details(report: Json) -> parts.Table:
-    """Return the measures that specialists ask for."""
-    test, scale = report["test"], Scale.of(report["score"])
-    rows = [
-        _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
-        _measure("Cohen's d", test["cohens_d"], f"in pooled standard deviations{_SIGN}"),
-    ]
-    for label in LABELS:
-        stats = test["means"][label]
-        sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
-        called = text.capital(f"mean {scale.column or 'score'}, {label}")
-        about = f"{sd}n = {stats['n']:,}"
-        rows.append((called, scale.text(stats["mean"]), "", "", about))
-    welch, about = test["welch"], test["welch"]["reason"]
-    if welch["statistic"] is not None:
-        about = f"df = {welch['df']:.1f}, {text.p_value(welch['p_value'])}{_SIGN}"
-    rows.append(("Welch's t", text.threshold(welch["statistic"]), "", "", about))
-    if band := test["coverage_band"]:
-        about = f"of {band['n']:,}; observed lies {'inside' if band['inside'] else 'outside'}"
-        span = f"{band['lowest']:,} to {band['highest']:,}"
-        rows.append(("Caught, expected range", span, "", "", about))
-    columns = (
-        parts.TableColumn("Measure"),
-        parts.TableColumn("Value", "right"),
-        parts.TableColumn("About it"),
-    )
-    cells = [
-        (row[0], parts.Cell(row[1], row[2]), parts.Cell(row[4], style="muted")) for row in rows
-    ]
-    return parts.Table("More measures", columns, cells)
 
 
 def _measure(name: str, value: Json, detail: str) -> Line:
