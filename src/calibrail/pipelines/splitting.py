@@ -13,6 +13,7 @@ from calibrail.data.dataset import Dataset
 from calibrail.data.duplicates import CopyFinder, CopyGroups, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.sentences import (
+    marked_characters,
     n_split_differently,
     sentence_examples,
     sentences_of,
@@ -30,7 +31,7 @@ from calibrail.pipelines.loading import Progress, batches, source_columns, watch
 from calibrail.report.messages import say
 from calibrail.scores.base import Demanding, Fittable, Score, learns, try_out
 from calibrail.scores.registry import key_of
-from calibrail.scores.table import ScoreTable, SentenceTable
+from calibrail.scores.table import UNMARKED, ScoreTable, SentenceTable
 from calibrail.text.structure import Joins, joins
 
 #: Why an answer has no value that could be removed.
@@ -123,12 +124,13 @@ def by_sentence(promise: Promise, reading: ReadOptions | None) -> BySentence | N
 
 
 class _Places:
-    """Collects where the sentences of answers are and whether each is supported."""
+    """Collects where the sentences of answers are and what is marked of them."""
 
     def __init__(self, share: float) -> None:
         self._share, self._n_cut_otherwise = share, 0
         self.first = [0]
         self._rows: list[tuple[int, ...]] = []
+        self._outside: list[int] = []
         self._joins = tuple(Growing(np.int32) for _ in range(3))
 
     def add(self, example: Example) -> list[Example]:
@@ -138,13 +140,19 @@ class _Places:
         if None in labels or example.label != (1 in labels):
             raise DataError(say("refused.sentences_say_otherwise", example=example))
         self._n_cut_otherwise += n_split_differently(example)
+        inside = 0
         for item in sentences:
             start = len(item.before or "")
+            end = start + len(item.response)
+            marked, written = marked_characters(example, start, end)
+            inside += marked
+            known = UNMARKED if example.spans is None else marked
             words = len(item.response.split())
-            self._rows.append((start, start + len(item.response), int(item.label or 0), words))
+            self._rows.append((start, end, int(item.label or 0), known, written, words))
         found = joins(example.response, sentences_of(example))
         for part, numbers in zip(self._joins, found, strict=True):
             part.add(numbers)
+        self._outside.append(marked_characters(example, 0, len(example.response))[0] - inside)
         self.first.append(len(self._rows))
         return sentences
 
@@ -152,14 +160,17 @@ class _Places:
         self, columns: dict[str, NDArray[np.float64]], reasons: dict[str, dict[int, str]]
     ) -> SentenceTable:
         """Return the table of all sentences."""
-        rows = np.array(self._rows, np.int32).reshape(-1, 4).T.copy()
-        starts, ends, labels, words = rows
+        rows = np.array(self._rows, np.int32).reshape(-1, 6).T.copy()
+        starts, ends, labels, marked, written, words = rows
         return SentenceTable(
             first=np.array(self.first, np.int64),
             starts=starts,
             ends=ends,
             labels=labels.astype(np.int8),
+            marked=marked,
+            written=written,
             words=words,
+            outside=np.array(self._outside, np.int32),
             joins=Joins(*(part.finish() for part in self._joins)),
             columns=columns,
             reasons=reasons,

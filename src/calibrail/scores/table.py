@@ -392,6 +392,9 @@ class ScoreFile:
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+#: Of a sentence whose answer nobody has marked by characters.
+UNMARKED: Final = -1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trimming:
@@ -424,8 +427,13 @@ class SentenceTable:
         Places in the answer's text, the end exclusive.
     labels : ndarray of int8, shape (m,)
         1 = unsupported, 0 = supported, -1 = not labelled.
+    marked, written : ndarray of int32, shape (m,)
+        How many of its characters are marked as unsupported (`UNMARKED` where nobody marked the
+        answer), and how many there are, white space apart.
     words : ndarray of int32, shape (m,)
         How many words it has, as white space parts them.
+    outside : ndarray of int32, shape (n,)
+        Marked characters of the answer that no sentence holds.
     joins : Joins
         Which sentences hang together.
     columns : mapping of str to ndarray of float64, shape (m,)
@@ -440,7 +448,10 @@ class SentenceTable:
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
     labels: NDArray[np.int8]
+    marked: NDArray[np.int32]
+    written: NDArray[np.int32]
     words: NDArray[np.int32]
+    outside: NDArray[np.int32]
     joins: Joins
     columns: Mapping[str, Floats]
     reasons: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -474,10 +485,14 @@ class SentenceTable:
             Which answers.
         """
         kept, sizes = np.repeat(rows, np.diff(self.first)), np.diff(self.first)[rows]
-        parts = {name: getattr(self, name)[kept] for name in ("starts", "ends", "labels", "words")}
+        parts = {
+            name: getattr(self, name)[kept]
+            for name in ("starts", "ends", "labels", "marked", "written", "words")
+        }
         return replace(
             self,
             first=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            outside=self.outside[rows],
             joins=Joins(*(part[kept] for part in self.joins)),
             columns={key: values[kept] for key, values in self.columns.items()},
             reasons={},
@@ -589,8 +604,11 @@ class SentenceTable:
         """
         first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         nowhere = np.zeros(len(labels), np.int32)
+        unmarked = np.full(len(labels), UNMARKED, np.int32)
+        outside = np.zeros(len(first) - 1, np.int32)
         joins = Joins(nowhere, nowhere, nowhere)
-        return cls(first, nowhere, nowhere, labels, nowhere, joins, columns)
+        zeros = (nowhere, nowhere)
+        return cls(first, *zeros, labels, unmarked, *zeros, outside, joins, columns)
 
     def to_parquet(self, path: str | Path, table: ScoreTable, codes: NDArray[np.int8]) -> None:
         """Write ``id``, ``sentence``, ``start``, ``end``, ``label``, ``split``, a column a score.

@@ -119,6 +119,23 @@ def _compared(row: Json) -> str:
     return "keeps less" if gap["upper"] < 0.0 else "unclear"
 
 
+def against_marks(spans: Json | None, confidence: float) -> Section | None:
+    """Show how well the removed text covers what people marked, by characters."""
+    if spans is None:
+        return None
+    name = "Against the marks, by characters"
+    lines = [
+        (called, estimate(spans[key]), bounds(spans[key]), "", about)
+        for key, called, about in (
+            ("precision", "Precision", "of the characters removed, those marked"),
+            ("recall", "Recall", "of the characters marked, those removed"),
+            ("f1", "F1", "harmonic mean of both"),
+        )
+    ]
+    text = Text(say("removal.against_marks"), where="page")
+    return section(name, text, measures.table(name, lines, confidence))
+
+
 def stopped_streams(report: Json) -> Section | None:
     """Show where answers are stopped under the same threshold, and what was shown by then.
 
@@ -200,6 +217,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             ),
             other_thresholds(report),
             beside(report),
+            against_marks(sentences.get("spans"), report["confidence"]),
             stopped_streams(report),
             *of_report(report),
             *shown,
