@@ -26,7 +26,7 @@ from calibrail.evaluation.judge_agreement import (
     kappa,
 )
 from calibrail.evaluation.scored_answers import Sample
-from calibrail.evaluation.stats.auroc import auroc, auroc_test
+from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
 from calibrail.evaluation.stats.tests import overlap, rank_correlation
 from calibrail.evaluation.winner import Candidate, Candidates, PairTests, matched_coverage
 from calibrail.options import Promise
@@ -90,6 +90,9 @@ def cases() -> Iterator[Case]:
     for n in (20, 50, 200):
         yield Case("Spearman", f"{n} answers, continuous", _spearman(n, 0.5, None))
         yield Case("Spearman", f"{n} answers, in fifths", _spearman(n, 0.5, 5), asymptotic=True)
+    for n in (100, 200):
+        held = _partial(n)
+        yield Case("AUROC, 80 %+ caught", f"{n} each", held, asymptotic=True, each=5)
     for n, rates, value in (
         (10, (0.5, 0.5), 0.0),
         (30, (0.5, 0.5), 0.8),
@@ -187,6 +190,22 @@ def _spearman(n: int, rho: float, parts: int | None) -> Callable[[np.random.Gene
     def held(rng: np.random.Generator) -> bool:
         found = rank_correlation(*drawn(rng, n))
         return not (found.lies_above(truth) or found.lies_below(truth))
+
+    return held
+
+
+def _partial(n: int) -> Callable[[np.random.Generator], bool]:
+    def area(rng: np.random.Generator, size: int, draws: int) -> tuple[float, float, float]:
+        labels = np.repeat([1, 0], size).astype(np.int8)
+        values, groups = rng.normal(size=2 * size) + 1.5 * labels, np.arange(2 * size)
+        found = partial_auroc(values, labels, groups, draws=draws)
+        return found.estimate or 0.0, found.lower or 0.0, found.upper or 1.0
+
+    truth = area(np.random.default_rng(1), 100_000, 1)[0]
+
+    def held(rng: np.random.Generator) -> bool:
+        _, lower, upper = area(rng, n, 300)
+        return lower <= truth <= upper
 
     return held
 

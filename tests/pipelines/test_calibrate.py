@@ -193,7 +193,7 @@ def test_compare_ranks_by_false_alarms_and_keeps_every_field(answers: Path) -> N
     run = calibrate(answers, SPEC, alpha=0.1, guarantee="marginal", max_fpr=0.9)
     single, codes = run.report.to_dict(), result.codes
     found = next(item for item in content["detectors"] if item["name"] == "detector")
-    assert found.keys() == single.keys() | {"name"}
+    assert found.keys() == single.keys() | {"name", "partial_auroc"}
     assert found["test"].keys() == single["test"].keys()
     assert found["threshold"] == single["threshold"]
     # The test part is that of a calibration; what is shown is of the half that chooses.

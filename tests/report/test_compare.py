@@ -120,6 +120,14 @@ def test_every_number_of_the_page_follows_from_the_json() -> None:
     assert page_of(copied, COST) == page_of(value, COST)
 
 
+def test_a_missing_interval_at_high_coverage_has_its_reason() -> None:
+    value = won()
+    assert "it has no interval" not in words(page_of(value))
+    reason = "it has no interval, since at high coverage it rests on few answers"
+    value["detectors"][0]["partial_auroc"] |= {"lower": None, "upper": None, "reason": reason}
+    assert f"perfect); {reason}. Overlap" in words(page_of(value))
+
+
 def test_without_a_winner_the_page_says_so_and_what_to_do() -> None:
     value = comparison(max_fpr=0.2, baselines={"length": VALUES + 0.1 * NOISE})
     page = page_of(value)

@@ -10,6 +10,7 @@ from calibrail.errors import InputError
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.scored_answers import Sample
+from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.stats.intervals import Codes, Measure, ranked_values
 from calibrail.evaluation.stats.tests import overlap
 from calibrail.evaluation.winner import (
@@ -44,7 +45,7 @@ class Comparison:
     winner : Winner
         Who raises the fewest false alarms, on data that did and on data that did not choose it.
     measures : mapping of str to mapping of str to Measure
-        By name: ``overlap`` of the baselines.
+        By name: ``partial_auroc`` of every score, ``overlap`` of the baselines.
     matched : mapping
         FPR at the same coverage of the test answers that choose; see ``matched_coverage``.
     sweep : sequence of mapping
@@ -65,15 +66,18 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a dictionary that strict JSON can hold.
 
-        Each entry of ``detectors`` has the fields of a report and its ``name``. No time that was
-        measured is in it: the same input gives the same bytes.
+        Each entry of ``detectors`` has the fields of a report, its ``name`` and its
+        ``partial_auroc``. No time that was measured is in it: the same input gives the same bytes.
         """
         winner = self.winner
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "leader": winner.name,
             "winner": winner,
-            "detectors": [{"name": name, **report.to_dict()} for name, report in self.detectors],
+            "detectors": [
+                {"name": name, **report.to_dict(), **self.measures.get(name, {})}
+                for name, report in self.detectors
+            ],
             "uncalibrated": [
                 {"name": name, "reason": reason} for name, reason in self.uncalibrated.items()
             ],
@@ -86,6 +90,7 @@ class Comparison:
                 "confirming": winner.confirming,
             },
             "reference": winner.reference,
+            "partial_auroc": {"least_coverage": LEAST_COVERAGE},
             "matched_coverage": self.matched,
             "alpha_sweep": self.sweep,
             "data": self.origin.data,
@@ -189,19 +194,27 @@ def compare_detectors(
         uncalibrated=uncalibrated,
         baselines=_baseline_rows(reports),
         winner=winner,
-        measures={name: _measures(samples[name], shown, promise.undefined) for name in baselines},
+        measures={
+            name: _measures(sample, shown, promise.undefined, name in baselines)
+            for name, sample in samples.items()
+        },
         matched=matched,
         sweep=sweep,
         origin=next(iter(origins.values()), ReportOrigin({})),
     )
 
 
-def _measures(sample: Sample, everyone: Candidates, undefined: str) -> dict[str, Measure]:
-    """Return what a baseline's row does not hold."""
-    test = everyone.split == TEST
+def _measures(
+    sample: Sample, everyone: Candidates, undefined: str, baseline: bool
+) -> dict[str, Measure]:
+    """Return what a report does not hold; a baseline's overlap, too."""
+    test, level, seed = everyone.split == TEST, everyone.confidence, everyone.seed
     ranked, labels = ranked_values(sample.values[test], undefined), everyone.labels[test]
-    parts = ranked[labels == 1], ranked[labels == 0]
-    return {"overlap": overlap(*parts, confidence=everyone.confidence)}
+    area = partial_auroc(ranked, labels, everyone.groups[test], confidence=level, seed=seed)
+    if not baseline:
+        return {"partial_auroc": area}
+    shared = overlap(ranked[labels == 1], ranked[labels == 0], confidence=level)
+    return {"partial_auroc": area, "overlap": shared}
 
 
 def _order(fpr: float | None, area: float | None) -> tuple[float, float]:

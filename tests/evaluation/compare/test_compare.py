@@ -19,7 +19,7 @@ from calibrail.report.documents.compare import finding
 from tests.evaluation.compare.candidates import Field
 
 KEYS = (
-    "schema leader winner detectors uncalibrated baselines paired reference "
+    "schema leader winner detectors uncalibrated baselines paired reference partial_auroc "
     "matched_coverage alpha_sweep data reproduce"
 )
 
@@ -52,7 +52,8 @@ def test_every_part_is_there_and_strict_json() -> None:
     assert " ".join(content) == KEYS
     assert content["leader"] == content["winner"]["name"] == "d0"
     first = content["detectors"][0]
-    assert {"name", "test", "verdict", "threshold", "warnings"} <= set(first)
+    assert {"name", "test", "verdict", "threshold", "warnings", "partial_auroc"} <= set(first)
+    assert content["baselines"][0]["partial_auroc"]["estimate"] is not None
     assert content["baselines"][0]["overlap"]["estimate"] is not None
     assert {test["against"] for test in content["paired"]["against_best"]} == {"d0"}
     assert {test["name"] for test in content["paired"]["confirming"]} == {"d1", "d2"}

@@ -45,17 +45,20 @@ def all_scores(comparison: Json) -> parts.Section:
             parts.Cell(text.share(caught), text.interval(caught) + below),
             text.share_cell(test.get("fpr")),
             text.measure_cell(test.get("auroc")),
+            text.measure_cell(item.get("partial_auroc")),
             text.measure_cell(test.get("overlap")),
             "" if p is None or not many else text.p_number(p),
             str(item.get("verdict") or ""),
         )
 
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
+    least = percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
         parts.TableColumn("Score", most=None if many else _NAME_WIDTH),
         *parts.numbers("Threshold", "Caught"),
         parts.TableColumn("False alarms", "right", brief="FPR"),
         parts.TableColumn("AUROC", "right"),
+        parts.TableColumn(f"AUROC, {least}+ caught", "right", brief="AUROC 80+", where=where),
         parts.TableColumn("Overlap", "right", where=where),
         # In place of the table of paired tests, which would not fit on the screen.
         parts.TableColumn("p", "right", where="terminal"),
@@ -73,11 +76,13 @@ def all_scores(comparison: Json) -> parts.Section:
         tables.append(parts.Table(f"{title}{tested}", columns, best, where="terminal"))
     # Where chance puts the share caught: the same for all scores, whatever they are.
     bands = (item["test"]["coverage_band"] for item in comparison["detectors"])
+    reasons = ((item.get("partial_auroc") or {}).get("reason") for item in comparison["detectors"])
+    about = {"band": next(filter(None, bands), None), "why": next(filter(None, reasons), "")}
     return parts.section(
         "All scores on the same split",
         *tables,
         measures.without_threshold((*others, *baselines)),
-        parts.note(say("compare.score_columns", band=next(filter(None, bands), None))),
+        parts.note(say("compare.score_columns", about, least=least)),
     )
 
 

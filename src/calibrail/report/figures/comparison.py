@@ -64,6 +64,8 @@ def coverage_svg(comparison: Json, narrow: bool) -> str:
     detectors = comparison["detectors"][:MOST_SERIES]
     drawn = [(place, item) for place, item in enumerate(detectors) if item.get("curve")]
     with plots.drawing(*size(narrow, len(drawn), 3.8)) as plot:
+        least = 100.0 * comparison["partial_auroc"]["least_coverage"]
+        plot.axes.axvspan(least, 100.0, color=plots.QUIET, alpha=0.10, linewidth=0)
         plot.target(100.0 * (1.0 - detectors[0]["alpha"]))
         for place, item in drawn:
             line = curve_line(item["curve"])
