@@ -122,8 +122,8 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
     # The judge is right about nine in ten.
-    judged = enumerate(rows(60, seed=5, prefix="Unlabelled "))
-    said = [row | {"judge": int(row["label"]) ^ (i % 10 == 0)} for i, row in judged]
+    numbered = enumerate(rows(60, seed=5, prefix="Unlabelled "))
+    said = [row | {"judge": int(row["label"]) ^ (i % 10 == 0)} for i, row in numbered]
     write(tmp_path / "traces.jsonl", said)
     chosen = rows(60, seed=5, prefix="Unlabelled ")[::2]
     known = (f"{row['id']},{row['label']},0.5" for row in chosen)
