@@ -334,7 +334,7 @@ def test_each_alert_says_what_it_is_and_what_to_do() -> None:
     for name, rule in ALERTS.items():
         assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
         assert rule["labels"]["severity"] in ("warning", "critical")
-    assert all(len(text.split()) >= 25 for _, text in headings)
+    assert all(len(text.split()) >= 20 for _, text in headings)
 
 
 def test_the_range_is_that_of_the_guardrail_that_decides(
