@@ -141,7 +141,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "claims.csv").write_text(claims())
     for name, system in zip(("new", "old"), answers(1200, (0.1, 0.2), 150, words="!"), strict=True):
         write(tmp_path / f"{name}.jsonl", system)
-    (tmp_path / "judged.csv").write_text(judged())
+    (tmp_path / "judged.csv").write_text(beside_people())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
@@ -221,7 +221,7 @@ def claims() -> str:
     return "\n".join(lines) + "\n"
 
 
-def judged() -> str:
+def beside_people() -> str:
     """A judge that is right about 92 of 100 answers, of which people labelled a tenth."""
     rng = np.random.default_rng(7)
     truth, labelled = rng.random(4000) < 0.25, rng.random(4000) < 0.1

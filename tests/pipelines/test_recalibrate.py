@@ -15,9 +15,12 @@ from scipy.stats import binom, norm
 
 import calibrail
 from calibrail import Example, Guardrail, Requirement
+from calibrail.conformal import calibrate_threshold
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.guardrail.signing import make_keys
+from calibrail.labelling.log_sampling import read_sample
+from calibrail.monitoring.promise import is_first_asked
 from calibrail.options import Drawing, Promise, RecalibrateOptions
 from calibrail.pipelines.recalibrate import Recalibration
 from tests.command_line import calibrail as command
@@ -50,8 +53,8 @@ class Product:
         self.truth: dict[str, int] = {}
         self.days, self._rng = 0, np.random.default_rng([seed, 3])
 
-    def week(self, n: int, days: int = 7, texts: bool = True) -> None:
-        """Log and draw the answers of a week."""
+    def week(self, n: int, days: int = 7, texts: bool = True, questions: int = 0) -> None:
+        """Log and draw the answers of a week, to so many questions (0: each to its own)."""
         labels = (self._rng.random(n) < 0.4).astype(int)
         scores = self._rng.normal(SHIFTED * labels, 1.0)
         answers = []
@@ -59,7 +62,8 @@ class Product:
             id = f"a{len(self.truth)}"
             self.truth[id] = label
             text = f"Answer {id} of the product." if texts else ""
-            answers.append(Example("", (), text, id=id, columns={"suspicion": score}))
+            question = f"Question {len(self.truth) % questions}?" if questions else ""
+            answers.append(Example(question, (), text, id=id, columns={"suspicion": score}))
         begin = BEGIN + timedelta(days=self.days)
         logged(self.log, self.guardrail, answers, begin=begin, hours=24 * days - 1, texts=texts)
         self.days += days
@@ -86,6 +90,27 @@ def product(tmp_path_factory: pytest.TempPathFactory, guardrail: Guardrail) -> P
     made.week(600)
     made.label()
     return made
+
+
+def test_repeated_questions_count_all_and_once_each(tmp_path: Path, guardrail: Guardrail) -> None:
+    """Ten answers each that are right or wrong together broke the promise in 72 % of runs."""
+    made = Product(tmp_path, guardrail, 5, per_day=60)
+    made.week(600, questions=60)
+    made.label()
+    content = made.recalibrate(max_false_alarms=0.99, confidence=0.7).to_dict()
+    sample = read_sample(made.folder)
+    first = is_first_asked(sample)
+    assert content["labels"]["n_repeated"] == np.sum(~first) > 300
+    bad = sample.label == 1.0
+    promise = Promise(ALPHA, "anytime", DELTA)
+    every, once = (calibrate_threshold(sample.score[r], promise) for r in (bad, bad & first))
+    assert content["threshold"]["new"] == pytest.approx(once.threshold) < every.threshold
+    # The bounds reach as far as those of the first of each question, of which there are few.
+    n_once = int(np.sum(first & (sample.label == 0.0)))
+    assert content["fpr"]["upper"] - content["fpr"]["lower"] > 1.0 / n_once**0.5
+    assert "from the first of each question" in str(
+        made.recalibrate().save(tmp_path / "n.json").read_text()
+    )
 
 
 def test_a_week_of_labels_makes_a_guardrail_that_decides_and_is_saved(

@@ -294,7 +294,7 @@ class LabelledBets:
         known = np.r_[0, np.cumsum(self.first)]
         alone = part.course([int(known[point]) for point in points])
         return [
-            (_wider(coverage, other[0]), _wider(fpr, other[1]))
+            (wider(coverage, other[0]), wider(fpr, other[1]))
             for (coverage, fpr), other in zip(course, alone, strict=True)
         ]
 
@@ -340,7 +340,8 @@ def _worth(sample: LabelledSample, *, rate: Rate, claim: Claim, limit: float) ->
     return bets.from_start if claim == "kept" else betting.evidence(bets, batch_starts(sample))
 
 
-def _wider(bound: Bound, other: Bound) -> Bound:
+def wider(bound: Bound, other: Bound) -> Bound:
+    """Return a bound that reaches as far as either."""
     return replace(bound, lower=min(bound.lower, other.lower), upper=max(bound.upper, other.upper))
 
 

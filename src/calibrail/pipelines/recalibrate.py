@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
@@ -13,7 +14,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal import Calibration
 from calibrail.conformal.argument_checks import Bools
 from calibrail.conformal.sequential import audited_calibration
-from calibrail.conformal.sequential.audited_calibration import AuditedScores
+from calibrail.conformal.sequential.audited_calibration import AuditedScores, AuditedVerdict
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
 from calibrail.data.example import Example
@@ -28,6 +29,7 @@ from calibrail.guardrail.signing import SignatureTerms
 from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.labelling.sampling import Pool
+from calibrail.monitoring.promise import is_first_asked, take_rows, wider
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
 from calibrail.options.data import judge_of
 from calibrail.options.keywords import options_from_keywords
@@ -138,8 +140,10 @@ def recalibrate(
     """Make a new guardrail from answers that people audited: same detector, new threshold.
 
     The threshold keeps the guarantee ``anytime``: with probability at least 1 - delta none made so,
-    whenever and however often, ever misses more than alpha. Nothing is scored again. Answers that
-    have no label yet, or of which nobody can tell, count as what speaks against the threshold.
+    whenever and however often, ever misses more than alpha. Where draws repeat a question, it is
+    the lower one of two: from all draws, and from the first of each question. Nothing is scored
+    again. Answers that have no label yet, or of which nobody can tell, count as what speaks against
+    the threshold.
 
     Parameters
     ----------
@@ -206,15 +210,23 @@ def recalibrate(
         taken = np.asarray(sample.time >= (-np.inf if moment is None else moment))
         if not taken.any():
             raise InputError(say("refused.nothing_audited_since", since=choices.since))
-    within, names = shown_within(config.score.tolerance), ("flagged", "label", "handed_out")
-    answers = AuditedScores(
-        score=sample.score[taken] - within,
-        **{name: getattr(sample, name)[taken] for name in (*names, "probability", "guess")},
-        drawing=sample.drawing,
-        threshold=rule.calibration.threshold,
-        tolerance=config.score.tolerance,
-        spread=2.0 * within,
-    )
+    within = shown_within(config.score.tolerance)
+    names = ("flagged", "label", "handed_out", "probability", "guess")
+    drawn = take_rows(sample, taken)
+    first = is_first_asked(drawn)
+    # Draws of one question may be right or wrong together, or as good as any others: what is made
+    # holds with all of them, and with the first of each question alone, as in a watch.
+    answers, *_ = ways = [
+        AuditedScores(
+            score=part.score - within,
+            **{name: getattr(part, name) for name in names},
+            drawing=sample.drawing,
+            threshold=rule.calibration.threshold,
+            tolerance=config.score.tolerance,
+            spread=2.0 * within,
+        )
+        for part in ([drawn] if first.all() else [drawn, take_rows(drawn, first)])
+    ]
     alpha = config.promise.alpha
     if config.promise.guarantee == "fixed":
         # Of such a threshold no more is promised than what is required.
@@ -226,8 +238,10 @@ def recalibrate(
     promise = Promise(alpha, "anytime", delta, frozen.undefined).settled(required)
     required = required.beside(promise)
     grid = audited_calibration.grid_of(rule.calibration)
-    calibration = audited_calibration.calibrate_audited(answers, promise, grid)
-    verdict = audited_calibration.audited_verdict(answers, calibration, required, grid)
+    calibrated = [audited_calibration.calibrate_audited(way, promise, grid) for way in ways]
+    calibration = min(calibrated, key=lambda made: made.threshold)
+    decide = audited_calibration.audited_verdict
+    verdict = reduce(_both, [decide(way, calibration, required, grid) for way in ways])
     level = float(required.confidence)
     thresholds = {
         "old": plain(float(rule.calibration.threshold)),
@@ -241,7 +255,10 @@ def recalibrate(
         "score": {"name": config.score.name, "params": config.score.params},
         "promise": promise.to_dict(),
         "before": config.promise.to_dict(),
-        "labels": _labels(folder, sample, taken, choices.since),
+        "labels": {
+            **_labels(folder, sample, taken, choices.since),
+            "n_repeated": int(np.count_nonzero(~first)),
+        },
         "threshold": thresholds,
         **({} if scale.column is None else {"column_threshold": shown}),
         "rank": calibration.rank,
@@ -276,6 +293,18 @@ def recalibrate(
     # Through the bytes and back, so that what is returned is what a file holds.
     new = FrozenConfig.from_bytes(made.to_bytes())
     return Recalibration(new, {**content, "new": new.digest})
+
+
+def _both(one: AuditedVerdict, other: AuditedVerdict) -> AuditedVerdict:
+    """Return what two verdicts about one threshold show alike, with bounds as far as either's."""
+    open_, alike = ("inconclusive", "fpr_open"), one.reason == other.reason
+    verdict, reason = (one.verdict, one.reason) if alike else open_
+    most = {
+        name: None if None in (ends := [getattr(way, name) for way in (one, other)]) else max(ends)
+        for name in ("fpr_at_most", "needed")
+    }
+    bounds = wider(one.coverage, other.coverage), wider(one.fpr, other.fpr)
+    return replace(one, verdict=verdict, reason=reason, coverage=bounds[0], fpr=bounds[1], **most)
 
 
 def _labels(
