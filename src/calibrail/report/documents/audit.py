@@ -57,7 +57,6 @@ def document(audit: Json) -> Document:
             parts.Bullets("What the data shows", further, where="terminal"),
             parts.listing("What else the data shows", further, where="page"),
             *(_detector_section(place, item, audit) for place, item in enumerate(detectors, 1)),
-            _components(audit["components"]),
             _agreement(audit["agreement"]),
             _leakage(audit["leakage"]),
             parts.listing("Left out", left_out),
@@ -72,7 +71,7 @@ def document(audit: Json) -> Document:
 
 
 def _detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
-    """Show what explains a detector's result, where it works, and how it reads as probability."""
+    """Show what explains a detector's result, where it works, and what its scores mean."""
     meaning = capital(Scale.of(detector["score"]).meaning)
     return parts.section(
         f"{plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
@@ -179,41 +178,12 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
     ]
     columns = parts.numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
     return parts.section(
-        "Is it a probability?",
-        *(
-            parts.Figure(f"{place}-{name}", partial(draw, detector), size="half")
-            for name, draw in (
-                ("reliability", figures.reliability_svg),
-                ("deciles", figures.deciles_svg),
-            )
-        ),
-        parts.note(say("audit.calibration", measured, confidence=confidence)),
+        "What does a score mean?",
+        parts.Figure(f"{place}-deciles", partial(figures.deciles_svg, detector), size="half"),
+        parts.note(say("audit.tenths", confidence=confidence)),
         parts.folded("Numbers", parts.Table("Rate in every tenth", columns, rows)),
         where="page",
     )
-
-
-def _components(components: Sequence[Json]) -> parts.Section | None:
-    if not components:
-        return None
-    title, blocks = "The parts of the index", list[parts.Block]([parts.note(say("audit.turned"))])
-    for item in components:
-        rows = [
-            (
-                word("audit.component_words", row["name"]),
-                measure_cell(row["auroc"]),
-                bounds(row["auroc"]),
-            )
-            for row in item["rows"]
-        ]
-        columns = (
-            parts.TableColumn(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
-            parts.TableColumn("AUROC", "right"),
-            parts.TableColumn("Interval", where="terminal"),
-        )
-        text = parts.Text(item["sentence"], where="page")
-        blocks += [text, parts.Table(title, columns, rows)]
-    return parts.section(title, *blocks)
 
 
 def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
@@ -291,9 +261,7 @@ def with_sentences(audit: Json) -> dict[str, Any]:
         }
         for item in audit["detectors"]
     ]
-    components = [{**item, "sentence": _components_sentence(item)} for item in audit["components"]]
-    made = {"detectors": detectors, "components": components}
-    return {**before, "conclusions": conclusions, **audit, **made}
+    return {**before, "conclusions": conclusions, **audit, "detectors": detectors}
 
 
 def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
@@ -318,16 +286,10 @@ def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
         name = item["name"]
         for division in item["strata"]:
             yield "strata", name, _strata_sentence(name, division, audit["confidence"])
-        # Whether the scores can be read as probabilities.
-        read = item["reliability"]
-        if read and None not in (read["ece_isotonic"], read["by_chance"]):
-            predicted = [part["predicted"] for part in read["isotonic"]]
-            is_flat = max(predicted) - min(predicted) < 0.02
-            yield "reliability", name, say("audit.reliability", read, name=name, is_flat=is_flat)
+        if item["reliability"]:
+            yield "reliability", name, say("audit.reliability", item["reliability"], name=name)
         if any(item["n_undefined"].values()):
             yield "undefined", name, say("audit.undefined", item, policy=audit["undefined"])
-    for item in audit["components"]:
-        yield "components", None, _components_sentence(item)
     known = [pair for pair in audit["agreement"] if pair["spearman"]["estimate"] is not None]
     if known:
         lowest = min(known, key=lambda pair: pair["spearman"]["estimate"])
@@ -428,16 +390,6 @@ def _reversed(item: Json) -> str:
         if stratum["reversed"]
     ]
     return say("audit.reversed_in", name=item["name"], strata=where) if where else ""
-
-
-def _components_sentence(item: Json) -> str:
-    """Say which angle carries the index."""
-    areas = [
-        f"{estimate(row['auroc'])} for {word('audit.component_words', row['name'])}"
-        for row in item["rows"]
-    ]
-    driver = item["driver"] and word("audit.component_words", item["driver"])
-    return say("audit.components", areas=areas, driver=driver)
 
 
 def _leaks(section: Json, made: Container[str]) -> Iterator[tuple[str, Json]]:
