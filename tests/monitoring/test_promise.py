@@ -340,3 +340,28 @@ def test_a_promise_for_each_group_is_kept_where_each_group_is() -> None:
     few = draws.take_rows(full, (full.group == "g0") | (np.arange(3000) < 40))
     together, each = (promise_status(few, LIMITS, by="group", each=own) for own in (False, True))
     assert (together["state"], each["state"], each["since"]) == ("kept", "undecided", None)
+
+
+@pytest.mark.parametrize("design", ["uniform", "active"])
+def test_windows_show_when_a_rate_fell(design: str) -> None:
+    coverage = np.where(np.arange(1_600) < 800, 0.97, 0.5)
+    full = drawn(1_600, coverage, design=design, seed=3)
+    windows = promise_status(full, (0.9, 0.3))["windows"]
+    assert sum(window["n"] for window in windows) == np.count_nonzero(full.handed_out)
+    # 67 days: weeks hold labels enough.
+    assert len(windows) == 10 and windows[0]["from"] < windows[0]["to"] < windows[1]["from"]
+    rates = [window["coverage"] for window in windows]
+    assert all(rate["lower"] < 0.97 < rate["upper"] or rate["estimate"] > 0.9 for rate in rates[:4])
+    assert all(rate["estimate"] < 0.75 for rate in rates[5:])
+    assert rates[-2]["upper"] < 0.9
+
+
+def test_windows_need_neither_times_nor_many_labels() -> None:
+    full = drawn(400, seed=4)
+    undated = promise_status(replace(full, time=np.full(400, np.nan)), (0.9, 0.3))["windows"]
+    assert [window["from"] for window in undated] == [None] * len(undated)
+    assert len(undated) == int((full.label == 1).sum()) // 20
+    one = promise_status(drawn(15, seed=5), (0.9, 0.3))["windows"]
+    assert len(one) == 1 and one[0]["n"] == 15
+    waiting = replace(full, label=np.full(400, np.nan), settled=np.zeros(400, bool))
+    assert promise_status(waiting, (0.9, 0.3))["windows"] == []

@@ -17,6 +17,7 @@ from calibrail.pipelines import monitor_inputs
 from calibrail.report import print_document, render_page
 from calibrail.report.documents import guardrail, monitor
 from calibrail.report.documents import monitor as words
+from calibrail.report.figures import sequential as figures
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_markdown
 from calibrail.report.messages import catalogue
@@ -44,7 +45,7 @@ def test_the_three_answers_come_first() -> None:
     assert "since 2026-09-23 00:00 (2026-09-22 00:00 to 2026-09-23 12:00 UTC)" in traffic
     assert "false alarms are 100,000 answers or more apart on average" in traffic
     assert "from 301 to 360 characters (above 340: from 2% to 66.7% of answers)" in traffic
-    assert "last of 2 changes" in traffic and "does not say that the promise is broken" in traffic
+    assert "last of 2 alarms" in traffic and "does not say that the promise is broken" in traffic
     assert promise.startswith(
         "Broken (too little is caught), shown by answers up to 2026-11-12: 88%"
     )
@@ -212,7 +213,7 @@ def test_texts_stand_on_the_page_only_where_the_log_has_them() -> None:
 
 @pytest.mark.painted
 def test_figures_need_neither_times_nor_labels() -> None:
-    assert {"flags", "traffic", "feature-language", "wealth", "rates", "prevalence"} <= set(
+    assert {"timeline", "traffic", "feature-language", "wealth", "rates", "prevalence"} <= set(
         figure_files(monitor.document(made.year()))
     )
     status = made.year()
@@ -223,9 +224,9 @@ def test_figures_need_neither_times_nor_labels() -> None:
         for place in (alarm, alarm["since"], alarm["since"]["lower"], alarm["since"]["upper"]):
             place["time"] = None
     document = monitor.document(status)
-    assert ">answers<" in figure_files(document)["flags"]
+    assert ">answers<" in figure_files(document)["timeline"]
     assert "since answer 106,100 (105,800 to 106,272)" in document.lead[0].text
-    assert set(figure_files(monitor.document(made.few()))) == {"flags", "traffic"}
+    assert set(figure_files(monitor.document(made.few()))) == {"timeline", "traffic"}
     assert not figure_files(monitor.document(made.few(0)))
 
 
@@ -316,7 +317,7 @@ def test_figures_take_times_that_are_equal_go_back_or_are_missing() -> None:
     for item in missing["timeline"][::2]:
         item["from"] = item["to"] = None
     for status in (equal, back, missing):
-        assert {"flags", "traffic", "wealth", "rates"} <= set(
+        assert {"timeline", "traffic", "wealth", "rates"} <= set(
             figure_files(monitor.document(status))
         )
 
@@ -347,3 +348,55 @@ def test_a_value_that_was_always_the_same_and_fell_has_no_empty_share() -> None:
     bins: dict[str, Any] = {"edges": [5.0], "before": [100, 0], "after": [40, 0]}
     alarm = {"feature": "score", "before": {"mean": 5.0}, "after": {"mean": 4.0}, "histogram": bins}
     assert words.moved(alarm).endswith("went from 5 to 4")
+
+
+CAUGHT: dict[str, Any] = {"estimate": 0.9, "lower": 0.8, "upper": 0.95}
+
+
+@pytest.mark.painted
+def test_a_timeline_shows_both_rates_window_by_window_with_what_happened_when() -> None:
+    status = made.year()
+    rate = CAUGHT
+    none = {"estimate": None, "lower": 0.0, "upper": 1.0}
+    ends = [(item["from"], item["to"]) for item in status["timeline"]]
+    windows = [
+        {"draw": 1, "from": low, "to": high, "n": 9, "coverage": caught, "fpr": rate}
+        for (low, _), (_, high), caught in (
+            (ends[0], ends[2], rate),
+            (ends[3], ends[-1], {**rate, "estimate": 0.4, "lower": 0.2}),
+            (ends[-1], ends[-1], none),
+        )
+    ]
+    status["promise"]["windows"] = windows
+    document = monitor.document(status)
+    figure = figure_files(document)["timeline"]
+    alarms = status["traffic"]["alarms"]
+    for text in ("% caught", "% false alarms", "promise broken"):
+        assert f">{text}<" in figure
+    named = [words.word("monitor.features", alarm["feature"]) for alarm in alarms]
+    assert all(f">{name}<" in figure for name in named)
+    page = render_page(document)
+    assert "by the labels of each window" in page and "1 languages" in page
+    # On a phone there is room for numbers, which the caption explains.
+    drawn = figures.timeline_svg(status, [(alarms[0], "languages", False)], narrow=True)
+    assert ">1<" in drawn and ">languages<" not in drawn
+
+
+def test_one_change_that_both_comparisons_found_is_shown_once() -> None:
+    status = made.year()
+    first, *others = status["traffic"]["alarms"]
+    twin = {**first, "against": "calibration", "row": first["row"] - 3}
+    alarms = [twin, {**first, "against": "stream"}, *({**a, "against": "stream"} for a in others)]
+    status["traffic"] |= {"alarms": alarms, "n_alarms": 3, "calibration": None}
+    text = render_markdown(monitor.document(status))
+    assert text.count("Answers in de went from 0.2% to 15%") == 1
+    assert "last of 3 alarms" in text
+
+
+def test_a_broken_promise_names_the_rates_of_the_latest_labels() -> None:
+    status = made.year()
+    latest = {"n": 100, "coverage": CAUGHT | {"estimate": 0.6}, "fpr": CAUGHT}
+    status["promise"]["lately"] = {**status["promise"]["lately"], "latest": latest}
+    said = monitor.document(status).lead[1].text
+    assert f"Of the latest {latest['n']} labels" in said and "over all draws" in said
+    assert "Caught, lately" in render_markdown(monitor.document(status))

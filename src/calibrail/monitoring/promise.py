@@ -415,8 +415,8 @@ def promise_status(
         times of the mean over the draws up to ``until``, and logarithms of wealth, of which
         ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how
         many bear the question of an earlier one; ``n_later``, how many were drawn after ``until``;
-        ``course``. Draws count from 1. The times of ``since``, ``decided``, ``until`` and
-        ``course`` are the latest among the draws up to there.
+        ``windows``, both rates of each window of time; ``course``. Draws count from 1. The times of
+        ``since``, ``decided``, ``until`` and ``course`` are the latest among the draws up to there.
 
     Raises
     ------
@@ -465,6 +465,7 @@ def promise_status(
         "largest_share": float(np.max(sample.share)) if len(sample) else None,
         "lately": lately,
         "groups": groups,
+        "windows": _windows(every),
         "course": _course(sample, points, bounds, broken, path),
     }
 
@@ -547,28 +548,75 @@ def _latest(every: LabelledBets) -> dict[str, Any]:
     labels come late for a reason that has to do with them, these rates are not those of all.
     """
     sample = every.sample
-    known = ~is_unresolved(sample) & ~np.isnan(sample.label)
-    rows = np.flatnonzero(known)[-LATEST:]
+    rows = np.flatnonzero(_known(sample))[-LATEST:]
     first = int(rows[0]) if len(rows) else len(sample)
-    if is_weighted(sample):
-        settled = np.flatnonzero(~is_unresolved(sample) & (np.arange(len(sample)) >= first))
-        late = take_rows(sample, np.isin(np.arange(len(sample)), settled))
-        coverage, fpr = LabelledBets(late, every.limits, every.delta, len(late)).course(
-            [len(late)]
-        )[0]
-    else:
-        level, flagged, label = 1.0 - every.delta, sample.flagged[rows], sample.label[rows]
-        coverage, fpr = (
-            exact_bound(int(flagged[label == of].sum()), int((label == of).sum()), level)
-            for of in (1.0, 0.0)
-        )
     return {
         "n": len(rows),
         "n_left_out": int(np.count_nonzero(is_unresolved(sample)[first:])),
         "from": place(sample, first) if len(rows) else None,
-        "coverage": coverage.to_dict(),
-        "fpr": fpr.to_dict(),
+        **_rates_once(every, np.arange(len(sample)) >= first),
     }
+
+
+def _known(sample: LabelledSample) -> Bools:
+    """Return which draws have a label that stands."""
+    return np.asarray(~is_unresolved(sample) & ~np.isnan(sample.label))
+
+
+def _rates_once(every: LabelledBets, among: Bools) -> dict[str, Any]:
+    """Return both rates of some draws, each with an interval that holds for one look at them."""
+    sample = every.sample
+    if is_weighted(sample):
+        part = take_rows(sample, among & ~is_unresolved(sample))
+        bets = LabelledBets(part, every.limits, every.delta, len(part))
+        coverage, fpr = bets.course([len(part)])[0]
+    else:
+        rows, level = among & _known(sample), 1.0 - every.delta
+        flagged, label = sample.flagged[rows], sample.label[rows]
+        coverage, fpr = (
+            exact_bound(int(flagged[label == of].sum()), int((label == of).sum()), level)
+            for of in (1.0, 0.0)
+        )
+    return {"coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
+
+
+#: Days of a window, the labelled hallucinated answers that one should hold, and most windows.
+_DAYS: Final = (1, 7, 28, 91, 364)
+_A_WINDOW: Final = 20
+_MOST_WINDOWS: Final = 26
+
+
+def _windows(every: LabelledBets) -> list[dict[str, Any]]:
+    """Return both rates in each window of time, or of draws where a time is not known.
+
+    They are as short as leaves labels enough in them; what was flagged plays no part in that. Each
+    interval holds for itself.
+    """
+    sample, known = every.sample, _known(every.sample)
+    if not known.any():
+        return []
+    wrong = int(np.count_nonzero(sample.label[known] == 1.0))
+    most = max(1, min(_MOST_WINDOWS, wrong // _A_WINDOW))
+    part = np.arange(len(sample)) * most // len(sample)
+    if not np.isnan(sample.time).any():
+        day = np.floor(sample.time / 86_400.0).astype(np.int64)
+        day -= day.min()
+        part = next((day // days for days in _DAYS if day.max() // days < most), day * 0)
+    windows = []
+    for window in np.unique(part[known]):
+        rows = part == window
+        inside = np.flatnonzero(rows)
+        times = sample.time[rows]
+        windows.append(
+            {
+                "draw": place(sample, int(inside[0]))["draw"],
+                "from": moment(float(times.min())),
+                "to": moment(float(times.max())),
+                "n": int(np.count_nonzero(rows & known)),
+                **_rates_once(every, rows),
+            }
+        )
+    return windows
 
 
 def _points(n: int, until: int) -> list[int]:

@@ -162,10 +162,13 @@ def _traffic(status: Json) -> str:
         change = moved(latest, status["timeline"], scale_of(status))
         about = {"against": latest.get("against"), "since": since(latest), "change": change}
         text = say("monitor.changed", {**traffic, **about})
-        if compared is not None and compared["alarm"]:
+        first = compared is not None and compared["alarm"]
+        if first and (latest["against"] == "calibration" or not first["since"]["row"]):
             differs = word("monitor.features", compared["alarm"]["feature"])
             also = latest["against"] == "stream"
-            text += " " + say("monitor.differs", compared["promise"], feature=differs, also=also)
+            by_label = first["feature"] == "score" and not first["since"]["row"]
+            about = {"feature": differs, "also": also, "by_label": by_label}
+            text += " " + say("monitor.differs", compared["promise"], about)
         return text
     seen = status["n"] - (0 if reference["given"] else reference["n"])
     cases = {"monitor.too_early": not reference["complete"], "monitor.no_change": True}
@@ -197,6 +200,7 @@ def _promise_status(promise: Json) -> str:
         wrong=WRONG.get(decided.get("rate", "")),
         day=day(decided.get("time")),
         rates=rates(promise) if n else "",
+        latest=_latest(promise) if decided else None,
         up_to=up_to,
         groups=f" {not_shown}" if names and not_shown else "",
     )
@@ -375,7 +379,7 @@ def traffic_section(status: Json) -> parts.Section:
     """Return whether traffic has changed: alarms, figures, and the answers behind them."""
     traffic, timeline, scale = status["traffic"], status["timeline"], scale_of(status)
     title, promise, table = "Changes of the traffic", "", None
-    if alarms := traffic["alarms"]:
+    if alarms := _changes(traffic["alarms"]):
         heads = parts.texts("Alarm", "What moved", "Since (95% interval)")
         rows = [
             (
@@ -398,8 +402,13 @@ def traffic_section(status: Json) -> parts.Section:
         "Has the traffic changed?",
         table,
         parts.note(promise),
-        _figure("traffic", figures.traffic_svg, status) if timeline else None,
-        *_features(status),
+        parts.folded(
+            "Evidence, feature by feature",
+            _figure("traffic", figures.traffic_svg, status),
+            *_features(status),
+        )
+        if timeline
+        else None,
         *(_answers(alarm) for alarm in reversed(alarms) if alarm["examples"]),
     )
 
@@ -469,7 +478,6 @@ def document(
     if promise["state"] == "undecided" and not promise["n_labels"]:
         state = "Labels not read" if unread(status) else "No labels yet"
     commands = _commands(guardrail, logs, labels)
-    flags = _figure("flags", figures.flags_svg, status) if status["timeline"] else None
     return Document(
         "watch of",
         subject=plain(guardrail),
@@ -478,7 +486,7 @@ def document(
         lead=lead(status),
         tiles=tuple(_tiles(status)),
         blocks=(
-            parts.section("What was flagged", flags, where="page"),
+            parts.section("What happened when", *_timeline(status), where="page"),
             traffic_section(status),
             _promise(status),
             _groups(promise),
@@ -491,6 +499,38 @@ def document(
         next_step=_next_step(status),
         footer="Every number on this page is in status.json.",
     ).naming(GUARDRAIL=guardrail, LOG=list(logs), AUDIT=labels or "audit")
+
+
+def _timeline(status: Json) -> Iterator[parts.Figure]:
+    """Yield one figure of traffic and both rates, on which events bear their names."""
+    traffic, promise = status["traffic"], status["promise"]
+    events = [
+        (alarm, word("monitor.features", alarm["feature"]), False)
+        for alarm in _changes(traffic["alarms"])
+    ]
+    if (broken := promise["decided"]) is not None:
+        later = [event for event in events if (event[0]["time"] or "") > (broken["time"] or "")]
+        events.insert(len(events) - len(later), (broken, "promise broken", True))
+    if status["timeline"]:
+        draw = partial(figures.timeline_svg, status, events)
+        names = [name for _, name, _ in events]
+        about = {"windows": promise.get("windows", ()), "names": names}
+        yield parts.Figure("timeline", draw, say("monitor.timeline_figure", about))
+
+
+def _changes(alarms: Sequence[Json]) -> list[Json]:
+    """Return alarms, of two that different comparisons raised about one change the first."""
+    changes: list[Json] = []
+    for alarm in alarms:
+        found, before = alarm["since"], changes[-1]["since"] if changes else None
+        again = before is not None and alarm.get("against") != changes[-1].get("against")
+        again = again and alarm["feature"] == changes[-1]["feature"]
+        if again and before is not None:
+            later = before["upper"]["row"] < found["lower"]["row"]
+            again = not later and found["upper"]["row"] >= before["lower"]["row"]
+        if not again:
+            changes.append(alarm)
+    return changes
 
 
 def _change(traffic: Json) -> str:
@@ -543,6 +583,11 @@ def _promise(status: Json) -> parts.Section:
         asked = "" if limit is None else f"{sign} {percent(limit)}"
         of = "" if value.get("n") is None else f"{value['n']:,} {RATES[name][1]}"
         rows.append((called, share(value), interval(value), asked, parts.Cell(of, style="muted")))
+    latest = _latest(promise)
+    for name, called in (("coverage", "Caught"), ("fpr", "False alarms")) if latest else ():
+        value = latest[name]
+        of = parts.Cell(f"the latest {latest['n']:,}", style="muted")
+        rows.append((f"{called}, lately", share(value), interval(value), "", of))
     columns = (
         parts.TableColumn("Rate", brief=""),
         parts.TableColumn("Value", "right"),
@@ -555,8 +600,20 @@ def _promise(status: Json) -> parts.Section:
         parts.Text(_evidence(promise)),
         parts.Text(drawn_share(promise)),
         parts.note(say("monitor.intervals", promise)),
-        *(_figure(*item, status) for item in drawn if len(promise["course"]["draw"]) > 1),
+        parts.folded(
+            "Evidence over all draws",
+            *(_figure(*item, status) for item in drawn),
+        )
+        if len(promise["course"]["draw"]) > 1
+        else None,
     )
+
+
+def _latest(promise: Json) -> Json | None:
+    """Return the rates of the latest labels; None where there are no earlier ones."""
+    latest = (promise["lately"] or {}).get("latest")
+    known = latest and None not in (latest["coverage"]["estimate"], latest["fpr"]["estimate"])
+    return latest if known and latest["n"] < promise["n_labels"] else None
 
 
 def _level(promise: Json) -> str:

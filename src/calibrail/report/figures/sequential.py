@@ -4,7 +4,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, Final, Self
@@ -237,6 +237,12 @@ class CoursePoints:
         row = place.get("row", place.get("draw"))
         return None if row is None else float(row)
 
+    def middle(self, window: Json) -> float | None:
+        """Return the middle of a window of draws; its first draw where no time is known."""
+        if self.dated:
+            return sum(_days([window["from"], window["to"]])) / 2.0 if window["to"] else None
+        return float(window["draw"])
+
     def line(
         self, values: Sequence[float | None], colour: str, label: str = "", **style: Any
     ) -> None:
@@ -271,19 +277,38 @@ def _days(times: Sequence[str]) -> list[float]:
     return [float(date2num(datetime.fromisoformat(time))) for time in times]
 
 
-def flags_svg(status: Json, narrow: bool = False) -> str:
-    """Draw the share of answers that were flagged, with its band, and of those without a score.
+#: Panels of a timeline below its traffic: a rate, its colour and its name.
+_PANELS: Final = (
+    ("coverage", HALLUCINATED, "% caught"),
+    ("fpr", FAITHFUL, "% false alarms"),
+)
+#: Levels that the names of events take in turns, so that those of neighbours do not meet.
+_LEVELS: Final = 3
+
+
+def timeline_svg(
+    status: Json, events: Sequence[tuple[Json, str, bool]], narrow: bool = False
+) -> str:
+    """Draw traffic, what is caught and false alarms over one time, with what happened when.
 
     Parameters
     ----------
     status : mapping
         A watch's ``status.json``.
+    events : sequence of (mapping, str, bool)
+        Place of each, as alarms have it, its name, and whether the promise broke.
     narrow : bool
         Draw for a phone.
     """
     timeline, periods = status["timeline"], status["prevalence"]["periods"]
-    with drawing(*_size(narrow)) as plot:
-        at = CoursePoints.of_periods(plot, timeline)
+    windows, limits = status["promise"].get("windows", ()), status["promise"]["limits"]
+    n_panels = 3 if windows else 1
+    height = 2.0 + 1.5 * (n_panels - 1)
+    with drawing(4.1 if narrow else 7.2, height + 0.4) as whole:
+        whole.figure.clear()
+        panels = whole.figure.subplots(n_panels, 1, sharex=True, squeeze=False)[:, 0].tolist()
+        plots = [replace(whole, axes=axes) for axes in panels]
+        at = CoursePoints.of_periods(plots[0], timeline)
         at.line([_share(item, "flagged") for item in timeline], INK, "flagged")
         if len(periods) == len(timeline):
             at.band([item["flag_rate"] for item in periods], INK)
@@ -291,8 +316,44 @@ def flags_svg(status: Json, narrow: bool = False) -> str:
             if any(item[key] for item in timeline):
                 shares = [_share(item, key) for item in timeline]
                 at.line(shares, colour, "without a score" if key == "undefined" else key)
-        _finish(at, "% of answers", status["traffic"]["alarms"])
-        return plot.svg("Share of flagged answers over time.")
+        _finish(at, "% of answers")
+        for plot, (rate, colour, name) in zip(plots[1:], _PANELS, strict=False):
+            x = [at.middle(window) for window in windows]
+            shown = [(where, window[rate]) for where, window in zip(x, windows, strict=True)]
+            shown = [pair for pair in shown if None not in (pair[0], pair[1]["estimate"])]
+            plot.upright_intervals(*map(list, zip(*shown, strict=True)), colour, 2.0, 100.0)
+            estimates = [100.0 * value["estimate"] for _, value in shown]
+            plot.axes.plot(
+                [where for where, _ in shown], estimates, "o", color=colour, markersize=5
+            )
+            if limits[rate] is not None:
+                plot.axes.axhline(100.0 * limits[rate], color=colour, linestyle=DASHED)
+            plot.axes.set(ylabel=name, ylim=(-3.0, 103.0))
+            plot.axes.tick_params(colors=QUIET)
+        _mark(at, plots, events, narrow=narrow)
+        return whole.svg("Traffic, caught and false alarms over time, with what happened when.")
+
+
+def _mark(
+    at: "CoursePoints",
+    plots: Sequence[Plot],
+    events: Sequence[tuple[Json, str, bool]],
+    *,
+    narrow: bool,
+) -> None:
+    """Draw events through all panels, their names above the first one."""
+    low, high = plots[0].axes.get_xlim()
+    for number, (event, name, broken) in enumerate(events):
+        if (where := at.of(event)) is None:
+            continue
+        colour = REJECTED if broken else INCONCLUSIVE
+        for plot in plots:
+            plot.axes.axvline(where, color=colour, linewidth=1.3)
+        left = where > low + 0.7 * (high - low)
+        offset = (-3 if left else 3, 3 + 11 * (number % _LEVELS))
+        text = str(number + 1) if narrow else name
+        above: Any = ("data", "axes fraction")
+        plots[0].note(text, (where, 1.0), offset, xycoords=above, fontsize=9, color=colour)
 
 
 def prevalence_svg(status: Json, narrow: bool = False) -> str:
@@ -301,7 +362,7 @@ def prevalence_svg(status: Json, narrow: bool = False) -> str:
     Parameters
     ----------
     status, narrow
-        As for `flags_svg`.
+        As for `timeline_svg`.
     """
     timeline, periods = status["timeline"], status["prevalence"]["periods"]
     with drawing(*_size(narrow)) as plot:
@@ -324,7 +385,7 @@ def traffic_svg(status: Json, narrow: bool = False) -> str:
     Parameters
     ----------
     status, narrow
-        As for `flags_svg`.
+        As for `timeline_svg`.
     """
     timeline, traffic = status["timeline"], status["traffic"]
     with drawing(*_size(narrow)) as plot:
@@ -344,7 +405,7 @@ def feature_svg(status: Json, feature: str, name: str, narrow: bool = False) -> 
     Parameters
     ----------
     status, narrow
-        As for `flags_svg`.
+        As for `timeline_svg`.
     feature : str
         Which one.
     name : str
@@ -381,7 +442,7 @@ def watch_wealth_svg(status: Json, narrow: bool = False) -> str:
     Parameters
     ----------
     status, narrow
-        As for `flags_svg`.
+        As for `timeline_svg`.
     """
     promise = status["promise"]
     goal = max(promise[name].get("wanted") or 0.0 for name in ("coverage", "fpr"))
@@ -406,7 +467,7 @@ def rates_svg(status: Json, narrow: bool = False) -> str:
     Parameters
     ----------
     status, narrow
-        As for `flags_svg`.
+        As for `timeline_svg`.
     """
     promise = status["promise"]
     with drawing(*_size(narrow)) as plot:
