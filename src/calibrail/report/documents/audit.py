@@ -71,7 +71,7 @@ def document(audit: Json) -> Document:
 
 
 def _detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
-    """Show what explains a detector's result, where it works, and what its scores mean."""
+    """Show what explains a detector's result, where it works, and how it reads as probability."""
     meaning = capital(Scale.of(detector["score"]).meaning)
     return parts.section(
         f"{plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
@@ -178,9 +178,15 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
     ]
     columns = parts.numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
     return parts.section(
-        "What does a score mean?",
-        parts.Figure(f"{place}-deciles", partial(figures.deciles_svg, detector), size="half"),
-        parts.note(say("audit.tenths", confidence=confidence)),
+        "Is it a probability?",
+        *(
+            parts.Figure(f"{place}-{name}", partial(draw, detector), size="half")
+            for name, draw in (
+                ("reliability", figures.reliability_svg),
+                ("deciles", figures.deciles_svg),
+            )
+        ),
+        parts.note(say("audit.calibration", measured, confidence=confidence)),
         parts.folded("Numbers", parts.Table("Rate in every tenth", columns, rows)),
         where="page",
     )
@@ -286,8 +292,12 @@ def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
         name = item["name"]
         for division in item["strata"]:
             yield "strata", name, _strata_sentence(name, division, audit["confidence"])
-        if item["reliability"]:
-            yield "reliability", name, say("audit.reliability", item["reliability"], name=name)
+        # Whether the scores can be read as probabilities.
+        read = item["reliability"]
+        if read and None not in (read["ece_isotonic"], read["by_chance"]):
+            predicted = [part["predicted"] for part in read["isotonic"]]
+            is_flat = max(predicted) - min(predicted) < 0.02
+            yield "reliability", name, say("audit.reliability", read, name=name, is_flat=is_flat)
         if any(item["n_undefined"].values()):
             yield "undefined", name, say("audit.undefined", item, policy=audit["undefined"])
     known = [pair for pair in audit["agreement"] if pair["spearman"]["estimate"] is not None]

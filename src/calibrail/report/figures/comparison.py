@@ -234,6 +234,26 @@ def strata_svg(detector: Json, narrow: bool = False) -> str:
         return plot.svg(f"AUROC of {_name(detector)} in every stratum, with intervals.")
 
 
+def reliability_svg(detector: Json, narrow: bool = False) -> str:
+    """Draw the rate of hallucinations against what is read as a probability."""
+    with plots.drawing(4.6, 4.3) as plot:
+        axes = plot.axes
+        axes.plot([0, 1], [0, 1], color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
+        for key, colour, style, label in (
+            ("isotonic", plots.FAITHFUL, "s-", "after isotonic calibration"),
+            ("deciles", plots.HALLUCINATED, "o-", "scores, scaled to 0..1"),
+        ):
+            if bins := detector["reliability"][key]:
+                x, rates = [item["predicted"] for item in bins], [item["rate"] for item in bins]
+                plot.upright_intervals(x, rates, colour, 1.2, 1)
+                y = [rate["estimate"] for rate in rates]
+                axes.plot(x, y, style, color=colour, linewidth=1.0, markersize=5, label=label)
+        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        axes.set(xlabel="read as a probability", ylabel="share hallucinated")
+        plot.legend()
+        return plot.svg(f"Reliability diagram of {_name(detector)}: ten bins of equal frequency.")
+
+
 def deciles_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the rate of hallucinations in every tenth of the scores."""
     rates = [item["rate"] for item in detector["reliability"]["deciles"]]
