@@ -59,7 +59,7 @@ def test_length_explains_a_score_that_is_length(tmp_path: Path) -> None:
     assert any(item["message"].startswith("Response length explains") for item in said)
     divided = [item["name"] for item in content["detectors"][0]["strata"]]
     assert divided == ["question_length", "length", "model"]
-    assert "strata by theta_qc" in names(content)
+    assert {"strata by theta_qc", "components of the index"} <= names(content)
     assert content["leakage"]["giveaways"][0]["auroc"]["estimate"] == 0.0
 
 
@@ -100,7 +100,7 @@ def test_scores_without_texts_need_no_model(
     assert [item["name"] for item in first["strata"]] == [HOSTILE]
     assert [item["feature"] for item in first["confounds"]] == [HOSTILE]
     assert all("theta" not in key for key in run.table.columns)
-    assert content["leakage"]["copies"] == []
+    assert content["components"] == [] and content["leakage"]["copies"] == []
     reasons = {item["part"]: item["reason"] for item in content["left_out"]}
     assert "no such texts" in reasons["strata by theta_qc"]
     assert "no such texts" in reasons["confounding by length"]
@@ -152,11 +152,14 @@ def test_an_undefined_score_says_why() -> None:
         audit(examples(20), [build_column("model", "faithful")], geometry=False)
 
 
-def test_the_angle_comes_from_the_embedded_encoder(tmp_path: Path) -> None:
+def test_angles_come_from_the_embedded_encoder(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     lines = example_path("facts").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "facts.jsonl").write_text("".join(lines[:60]), encoding="utf-8")
     content = audit(tmp_path / "facts.jsonl", "sgi").to_dict()
+    (parts,) = content["components"]
+    by_name = {row["name"]: row["auroc"]["estimate"] for row in parts["rows"]}
+    assert by_name["ratio"] == pytest.approx(content["detectors"][0]["auroc"]["estimate"], abs=0.01)
     assert content["detectors"][0]["strata"][0]["name"] == "theta_qc"
 
 
@@ -176,6 +179,7 @@ def test_halueval_says_what_length_and_repetition_do(real_data: Path, tmp_path: 
     by_feature = {row["feature"]: row for row in content["detectors"][0]["confounds"]}
     assert by_feature["length"]["feature_auroc"]["lower"] > 0.94
     assert by_feature["question_words"]["share"]["estimate"] > 0.5
+    assert content["components"][0]["driver"] == "theta_rq"
     folder = run.save(tmp_path / "run")
     assert "alike in response length" in (folder / "figures" / "1-matched.svg").read_text()
 

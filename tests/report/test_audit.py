@@ -40,6 +40,7 @@ def content(name: str = "toy", undefined: str = "flag", **changes: Any) -> dict[
         f"{name}2": -length + rng.normal(size=N),
         f"{name}3": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
     }
+    angles = {"theta_rq": rng.random(N), "theta_rc": rng.random(N)}
     answers = AuditAnswers(labels, clusters)
     copied = SplitCopies("group", 3, 1, ((name, name),))
     leakage = Leakage((copied,), (), (giveaway(name, clusters, answers),), 1)
@@ -49,6 +50,7 @@ def content(name: str = "toy", undefined: str = "flag", **changes: Any) -> dict[
             thirds("length", length),
             by_column(name, [f"{name}{k % 3}" for k in range(N)]),
         ],
+        "angles": {name: angles},
         "left_out": [LeftOut(name, name)],
         **changes,
     }

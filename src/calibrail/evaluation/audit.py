@@ -1,4 +1,4 @@
-"""Audit of a detector: leakage and copies."""
+"""Audit of a detector: components, leakage and copies."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from calibrail.data.duplicates import THRESHOLD, Sketches, similar_pairs
 from calibrail.errors import InputError
 from calibrail.evaluation import audit_answers
 from calibrail.evaluation import confounds as surface
-from calibrail.evaluation.audit_answers import AuditAnswers
+from calibrail.evaluation.audit_answers import AuditAnswers, components
 from calibrail.evaluation.confounds import Confound, Division, Reliability, Stratification
 from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
@@ -305,6 +305,8 @@ class Audit(Record):
         Level of every interval, policy for undefined scores, seed of the folds.
     detectors : tuple of Audited
         In the order in which they were named.
+    components : tuple of Components
+        One an encoder.
     agreement : tuple of Pair
         Every two detectors.
     leakage : Leakage
@@ -324,6 +326,7 @@ class Audit(Record):
     undefined: str
     seed: int
     detectors: tuple[DetectorAudit, ...]
+    components: tuple[audit_answers.Components, ...]
     agreement: tuple[audit_answers.Pair, ...]
     leakage: Leakage
     left_out: tuple[LeftOut, ...]
@@ -343,6 +346,8 @@ class Material:
         Surface features, NaN where undefined.
     divisions : sequence of Division
         How to divide answers into strata.
+    angles : mapping of str to mapping
+        Per encoder, the angles ``theta_rq`` and ``theta_rc``.
     left_out : sequence of LeftOut
         Parts that could not be prepared.
     """
@@ -350,6 +355,7 @@ class Material:
     leakage: Leakage
     features: Mapping[str, intervals.Floats] = field(default_factory=dict)
     divisions: Sequence[Division] = ()
+    angles: Mapping[str, Mapping[str, intervals.Floats]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
 
 
@@ -405,6 +411,7 @@ def audit_scores(
             **answers.separation(ranks),
         )
 
+    parts = (components(encoder, angles, answers) for encoder, angles in material.angles.items())
     return Audit(
         n_hallucinated=int(np.sum(answers.labels == 1)),
         n_faithful=int(np.sum(answers.labels == 0)),
@@ -413,6 +420,7 @@ def audit_scores(
         undefined=undefined,
         seed=answers.seed,
         detectors=tuple(audited(name, column) for name, column in values.items()),
+        components=tuple(part for part in parts if part is not None),
         agreement=audit_answers.pair_agreement(values, answers),
         leakage=material.leakage,
         left_out=tuple(material.left_out),

@@ -17,6 +17,7 @@ from calibrail.evaluation.confounds import SURFACE, Division, by_column, thirds
 from calibrail.evaluation.stats.intervals import Floats, Mask
 from calibrail.formatting import Shown
 from calibrail.models.embeddings import Encoder
+from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.options import ReadOptions, SplitOptions, Undefined, fields
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
@@ -56,46 +57,53 @@ class _Features:
 
     Attributes
     ----------
-    angle : QuestionContext or None
-        Of the first encoder that a detector uses, else of the embedded one.
+    triangles : dict of str to tuple of Angle
+        The angles per encoder: those that detectors use, else the embedded one.
     absent : str or None
-        Why there is none.
+        Why there are none.
     """
 
     def __init__(self, geometry: bool) -> None:
-        self.angle: lexical.QuestionContext | None = None
+        self.triangles: dict[str, tuple[lexical.Angle, ...]] = {}
         self.absent: str | None = "it was not asked for (--no-geometry)"
         self._geometry = geometry
 
     def __call__(self, detectors: Sequence[base.Score], first: example.Example) -> list[base.Score]:
-        """Return the surface features that are not detectors themselves, and the angle."""
+        """Return the surface features that are not detectors themselves, and the angles."""
         if not (first.question or first.response or first.contexts):
             self.absent = NO_TEXTS
         elif self._geometry:
-            self._find_angle(detectors)
+            self._find_angles(detectors)
         known = {registry.key_of(score) for score in detectors}
         surface = [kind() for kind in _SURFACE if registry.key_of(kind()) not in known]
-        return [*surface, *filter(None, [self.angle])]
+        return [*surface, *(angle for angles in self.triangles.values() for angle in angles)]
 
-    def _find_angle(self, detectors: Sequence[base.Score]) -> None:
-        """Take the first encoder that a detector uses, else the embedded one if it is there."""
+    def _find_angles(self, detectors: Sequence[base.Score]) -> None:
+        """Take every encoder that a detector uses, else the embedded one if it is there."""
+        encoders: dict[str, dict[str, Any]] = {}
         self.absent = None
         for score in detectors:
             # An encoder behind an endpoint is not asked for more than the detector itself needs.
             if isinstance(score, base.Embedding) and isinstance(score.encoder, Encoder):
                 names = ("model", "revision", "prompt", "dtype")
                 options = {name: getattr(score.encoder, name) for name in names}
-                self.angle = lexical.QuestionContext(**options)
+                chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
+                precision = [] if options["dtype"] == "float32" else [options["dtype"]]
+                encoders[", ".join([options["model"], *chosen, *precision])] = options
+        if not encoders:
+            default = lexical.ANGLES[0]()
+            try:
+                # Reads files only; a model that is not installed is found out here.
+                default.fingerprint()
+                default.encoder.sentences(["?"])
+            except (ModelError, ImportError) as error:
+                self.absent = str(error)
                 return
-        default = lexical.QuestionContext()
-        try:
-            # Reads files only; a model that is not installed is found out here.
-            default.fingerprint()
-            default.encoder.sentences(["?"])
-        except (ModelError, ImportError) as error:
-            self.absent = str(error)
-        else:
-            self.angle = default
+            encoders = {DEFAULT_MODEL: {}}
+        self.triangles = {
+            name: tuple(angle(**options) for angle in lexical.ANGLES)
+            for name, options in encoders.items()
+        }
 
 
 def _divide(
@@ -138,6 +146,8 @@ def _divide(
     left_out.extend(
         measures.LeftOut(f"confounding by {name}", NO_TEXTS) for name in SURFACE if lacks(name)
     )
+    if lacks("theta_qc"):
+        left_out.append(measures.LeftOut("components of the index", absent or NO_TEXTS))
     return divisions, left_out
 
 
@@ -240,8 +250,9 @@ def audit(
     by : sequence of str
         Columns of groups (a model, a domain): each group is a stratum.
     geometry : bool
-        Whether to embed the texts for strata by angle. The encoder is that of the first detector
-        that has one, else the embedded one; nothing is downloaded for the audit.
+        Whether to embed the texts for strata by angle and the parts of the index. The encoder is
+        that of the first detector that has one, else the embedded one; nothing is downloaded for
+        the audit.
     undefined : {"flag", "review", "pass"}
         Where answers without a score rank.
     confidence : float
@@ -290,8 +301,18 @@ def audit(
     used = (scored.codes != splits.FIT) | (not any(map(base.learns, detectors)))
     columns = {name: column[used] for name, column in table.columns.items()}
     features: dict[str, Floats] = {name: columns[name] for name in SURFACE if name in columns}
-    if beside.angle is not None:
-        features["theta_qc"] = columns[registry.key_of(beside.angle)]
+    angles = {
+        encoder: {angle.name: columns[registry.key_of(angle)] for angle in triangle}
+        for encoder, triangle in beside.triangles.items()
+    }
+    if angles:
+        features["theta_qc"] = next(iter(angles.values()))["theta_qc"]
+    # Of an encoder both angles of the response must be known anywhere.
+    angles = {
+        encoder: triangle
+        for encoder, triangle in angles.items()
+        if not any(np.isnan(triangle[name]).all() for name in ("theta_rq", "theta_rc"))
+    }
     rows = np.flatnonzero(used).tolist()
     cells = {name: [table.kept[name][row] for row in rows] for name in by}
     divisions, left_out = _divide(features, cells, beside.absent)
@@ -306,6 +327,7 @@ def audit(
             leakage=_leaks(scored, used, by, answers),
             features={name: features[name] for name in SURFACE if name in features},
             divisions=divisions,
+            angles=angles,
             left_out=left_out,
         ),
         specs=scored.specs,

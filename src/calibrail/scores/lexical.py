@@ -266,8 +266,8 @@ class QuestionWords(Detector):
         return float(sum(word.text in known for word in words.content_words(example.response)))
 
 
-class QuestionContext(Embedding):
-    """theta(q, c): the room that a question leaves between itself and its context, in radians.
+class Angle(Embedding):
+    """Angle between the embeddings of two of question, context and response, in radians.
 
     The context is the chunks joined by newlines, as for ``sgi``.
 
@@ -277,14 +277,39 @@ class QuestionContext(Embedding):
         See ``Embedding``.
     """
 
-    name = "theta_qc"
-    requires = ("question", "contexts")
-
     def inputs(self, example: Example) -> Iterable[str]:
         """Return both texts."""
-        return example.question, joined(example)
+        return (
+            joined(example) if field == "contexts" else str(getattr(example, field))
+            for field in self.requires
+        )
 
     def value(self, example: Example) -> float:
         """Return the angle."""
         left, right = self.encoder.sentences(list(self.inputs(example)))
         return float(angles(left[None], right[None])[0])
+
+
+class QuestionContext(Angle):
+    """theta(q, c): the room that a question leaves between itself and its context."""
+
+    name = "theta_qc"
+    requires = ("question", "contexts")
+
+
+class ResponseQuestion(Angle):
+    """theta(r, q)."""
+
+    name = "theta_rq"
+    requires = ("response", "question")
+
+
+class ResponseContext(Angle):
+    """theta(r, c)."""
+
+    name = "theta_rc"
+    requires = ("response", "contexts")
+
+
+#: The three sides of the triangle.
+ANGLES: Final = (QuestionContext, ResponseQuestion, ResponseContext)

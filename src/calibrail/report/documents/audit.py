@@ -57,6 +57,7 @@ def document(audit: Json) -> Document:
             parts.Bullets("What the data shows", further, where="terminal"),
             parts.listing("What else the data shows", further, where="page"),
             *(_detector_section(place, item, audit) for place, item in enumerate(detectors, 1)),
+            _components(audit["components"]),
             _agreement(audit["agreement"]),
             _leakage(audit["leakage"]),
             parts.listing("Left out", left_out),
@@ -192,6 +193,29 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
     )
 
 
+def _components(components: Sequence[Json]) -> parts.Section | None:
+    if not components:
+        return None
+    title, blocks = "The parts of the index", list[parts.Block]([parts.note(say("audit.turned"))])
+    for item in components:
+        rows = [
+            (
+                word("audit.component_words", row["name"]),
+                measure_cell(row["auroc"]),
+                bounds(row["auroc"]),
+            )
+            for row in item["rows"]
+        ]
+        columns = (
+            parts.TableColumn(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
+            parts.TableColumn("AUROC", "right"),
+            parts.TableColumn("Interval", where="terminal"),
+        )
+        text = parts.Text(item["sentence"], where="page")
+        blocks += [text, parts.Table(title, columns, rows)]
+    return parts.section(title, *blocks)
+
+
 def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
     if not pairs:
         return None
@@ -267,7 +291,9 @@ def with_sentences(audit: Json) -> dict[str, Any]:
         }
         for item in audit["detectors"]
     ]
-    return {**before, "conclusions": conclusions, **audit, "detectors": detectors}
+    components = [{**item, "sentence": _components_sentence(item)} for item in audit["components"]]
+    made = {"detectors": detectors, "components": components}
+    return {**before, "conclusions": conclusions, **audit, **made}
 
 
 def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
@@ -300,6 +326,8 @@ def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
             yield "reliability", name, say("audit.reliability", read, name=name, is_flat=is_flat)
         if any(item["n_undefined"].values()):
             yield "undefined", name, say("audit.undefined", item, policy=audit["undefined"])
+    for item in audit["components"]:
+        yield "components", None, _components_sentence(item)
     known = [pair for pair in audit["agreement"] if pair["spearman"]["estimate"] is not None]
     if known:
         lowest = min(known, key=lambda pair: pair["spearman"]["estimate"])
@@ -400,6 +428,16 @@ def _reversed(item: Json) -> str:
         if stratum["reversed"]
     ]
     return say("audit.reversed_in", name=item["name"], strata=where) if where else ""
+
+
+def _components_sentence(item: Json) -> str:
+    """Say which angle carries the index."""
+    areas = [
+        f"{estimate(row['auroc'])} for {word('audit.component_words', row['name'])}"
+        for row in item["rows"]
+    ]
+    driver = item["driver"] and word("audit.component_words", item["driver"])
+    return say("audit.components", areas=areas, driver=driver)
 
 
 def _leaks(section: Json, made: Container[str]) -> Iterator[tuple[str, Json]]:
