@@ -69,7 +69,8 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 class Monitor:
     """Watches what a frozen guardrail decides, answer after answer, in constant memory.
 
-    It says whether the traffic differs from a reference: the scores, the share of undefined
+    It says whether the traffic differs from the labelled answers, of which the guardrail holds what
+    is no text, and from a reference of the stream: the scores, the share of undefined
     answers, the lengths of questions and responses, the number of chunks, the languages. While
     nothing changes, the mean number of answers to a false alarm is at least ``arl``, and at most
     t / (2 arl) of all watches raise one within t answers, whenever one looks. That traffic differs
