@@ -297,14 +297,15 @@ def recalibrate(
 
 def _both(one: AuditedVerdict, other: AuditedVerdict) -> AuditedVerdict:
     """Return what two verdicts about one threshold show alike, with bounds as far as either's."""
-    open_, alike = ("inconclusive", "fpr_open"), one.reason == other.reason
-    verdict, reason = (one.verdict, one.reason) if alike else open_
-    most = {
+    most: dict[str, Any] = {
         name: None if None in (ends := [getattr(way, name) for way in (one, other)]) else max(ends)
         for name in ("fpr_at_most", "needed")
     }
-    bounds = wider(one.coverage, other.coverage), wider(one.fpr, other.fpr)
-    return replace(one, verdict=verdict, reason=reason, coverage=bounds[0], fpr=bounds[1], **most)
+    coverage, fpr = wider(one.coverage, other.coverage), wider(one.fpr, other.fpr)
+    both = replace(one, coverage=coverage, fpr=fpr, **most)
+    if one.reason == other.reason:
+        return both
+    return replace(both, verdict="inconclusive", reason="fpr_open")
 
 
 def _labels(
