@@ -252,6 +252,11 @@ class Scale:
         return "at most" if self.negated else "at least"
 
     @property
+    def least(self) -> str:
+        """Which of scores looks most harmless."""
+        return "highest" if self.negated else "lowest"
+
+    @property
     def harmless(self) -> str:
         """On which side of the threshold answers pass: ``below`` or ``above``."""
         return "above" if self.negated else "below"

@@ -52,7 +52,7 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     text, (judge,) = words(done), result.judges
     parts = (str(result.verdict).upper(), "Of what people call hallucinated judge catches")
     parts += ("Finds hallucinated (sensitivity)", "Cohen's kappa", "McNemar", "Rates by people")
-    parts += ("What each takes for granted", "Next:")
+    parts += ("Assumptions", "Next:")
     order = [text.index(part) for part in parts]
     assert order == sorted(order)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Caught ")]

@@ -59,6 +59,7 @@ SHOWING = {
         "markdown",
         "page",
         "dry_run",
+        "verbose",
     ),
     *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),

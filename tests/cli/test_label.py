@@ -67,10 +67,10 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     assert [item["hallucinated"] for item in spans] == [3, 6, 12]
     done = piped("q", "-o", tmp_path / "labels", "--annotator", "ada")
     said = " ".join(done.stdout.split())
-    assert "These are the fewest that the promise allows. Of ten thresholds from 3 of them" in said
+    assert "These are the fewest that the promise allows. With 3 of them, nine of ten" in said
     # Two of the three calibrate: the lower one of their scores is the threshold.
     assert spans[0]["lower"] == pytest.approx(0.05**0.5)
-    assert "nine catch between 22.3% and 97.5% of hallucinations" in said
+    assert "thresholds catch 22.3% to 97.5% of hallucinations" in said
     assert "with --max-false-alarms and the false alarms that you accept" in said
     last = done.stdout.splitlines()[-1]
     assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"

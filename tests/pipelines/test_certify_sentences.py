@@ -200,7 +200,7 @@ def test_sentences_without_a_score_are_counted_in_answers_that_have_others(polic
     named = f"without a score, in {told['n_undefined']} answers; the guardrail's policy is {policy}"
     assert any(named in warning for warning in result.warnings)
     said = printed(document(told))
-    assert "Untouched" in said and "Sent to review" in said
+    assert "Unchanged" in said and "Sent to review" in said
     assert "The detector failed" not in said
 
 

@@ -37,7 +37,7 @@ def test_two_thresholds_with_nothing_between() -> None:
     text = few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90 + [1.0] * 10, 0.05)
     assert text.startswith("The score takes only 2 distinct values on 99 hallucinated calibration")
     assert "can only catch 66.7% and 100% of them. 95% itself cannot be had: " in text
-    assert "the threshold in use, 0, catches more than was asked and flags 100 of 100" in text
+    assert "the threshold in use, 0, catches more than is required and flags 100 of 100" in text
     assert "Below it, 66% (at 10% false alarms) can be promised." in text
     assert "cannot be had" not in few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90, 0.35)
 
@@ -78,7 +78,7 @@ def confounds(**ranks: str) -> dict[str, Any]:
     ],
 )
 def test_baselines_that_rank_as_well_are_named(ranks: dict[str, str], text: str) -> None:
-    last = f" The score goes together most with {list(ranks)[-1]} (Spearman 0.{len(ranks) - 1}0)."
+    last = f" The score correlates most with {list(ranks)[-1]} (Spearman 0.{len(ranks) - 1}0)."
     report = {"confounds": confounds(**ranks), "test": {"coverage": {"n": 300}}}
     assert baselines_finding(report) == f"{text}.{last if len(ranks) > 1 else ''}"
 

@@ -131,14 +131,20 @@ def test_a_certificate_a_card_and_a_guardrail_say_the_same_measures(run: Run) ->
     said = certificate.document(result.to_dict())
     assert said.summary.startswith("In ") and result.to_dict()["reason"] in said.summary
     for text in (printed(said), render_markdown(said), render_page(said)):
-        for word in ("Freed", "Supported sentences", "Faithful answers"):
+        for word in ("Fully cleaned", "Supported sentences", "Faithful answers"):
             assert word in text
         assert "Caught" not in text and "False alarms" not in text
     assert "supported sentences are kept" in render_junit(said)
     nothing = certificate.document({**result.to_dict(), "min_kept": None, "verdict": "rejected"})
     assert "--min-kept" in nothing.next_step
     tiles = [tile.name for tile in guardrail.guardrail_document(frozen.config.model_dump()).tiles]
-    assert tiles == ["Freed", "Supported kept", "Touched", "Emptied", "AUROC by sentence"]
+    assert tiles == [
+        "Fully cleaned",
+        "Supported kept",
+        "Altered",
+        "Nothing left",
+        "AUROC by sentence",
+    ]
     assert "Supported sentences" in printed(card_of(frozen).document())
 
 

@@ -28,8 +28,8 @@ def test_every_mark_stands_at_its_share(
         if share is not None and f"{mark}" in row:
             assert row.index(mark) == zero + round(40 * share)
     if asked is not None and round(40 * asked) != round(40 * estimate):
-        assert "┃" in row and "┃ asked" in lines[-1]
-    assert ("asked" in lines[-1]) == (asked is not None)
+        assert "┃" in row and "┃ required" in lines[-1]
+    assert ("required" in lines[-1]) == (asked is not None)
     if lower is None:
         assert "(" not in lines[2] and "─" not in row
 

@@ -86,19 +86,21 @@ def test_a_page_shows_what_is_its_own_and_each_picture_is_drawn_once_a_width() -
     assert sorted(calls) == [False, True]
 
 
-def test_the_next_step_is_last_in_a_terminal_and_first_on_a_page() -> None:
+def test_the_verdict_is_last_in_a_terminal_below_the_next_step_which_is_first_on_a_page() -> None:
     content = document(
         [],
         warnings=[Bullet("the classes are alike", "Alike")],
         notes=["a note"],
         next_step="calibrate again (--alpha)",
         tiles=[Tile("Caught", "91%", "88 to 94%", ">= 90%")],
+        verdict="inconclusive",
     )
     lines = said(content).splitlines()
-    assert lines[-1] == "Next: calibrate again (--alpha)"
-    assert lines.index("1 warning") < lines.index("Notes") < len(lines) - 1
+    next_step = lines.index("Next: calibrate again (--alpha)")
+    assert lines.index("1 warning") < lines.index("Notes") < next_step
+    assert lines[next_step + 1 :] == ["NO WINNER: Caught 91% (88 to 94%; required >= 90%)"]
     page = render_page(content)
-    order = [page.index(part) for part in ("<b>Next:</b>", "asked: ≥ 90%", "Warnings", "Notes")]
+    order = [page.index(part) for part in ("<b>Next:</b>", "required: ≥ 90%", "Warnings", "Notes")]
     assert order == sorted(order)
     assert '<span class="option">--alpha</span>' in page
 

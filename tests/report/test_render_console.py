@@ -93,7 +93,7 @@ def test_the_report_shows_every_row_and_warning() -> None:
         undefined="pass",
     )
     text = words(shown(calibrate.document, value))
-    for part in ("this one", "length", "second", "Without a threshold", "none: "):
+    for part in ("second", "length", "second", "Without a threshold", "none: "):
         assert part in text
     for item in value["warnings"]:
         assert words(item["message"]) in text
@@ -106,7 +106,7 @@ def test_the_promise_is_said_in_words(guarantee: str) -> None:
     text = words(shown(calibrate.document, report(guarantee=guarantee)))
     assert "Flag an answer when its toy score is at least" in text
     assert f"(guarantee: {guarantee})" in text
-    assert "of 100 hallucinated calibration scores" in text
+    assert "of 100 hallucinated calibration answers, counted from the lowest" in text
 
 
 def test_flag_all_is_said() -> None:

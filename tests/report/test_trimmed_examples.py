@@ -78,7 +78,7 @@ def test_a_column_of_the_data_keeps_its_own_numbers_and_side() -> None:
     scale = Scale("support", negated=True)
     shown = page(examples(losses=[trimmed(threshold=-0.6)]), scale)
     assert "threshold 0.6" in shown
-    assert "Behind each sentence stands its support; it goes when that is at most the" in shown
+    assert "The number after each sentence is its support; sentences at most the" in shown
 
 
 def test_a_terminal_says_in_words_what_it_strikes_out() -> None:

@@ -35,7 +35,7 @@ def audit_command(
     reading: opt.Reading,
     splitting: Annotated[opt.Splitting, opt.Pick(without=("calibration_share",))],
     work: opt.Work,
-    looks: Annotated[AuditArguments, opt.Pick(without=("dry_run", "page"))],
+    looks: Annotated[AuditArguments, opt.Pick(without=("dry_run", "page", "verbose"))],
 ) -> None:
     """Look into detectors: what explains them, where they fail.
 
@@ -139,7 +139,7 @@ def agree_command(
         Path | None,
         typer.Option(metavar="FILE", help="What flags: a file that `calibrail export` wrote."),
     ] = None,
-    show: Annotated[AgreeOptions, opt.Pick(without=("dry_run",))],
+    show: Annotated[AgreeOptions, opt.Pick(without=("dry_run", "verbose"))],
 ) -> None:
     """May a judge stand in for people? Tests it on their labels.
 

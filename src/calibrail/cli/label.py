@@ -98,7 +98,7 @@ def label_command(
     reading: Annotated[
         options.ReadOptions | None, opt.Pick(without=("annotators", "pair", "strict"))
     ],
-    sitting: Annotated[Sitting, opt.Pick(without=("dry_run",))],
+    sitting: Annotated[Sitting, opt.Pick(without=("dry_run", "verbose"))],
 ) -> None:
     """Label answers one by one on a page of this machine.
 

@@ -35,7 +35,7 @@ def check_command(
     work: Annotated[opt.Work, opt.Pick(without=("batch",))],
     trust: opt.TrustArguments,
     told: opt.DecisionDetails,
-    show: Showing,
+    show: Annotated[Showing, opt.Pick(without=("verbose",))],
     evidence: Annotated[
         bool,
         typer.Option(

@@ -61,6 +61,8 @@ class Showing:
         Print the machine-readable result.
     markdown : bool
         Print the result as Markdown that a comment on GitHub or GitLab holds.
+    verbose : bool
+        Print tables that one line stands for otherwise.
     """
 
     panel: ClassVar = "Output"
@@ -69,6 +71,7 @@ class Showing:
     page: tuple[Path, ...] = setting(default=(), metavar="FILE", writes="page")
     json: bool = setting(default=False)
     markdown: bool = setting(default=False)
+    verbose: bool = setting(default=False)
 
     def __post_init__(self) -> None:
         if self.json and self.markdown:
@@ -138,7 +141,8 @@ class Showing:
             echo(render_comment(document), nl=False)
         elif not silent:
             with listened_to():
-                print_document(document, Console(highlight=False, soft_wrap=False))
+                console = Console(highlight=False, soft_wrap=False)
+                print_document(document, console, verbose=self.verbose)
         for path in self.page:
             with file_errors(f"--page {path} cannot be written"):
                 write_page(document, path)

@@ -154,9 +154,9 @@ Work = Annotated[Running, Pick()]
 Calls = Annotated[CallLimits, Pick(without=("batch",))]
 FreeCalls = Annotated[CallLimits, Pick(without=("price", "batch"))]
 #: What is shown with pages, beside a folder of results, and beside what has a page already.
-Show = Annotated[Showing, Pick(without=("dry_run",))]
-ShowRun = Annotated[Showing, Pick(without=("page",))]
-ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page"))]
+Show = Annotated[Showing, Pick(without=("dry_run", "verbose"))]
+ShowRun = Annotated[Showing, Pick(without=("page", "verbose"))]
+ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page", "verbose"))]
 
 
 @dataclass(frozen=True, slots=True)

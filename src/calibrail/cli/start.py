@@ -286,7 +286,7 @@ def score_command(
     promise: Annotated[opt.Promise, opt.Pick(only=("unit",))],
     reading: opt.Reading,
     work: opt.Work,
-    show: Showing,
+    show: Annotated[Showing, opt.Pick(without=("verbose",))],
 ) -> None:
     """Score every answer, one column per detector.
 

@@ -39,7 +39,13 @@ from calibrail.options.fields import cli_or_python
 #: What a command writes as JSON, or a part of it.
 Json = Mapping[str, Any]
 #: Where a block is shown.
-Where = Literal["both", "terminal", "page"]
+Where = Literal["both", "terminal", "brief", "verbose", "page"]
+#: What each medium shows: a page and, if asked, a terminal have tables for which a line stands.
+_SHOWN: Final = {
+    "terminal": ("both", "terminal", "brief"),
+    "verbose": ("both", "terminal", "verbose"),
+    "page": ("both", "verbose", "page"),
+}
 #: How a text or a cell reads: a colour or a weight that each medium chooses.
 Style = Literal["", "strong", "muted", "good", "bad", "warning"]
 
@@ -170,7 +176,7 @@ class Table:
 
 def asked_heading(asked: Iterable[str]) -> list[str]:
     """Return the heading of what was asked; none where nothing was."""
-    return ["Asked"] if any(asked) else []
+    return ["Required"] if any(asked) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +462,7 @@ class Document:
     footer: str = "Every number on this page is in what --json prints."
     wide: bool = False
 
-    def shown_on(self, medium: Literal["terminal", "page"]) -> Document:
+    def shown_on(self, medium: Literal["terminal", "verbose", "page"]) -> Document:
         """Return what one medium shows: no empty blocks, every cell a ``Cell``."""
         return replace(self, blocks=_visible(self.blocks, medium))
 
@@ -508,7 +514,7 @@ def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:
     """Return the blocks of one medium that say something."""
     visible: list[Block] = []
     for block in blocks:
-        if block is None or block.where not in ("both", medium):
+        if block is None or block.where not in _SHOWN[medium]:
             continue
         content: object = block
         match block:
@@ -536,7 +542,7 @@ def _cells(table: Table, medium: str) -> Table:
     places = [
         place
         for place, column in enumerate(table.columns)
-        if column.where in ("both", medium)
+        if column.where in _SHOWN[medium]
         and (place == 0 or any(not isinstance(row, Heading) and _holds(row[place]) for row in rows))
     ]
     return replace(

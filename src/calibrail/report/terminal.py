@@ -64,7 +64,7 @@ def _breaks(text: str, width: int) -> Iterator[int]:
             yield word.start() + start
 
 
-def print_document(document: Document, console: Console) -> None:
+def print_document(document: Document, console: Console, *, verbose: bool = False) -> None:
     """Print a document: headline, blocks, warnings, notes, next step.
 
     Parameters
@@ -74,8 +74,10 @@ def print_document(document: Document, console: Console) -> None:
     console : rich.console.Console
         Where to print; 80 columns without colours are enough. Texts are never read as markup, and
         characters that steer a terminal are replaced.
+    verbose : bool
+        Whether tables are printed that one line stands for otherwise.
     """
-    document = document.shown_on("terminal")
+    document = document.shown_on("verbose" if verbose else "terminal")
     if document.brief is not None:
         _paragraph(console, document.brief, "strong")
     elif document.verdict:
@@ -96,6 +98,20 @@ def print_document(document: Document, console: Console) -> None:
         if command:
             # On a line of its own, as long as it is, so that it can be copied.
             console.print(BrokenText(f"  {plain(command)}"), soft_wrap=True)
+    long = any(isinstance(block, parts.Section) for block in document.blocks)
+    if document.verdict and long and not document.lead:
+        # What came first has left a small screen by now.
+        head = _line(document.headline.upper(), _STYLES[document.verdict])
+        told = "; ".join(filter(None, map(_tile, document.tiles[:2])))
+        console.print(Group(head.append(f": {told}" if told else "", style="not bold")))
+
+
+def _tile(tile: parts.Tile) -> str:
+    """Return a number with its bounds and what is required of it, in one phrase."""
+    asked, _, bound = tile.asked.removesuffix(")").partition(" (")
+    inside = (bound or tile.interval, f"required {asked}" if asked else "")
+    told = "; ".join(plain(item) for item in inside if item)
+    return f"{tile.name} {tile.value}{f' ({told})' if told else ''}" if tile.value else ""
 
 
 def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:

@@ -165,7 +165,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     title = f"Rates by {people} and {whose}, with {level} intervals"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
-    yield parts.Bullets("What each takes for granted", list(granted.values()))
+    yield parts.Bullets("Assumptions", list(granted.values()))
     yield parts.Bullets("Missing", missing)
 
 

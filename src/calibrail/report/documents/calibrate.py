@@ -107,7 +107,7 @@ def _threshold_sentence(report: Json) -> str:
         "scale": scale,
         "name": scale.named(text.score_name(report)),
         "target": floor_percent(1.0 - report["alpha"]),
-        "how": messages.how_sure(report, "in this very threshold"),
+        "how": messages.how_sure(report),
     }
     about["flag"] = say("calibrate.flagged", report, about)
     paper = report["guarantee"] == "paper"
@@ -182,18 +182,21 @@ def _other_scores(report: Json) -> parts.Section | None:
             text.share_cell(item.get("coverage")),
             text.share_cell(item.get("fpr")),
             text.measure_cell(item.get("auroc")),
-            "this one" if item is this else _compared(item),
+            "your detector" if item is this else _compared(item),
         )
 
     tested = any(item.get("auroc_difference") for item in baselines)
     heads = parts.numbers("Threshold", "Caught", "False alarms", "AUROC")
     compared = parts.TableColumn("Compared", where="both" if tested else "page")
     columns = (parts.TableColumn("Score", most=26), *heads, compared)
+    title, own = say("calibrate.compared", report), [row(item) for item in (this, *detectors)]
     rows = measures.with_baselines(row, (this, *detectors), baselines)
     return parts.section(
         "Against other scores",
         parts.Text(say("calibrate.other_scores", report), where="page"),
-        parts.Table(say("calibrate.compared", report), columns, rows),
+        parts.Table(title, columns, rows, where="verbose"),
+        parts.Table(title, columns, own, where="brief") if detectors else None,
+        measures.baselines_in_brief(baselines, _compared),
         measures.without_threshold((*detectors, *baselines)),
     )
 

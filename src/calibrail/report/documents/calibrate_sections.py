@@ -287,7 +287,7 @@ def _attainable_instead(offered: Json, parameters: Json) -> str:
 
 
 def baselines_finding(report: Json) -> str:
-    """Return which baselines rank as well, and with which one the score goes together most."""
+    """Return which baselines rank as well, and with which one the score correlates most."""
     confounds, tests = report["confounds"], not phrases.is_proven(report["test"]["coverage"])
     rows = confounds["rows"]
     better, alike = (
@@ -354,11 +354,11 @@ MOST_TIMES: Final = 20
 MOST_NEW: Final = 2_000
 
 
-def how_sure(report: Json, of_this: str) -> str:
-    """Return on what level a promise holds: on average, or for one threshold, which is named."""
+def how_sure(report: Json) -> str:
+    """Return on what level a promise holds: on average, or for this threshold."""
     if report["guarantee"] not in OF_THIS_THRESHOLD:
         return say("verdict.on_average", report)
-    return say("verdict.with_confidence", report, threshold=of_this, sure=sure(report))
+    return say("verdict.with_confidence", report, sure=sure(report))
 
 
 def sure(content: Json) -> float:
@@ -721,14 +721,14 @@ def _confounds(confounds: Json, *, tests: bool) -> parts.Section:
     name = parts.Cell("this score", style="strong")
     rows: list[parts.Row] = [(name, phrases.measure_cell(confounds["auroc"]), "", "")]
     for row in confounds["rows"]:
-        turned = "turned round" if row["reversed"] else ""
+        turned = "(reversed)" if row["reversed"] else ""
         ranks = parts.Cell(row["ranks"] or "cannot tell", turned)
         area, spearman = row["auroc"], row["spearman"]
         cells = phrases.measure_cell(area), ranks, phrases.measure_cell(spearman, 2)
         rows.append((row["name"], *cells))
     title = f"Baselines beside the score, on the {confounds['n']:,} {'test ' * tests}answers"
     return parts.section(
-        "Could something plainer explain it?",
+        "Does a simple baseline do as well?",
         parts.Text(confounds["finding"]),
         parts.Table(title, columns, rows),
         parts.note(say("calibrate.confounds")),

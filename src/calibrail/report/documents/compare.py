@@ -66,7 +66,12 @@ def all_scores(comparison: Json) -> parts.Section:
     )
     every = (*comparison["detectors"], *others)
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
-    tables = [parts.Table(f"{title}, on the half that chooses", columns, rows, where=where)]
+    chooses = f"{title}, on the half that chooses"
+    tables = [parts.Table(chooses, columns, rows, where="page" if many else "verbose")]
+    in_brief = None
+    if not many:
+        tables.append(parts.Table(chooses, columns, [*map(row, every)], where="brief"))
+        in_brief = measures.baselines_in_brief(baselines)
     if many:
         best = measures.with_baselines(row, every, baselines[:_BASELINES])
         if baselines[_BASELINES:]:
@@ -81,6 +86,7 @@ def all_scores(comparison: Json) -> parts.Section:
     return parts.section(
         "All scores on the same split",
         *tables,
+        in_brief,
         measures.without_threshold((*others, *baselines)),
         parts.note(say("compare.score_columns", about, least=least)),
     )

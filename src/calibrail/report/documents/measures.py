@@ -77,17 +77,17 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
     ]
     among = f", those {' or '.join(withheld)} among them" if withheld else ""
     about = f" hallucinated answers{among}"
-    lines = [share_line("Freed", freed, _asked("coverage", asked), about)]
+    lines = [share_line("Fully cleaned", freed, _asked("coverage", asked), about)]
     if kept := measured.get("kept_supported") or measured.get("kept"):
         # A mean of shares: its count is no number of answers.
         over = f"mean over {count(kept['n'], 'answer')}"
         least = _asked("kept", asked)
         lines.append(("Supported sentences kept", share(kept), text.interval(kept), least, over))
     lines.append(
-        share_line("Faithful answers touched", measured["fpr"], _asked("fpr", asked), " faithful")
+        share_line("Faithful answers altered", measured["fpr"], _asked("fpr", asked), " faithful")
     )
     if emptied := measured.get("emptied"):
-        lines.append(share_line("Emptied: nothing is left", emptied, about=" answers"))
+        lines.append(share_line("Nothing left", emptied, about=" answers"))
     return lines
 
 
@@ -96,7 +96,7 @@ def left_whole(measured: Json) -> Iterator[Line]:
 
     Of a certificate also those on which the detector failed, if there are any.
     """
-    yield share_line("Untouched", measured["untouched"], about=" answers")
+    yield share_line("Unchanged", measured["untouched"], about=" answers")
     yield share_line("Sent to review", measured["reviewed"], about=" answers")
     if (failed := measured.get("failed")) and failed["count"]:
         about = " answers; not shown, so they count as freed and keep nothing"
@@ -162,7 +162,7 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     return parts.Figure(
         "rates",
         partial(rates_svg, rows),
-        f"{about}, with bounds. Dashed: what was asked.",
+        f"{about}, with bounds. Dashed: required.",
         lines=interval_lines(rows),
     )
 
@@ -265,6 +265,18 @@ def with_baselines(
     """Return the rows of detectors, and below them those of the baselines, if there are any."""
     below = [row(item) for item in baselines]
     return [*map(row, items), *([parts.Heading("Baselines")] if below else []), *below]
+
+
+def baselines_in_brief(
+    baselines: Iterable[Json], compared: Callable[[Json], str] = lambda _: ""
+) -> parts.Text:
+    """Return one line for the false alarms of all baselines, which stands for their table."""
+    rows = [
+        {"name": item["name"], "fpr": fpr, "compared": compared(item)}
+        for item in baselines
+        if (fpr := item.get("fpr") or (item.get("test") or {}).get("fpr"))
+    ]
+    return parts.Text(say("calibrate.baselines", rows=rows) if rows else "", where="brief")
 
 
 def without_threshold(items: Iterable[Json]) -> parts.Bullets:

@@ -37,7 +37,7 @@ def other_thresholds(report: Json) -> Section | None:
     ]
     asked = report["min_coverage"], report["requirement"].get("min_kept")
     draw = partial(freed_and_kept_svg, sentences, test, asked, named)
-    caption = "Above and to the right is better. Dashed: what was asked."
+    caption = "Above and to the right is better. Dashed: required."
     n, columns = len(curve["thresholds"]), [curve[key] for key in ("thresholds", "freed", "kept")]
     steps = [
         (scale.text(threshold), percent(freed), percent(kept))
@@ -81,7 +81,7 @@ def beside(report: Json) -> Section:
                 for key in ("freed", "kept_supported", "emptied")
             ),
             phrases.measure_cell(known["auroc"]) if known else parts.Cell(""),
-            "this one" if own else _compared(item),
+            "your detector" if own else _compared(item),
         )
 
     target = floor_percent(1.0 - report["alpha"])
@@ -246,7 +246,7 @@ def _threshold_sentence(report: Json) -> str:
     scale, by_group = Scale.of(report["score"]), report["by_group"]
     target, how = (
         floor_percent(1.0 - report["alpha"]),
-        messages.how_sure(report, "for this very threshold"),
+        messages.how_sure(report),
     )
     return say_first(
         {

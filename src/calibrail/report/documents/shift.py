@@ -91,8 +91,8 @@ def _table(title: str, content: Json) -> parts.Section:
         parts.TableColumn("Caught", where="terminal"),
         parts.TableColumn("Caught", "right", where="page"),
         parts.TableColumn("False alarms", "right"),
-        parts.TableColumn("At home", "right", where="page"),
-        *(parts.TableColumn(name, where="page") for name in ("Needed", "Weighted")),
+        parts.TableColumn("Before", "right", where="page"),
+        *(parts.TableColumn(name, where="page") for name in ("Needed here", "Weighted")),
         parts.TableColumn("p", "right", where="page"),
         parts.TableColumn("p, corrected", "right", brief="p, corr."),
     )

@@ -214,7 +214,7 @@ def interval_lines(rows: Iterable[Row], what: str = "") -> list[str]:
             ┼─────────┼─────────┼─────────┼─────────┼
     caught                              ├───●──┤┃      80% (70 to 87.5%)
     <BLANKLINE>
-            ● measured   ├─┤ its interval   ┃ asked
+            ● measured   ├─┤ its interval   ┃ required
     """
     shown = [row for row in rows if row[1]["estimate"] is not None]
     if not shown:
@@ -226,7 +226,7 @@ def interval_lines(rows: Iterable[Row], what: str = "") -> list[str]:
     for name, (_, value, asked) in zip(names, shown, strict=True):
         ends = f" ({interval(value)})" if value["lower"] is not None else ""
         lines.append(f"{name:{margin}}{_bar(value, asked)}  {share(value)}{ends}")
-    limit = "   ┃ asked" if any(asked is not None for _, _, asked in shown) else ""
+    limit = "   ┃ required" if any(asked is not None for _, _, asked in shown) else ""
     lines += ["", f"{'':{margin}}● measured   ├─┤ its interval{limit}"]
     return [line.rstrip() for line in lines]
 

@@ -195,7 +195,7 @@ def rates_svg(rows: Sequence[plots.Row], narrow: bool = False) -> str:
         plot.rows([name for name, _, _ in rows])
         plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class" if len(rows) == 2 else "%")
         named = "caught and false alarms" if len(rows) == 2 else "freed, kept and touched"
-        return plot.svg(f"Share {named} with bounds, beside what was asked.")
+        return plot.svg(f"Share {named} with bounds, beside what is required.")
 
 
 def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
