@@ -37,6 +37,7 @@ def recalibration(**more: Any) -> dict[str, Any]:
             "to": 1.81e9,
             "n_drawn": 400,
             "n_earlier": 7,
+            "n_repeated": 40,
             "n_hallucinated": 100,
             "n_faithful": 200,
             "n_waiting": 3,
@@ -99,6 +100,7 @@ def test_the_page_says_what_it_rests_on_and_what_took_no_part() -> None:
         "1 line of the log took no part: changed after being written.",
         "10% were not passed (100); with the new threshold 20% would not be (200)",
         "counted each group of answers once",
+        "40 audited answers repeat the question of an earlier one",
         "a&lt;b",
         "Nothing was replaced",
     ):

@@ -266,7 +266,7 @@ def recalibrate(
         "n_open_missed": getattr(calibration, "n_open", 0),
         **verdict.to_dict(),
         "level": level,
-        "comparison": _comparison(sample, taken, answers, calibration, level),
+        "comparison": _comparison(sample, taken, answers, calibration, verdict, level),
         "log": None if logs is None else _logged(config, answers, calibration, logs),
     }
     limits = ("verdict", "max_fpr", "min_coverage", "confidence")
@@ -376,6 +376,7 @@ def _comparison(
     taken: Bools,
     answers: AuditedScores,
     calibration: Calibration,
+    verdict: AuditedVerdict,
     level: float,
 ) -> dict[str, Any]:
     """Return what either threshold does on the same answers, and which of them it changes.
@@ -389,7 +390,7 @@ def _comparison(
     rated = audited_calibration.audited_rates
     rates = {
         "old": rated(answers, old, level, answers.drawing.floors),
-        "new": audited_calibration.threshold_rates(answers, calibration.threshold, level),
+        "new": (verdict.coverage, verdict.fpr),
         "changed": rated(answers, changed, level, answers.floors()),
     }
     sides = {
