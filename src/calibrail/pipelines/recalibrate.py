@@ -303,7 +303,7 @@ def _both(one: AuditedVerdict, other: AuditedVerdict) -> AuditedVerdict:
     }
     coverage, fpr = wider(one.coverage, other.coverage), wider(one.fpr, other.fpr)
     both = replace(one, coverage=coverage, fpr=fpr, **most)
-    if one.reason == other.reason:
+    if (one.verdict, one.reason) == (other.verdict, other.reason):
         return both
     return replace(both, verdict="inconclusive", reason="fpr_open")
 
