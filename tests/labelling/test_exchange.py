@@ -16,8 +16,7 @@ import pytest
 import calibrail
 from calibrail import ReadOptions
 from calibrail.errors import DataError, InputError
-from calibrail.labelling.exchange.formats import kept_as_text
-from calibrail.labelling.exchange.transfer import export_answers, import_labels
+from calibrail.labelling.exchange.transfer import export_answers, import_labels, kept_as_text
 from calibrail.labelling.session import Session
 from tests.labelling.rows import lines, traces, truth, truth_of
 
