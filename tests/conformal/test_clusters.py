@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from calibrail.conformal import (
-    Calibration,
     ClusteredCalibration,
     calibrate_clusters,
     calibrate_threshold,
@@ -144,23 +143,14 @@ def test_clusters_keep_the_promise_where_the_naive_threshold_breaks_it() -> None
         sizes = np.where(large, 12, 1)
         centres = np.where(large, 2.0, 0.0) + rng.normal(size=size + 1)
         clusters = np.repeat(np.arange(size), sizes[:size])
-        made = calibrate_clusters(
-            centres[clusters] + rng.normal(size=len(clusters)), clusters, Promise(alpha)
-        )
+        scores = centres[clusters] + rng.normal(size=len(clusters))
+        made = calibrate_clusters(scores, clusters, Promise(alpha))
+        alone = calibrate_threshold(scores, Promise(alpha))
         new = centres[[size]] + rng.normal()
-        missed[:, run] = ~made.flags(new)[0], ~made.naive().flags(new)[0]
+        missed[:, run] = ~made.flags(new)[0], ~alone.flags(new)[0]
     own, naive = missed.mean(axis=1)
     assert own <= alpha + 4 * math.sqrt(alpha * (1 - alpha) / runs)
     assert naive > alpha + 4 * math.sqrt(alpha * (1 - alpha) / runs)
-
-
-def test_the_naive_calibration_takes_all_examples_as_independent() -> None:
-    scores = np.append(np.arange(40.0), math.nan)
-    for guarantee in BOTH:
-        made = calibrate_clusters(scores, np.arange(41) // 2, Promise(0.2, guarantee, 0.2))
-        expected = calibrate_threshold(scores, Promise(0.2, guarantee, 0.2))
-        assert made.naive().to_dict() == expected.to_dict()
-        assert type(made.naive()) is Calibration
 
 
 @pytest.mark.parametrize("undefined", POLICIES)

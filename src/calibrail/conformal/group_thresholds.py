@@ -1,7 +1,7 @@
 """Group names, thresholds by group, clusters.
 
 Answers to one question are not independent, so calibrating on all of them as if they were is
-heuristic ("naive" below): its error depends on how alike they are. Questions are independent.
+heuristic: its error depends on how alike they are. Questions are independent.
 Taking one answer per question makes the scores exchangeable again, and wastes the others where they
 are many; so all draws are combined, or one is made where they are few:
 
@@ -416,10 +416,6 @@ class ClusteredCalibration(Calibration):
             enough = _log_wealth(sizes, missed, alpha, self.delta)[-1] >= -math.log(self.delta)
             low, high = (low, alpha) if enough else (alpha, high)
         return high
-
-    def naive(self) -> Calibration:
-        """Return the calibration that takes all examples as independent, for comparison."""
-        return calibrate_threshold(self._all_scores, replace(self.promise, allow_flag_all=True))
 
     def one_per_cluster(self) -> Floats:
         """Return the score of one example of each cluster, drawn by a fixed lot: shape (K,).

@@ -218,7 +218,7 @@ class Report(Shown, Record):
     by_group : mapping or None
         Threshold, bounds and verdict of every group (``calibrail.evaluation.verdict``).
     clustering : mapping or None
-        The threshold that counts each group once, beside the naive one.
+        Where each group counts once: how many there are.
     three_way : mapping or None
         What passes, goes to review and is flagged, with both promises.
     risks : mapping or None
@@ -432,7 +432,7 @@ def evaluate(
     elif rule.ranked:
         chapters["attainable"] = attainable(calibration, sample, level)
     if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:
-        chapters["clustering"] = clustering(calibration, sample, level)
+        chapters["clustering"] = clustering(calibration)
     if rule.upper is not None:
         chapters["three_way"] = sections.three_way_review(rule, names, sample, level)
     if others.target is not None:

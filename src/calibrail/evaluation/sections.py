@@ -140,32 +140,12 @@ def confounds(
     return {"n": int(test.sum()), "auroc": area.to_dict(), "rows": rows}
 
 
-def clustering(
-    calibration: conformal.ClusteredCalibration, sample: Sample, confidence: float
-) -> dict[str, Any]:
-    """Return the threshold that counts each group once beside the naive one, on the test part.
-
-    Parameters
-    ----------
-    calibration : ClusteredCalibration
-        From the hallucinated calibration examples.
-    sample : Sample
-        Its test part is looked at.
-    confidence : float
-        Level of every interval.
-    """
-
-    def measured(rule: conformal.Calibration) -> dict[str, Any]:
-        coverage, fpr = sample.bounds(rule.flags(sample.values, sample.tolerance), confidence)
-        threshold = None if rule.flag_all else rule.threshold
-        return {"threshold": threshold, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
-
+def clustering(calibration: conformal.ClusteredCalibration) -> dict[str, Any]:
+    """Return how many hallucinated calibration examples hang together in how many groups."""
     return {
         "n": calibration.n,
         "n_clusters": calibration.n_clusters,
         "largest": int(np.bincount(calibration.clusters).max(initial=0)),
-        "each_group_once": measured(calibration),
-        "naive": measured(calibration.naive()),
     }
 
 

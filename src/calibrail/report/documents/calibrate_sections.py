@@ -573,7 +573,7 @@ def of_report(report: Json) -> Iterator[parts.Block]:
     if report["attainable"]:
         yield _attainable(report["attainable"], scale, words)
     if clustering := report["clustering"]:
-        text = say("calibrate.clusters", clustering, scale=scale, unit=words)
+        text = say("calibrate.clusters", clustering)
         yield parts.section("Groups that count once", parts.Text(text))
     if report["shift"]:
         yield parts.listing("Production", shift_sentences(report["shift"], scale))
