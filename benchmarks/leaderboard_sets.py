@@ -111,10 +111,10 @@ _WIKIBIO: Final = (
 
 _AGGREFACT: Final = (
     "LLM-AggreFact (Tang et al., EMNLP 2024; github.com/Liyan06/MiniCheck): claims that people "
-    "checked against a document, the first half of {what}. factcg_base is FactCG-DeBERTa-L (Lei et "
-    "al., NAACL 2025), the others are fine-tuned from it; P(supported), so that 0.5 is where "
-    "their own answer changes (scores: github.com/anulum/director-ai). The file does not say which "
-    "claims share a document: {blocks} are one group, a guess."
+    "checked against a document, the first half of every subset. factcg_base is FactCG-DeBERTa-L "
+    "(Lei et al., NAACL 2025), the others are fine-tuned from it; P(supported), so that 0.5 is "
+    "where their own answer changes (scores: github.com/anulum/director-ai). The file does not say "
+    "which claims share a document: blocks of neighbouring rows are one group, a guess."
 )
 #: What may be missed where labels are too few to promise 90 % (22 groups with a hallucinated claim
 #: calibrate), and those groups in all of the subset, half of which calibrate.
@@ -131,14 +131,15 @@ _FEW: Final[Mapping[str, tuple[float, int]]] = {
 def _claims(subset: str) -> Set:
     """Return the comparison on one subset of LLM-AggreFact, or on all of them."""
     alpha, groups = _FEW.get(subset, (PROMISE["alpha"], 0))
-    what = "every subset" if subset == TOGETHER else f"its subset {subset}"
-    blocks = "blocks of neighbouring rows"
+    note = _AGGREFACT
     if subset != TOGETHER:
-        blocks = f"blocks of {BLOCKS[subset]} neighbouring rows"
-    note = _AGGREFACT.format(what=what, blocks=blocks)
+        note = (
+            f"Of the claims above those of {subset}; blocks of {BLOCKS[subset]} neighbouring rows "
+            "are one group, a guess."
+        )
     if groups:
         note += (
-            f" Hallucinated claims lie in {groups} groups, too few to set 90 %: compared at "
+            f" Hallucinated claims lie in {groups} groups, too few to set 90%: compared at "
             f"{1 - alpha:.0%} caught."
         )
     return Set(

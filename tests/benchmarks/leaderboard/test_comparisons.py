@@ -216,7 +216,7 @@ def test_tests_against_a_base_model_count_among_those_of_the_page(
     assert rows["good"]["against"]["separated"] == "fewer"
     assert rows["column:judge"]["against"]["name"] == "poor"
     said = document(page.to_dict()).headline
-    assert said.startswith("2 of the 2 rows that were made of another detector raise fewer")
+    assert said.startswith("2 of 2 rows beat the detector they were made of (fewer")
     html = (page.save(tmp_path / "page") / "index.html").read_text()
     assert "Against poor" in html and "Against best baseline</" not in html
 

@@ -186,7 +186,7 @@ def test_every_mark_has_its_words_and_every_state_its_sentence(board: dict[str, 
     console = Console(file=StringIO(), width=100)
     print_document(document(board), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "1 of the 1 rows that have a baseline beside them raises fewer" in " ".join(text.split())
+    assert "1 of 1 row beat a trivial baseline (fewer false alarms" in " ".join(text.split())
     assert "fitted here" in text
     assert "cannot" in text
     page = render_page(document(board))
