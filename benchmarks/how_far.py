@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 from claim_sets import write_claims
+from leaderboard.board import smallest_limit
 from leaderboard.comparisons import read_compared
 from leaderboard_page import checkout, kept
 from leaderboard_sets import CLAIMS, COLUMNS
@@ -38,7 +39,7 @@ from text_sets import DATA, missing, read_texts, write_schemes
 from trimming_pays import separation
 
 from calibrail import calibrate
-from calibrail.conformal import ClassCounts, minimum_n, rank, smallest_limit
+from calibrail.conformal import ClassCounts, minimum_n, rank
 from calibrail.data.splits import group_numbers
 from calibrail.engine import score_examples
 from calibrail.errors import CalibrailError
