@@ -65,6 +65,10 @@ def test_the_pages_show_what_was_measured(
     assert f"catch {100 * caught[0]:.0f}% at {100 * alarms[0]:.0f}% false alarms" in page
     back = rows["RAGTruth QA", "rouge_l"]
     assert f"catches {100 * back['caught'][0]:.0f}% at {100 * back['false_alarms'][0]:.0f}%" in page
+    few = rows["RAGTruth QA", "novel_count"]
+    assert (
+        f"and `novel_count` {100 * few['caught'][0]:.0f}%:" in page and few["finding"] == "broken"
+    )
     others = [100 * rows["Natural Questions", name]["caught"][0] for name in drift.SCORES[1:]]
     assert f"`novelty` and `novel_count` catch {others[0]:.0f}% and {others[1]:.0f}%" in page
     flagged = rows["Natural Questions", "novel_count"]["false_alarms"][0]
