@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 # so that what they share is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --check-tiers
 
-.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard bench validate fuzz lock sbom clean
+.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard figures bench validate fuzz lock sbom clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -97,6 +97,12 @@ notebooks: $(VENV)/.installed-dev
 # One thread: more of them round the last digits of a score otherwise.
 leaderboard: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/leaderboard_page.py
+
+# The figures of the docs and the results that their prose quotes, from the data at CALIBRAIL_DATA.
+# `make leaderboard` first: it keeps the comparisons that how_far.py reads.
+figures: $(VENV)/.installed-dev
+	for name in guarantee verdicts worked_example trimming_pays how_far default_detector; do \
+	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run_all.py

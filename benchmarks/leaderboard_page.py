@@ -19,19 +19,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claim_sets import write_claims
 from detectors import DATA, MODEL, Cache, out_of_fold
 from leaderboard import LeaderboardRun, leaderboard
-from leaderboard_sets import ASSUMED, COLUMNS, LEARNT, OUT_OF_FOLD, OWN, PROMISE, Set
+from leaderboard.board import Leaderboard
+from leaderboard.comparisons import BASE_TESTS
+from leaderboard.figures import shipped_svg
+from leaderboard_sets import ASSUMED, CLAIMS, COLUMNS, LEARNT, OUT_OF_FOLD, OWN, Set
 from ragtruth_f1 import figures
 from results import write
+from text_sets import write_schemes
 
 import calibrail
 from calibrail.data import Example, read
 from calibrail.data.sources import digest_files, open_source
+from calibrail.data.splits import CALIBRATION
 from calibrail.engine import score_examples
+from calibrail.evaluation.winner import CHOOSING, Candidate, Candidates, PairTests
 from calibrail.models.embeddings import load_encoder
 from calibrail.options import ReadOptions
 from calibrail.pipelines.compare import ComparisonRun
+from calibrail.pipelines.independence import independent
 from calibrail.pipelines.loading import Context
 from calibrail.scores import build, build_column, parse_spec
 
@@ -46,27 +54,61 @@ def main() -> None:
     parser.add_argument(
         "--columns", type=Path, metavar="FOLDER", help="only scores that files hold, written here"
     )
-    columns: Path | None = parser.parse_args().columns
-    needed = {DATA / folder for folder in ("faithbench", "frank", "wikibio", "ragtruth")}
-    needed |= {DATA / "halueval", MODEL} if columns is None else set()
+    parser.add_argument(
+        "--committed-own",
+        action="store_true",
+        help="calibrail's own detectors, which take an hour, as the page has them: no model runs",
+    )
+    given = parser.parse_args()
+    columns: Path | None = given.columns
+    only_files = columns is not None or given.committed_own
+    needed = {DATA / name for name in ("aggrefact", "faithbench", "frank", "wikibio", "ragtruth")}
+    needed |= set() if only_files else {DATA / "halueval", MODEL}
     if missing := sorted(str(path) for path in needed if not path.is_dir()):
         print(f"nothing was made: no {', no '.join(missing)}; CALIBRAIL_DATA names the data")
         return
     output = (PAGE if columns is None else columns).resolve()
     with checkout():
-        known = None if columns is not None else write_out_of_fold()
-        made(COLUMNS if known is None else (*COLUMNS, *OWN)).save(output)
-        text = json.dumps(supplement(known), indent=1, sort_keys=True, ensure_ascii=False)
+        write_claims(DATA / "aggrefact" / "scores.csv", Path(CLAIMS))
+        known = None if only_files else write_out_of_fold()
+        run = made(COLUMNS if known is None else (*COLUMNS, *OWN))
+        run = with_committed(run) if given.committed_own else run
+        run.save(output)
+        if columns is None:
+            write_schemes(shipped_svg(run.to_dict(), narrow=False), "leaderboard")
+        content = supplement(known)
+        if given.committed_own:
+            content |= {"ragtruth_qa": committed("supplement.json")["ragtruth_qa"]}
+        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
         (output / "supplement.json").write_text(text + "\n", encoding="utf-8")
         if known is not None:
             with tempfile.TemporaryDirectory() as folder:
                 report_time(Path(folder))
 
 
+def committed(name: str) -> dict[str, Any]:
+    """Return what a file of the page holds as it is."""
+    content: dict[str, Any] = json.loads((PAGE / name).read_text(encoding="utf-8"))
+    return content
+
+
+def with_committed(run: LeaderboardRun) -> LeaderboardRun:
+    """Return the leaderboard with calibrail's own detectors as the page has them."""
+    board = Leaderboard.from_dict(committed("leaderboard.json"))
+    own = [item for item in board.data_sets if item.name in {item.name for item in OWN}]
+    costs = committed("cost.json")["data_sets"]
+    promise = {key: getattr(board, key) for key in ("guarantee", "delta", "confidence")}
+    return LeaderboardRun(
+        Leaderboard.of(board.title, promise, [*run.board.data_sets, *own]),
+        {**run.costs, **{item.name: costs[item.name] for item in own}},
+        {**run.pages, **{item.name: PAGE / item.page for item in own if item.page}},
+    )
+
+
 def report_time(folder: Path) -> None:
     """Measure how long the page takes from files of scores, with nothing kept."""
     started = time.perf_counter()
-    runs = {item.name: compared(item).save(folder / item.folder) for item in COLUMNS}
+    runs = {item.name: saved(compared(item), item, folder / item.folder) for item in COLUMNS}
     compared_in = time.perf_counter() - started
     merged(runs, COLUMNS).save(folder / "page")
     taken = time.perf_counter() - started
@@ -134,13 +176,14 @@ def kept(item: Set, **assumed: Any) -> Path:
         files = open_source(item.path, ReadOptions()).files
         same = content["reproduce"] == described(item).reproduce()
         same = same and content["data"]["sha256"] == digest_files(files)
+        same = same and (item.base is None or (folder / BASE_TESTS).exists())
     except (OSError, LookupError, ValueError):
         same = False
     if same:
         print(f"{item.name}: kept in {folder}; delete it to compare again", flush=True)
         return folder
     started = time.perf_counter()
-    compared(item, **assumed).save(folder)
+    saved(compared(item, **assumed), item, folder)
     print(f"{item.name}: {time.perf_counter() - started:.0f} s", flush=True)
     return folder
 
@@ -158,9 +201,39 @@ def compared(item: Set, **assumed: Any) -> ComparisonRun:
         [*item.scores, *columns],
         context=described(item),
         reading=ReadOptions(**item.reading),
-        **PROMISE,
+        **item.promise,
         **assumed,
     )
+
+
+def saved(run: ComparisonRun, item: Set, folder: Path) -> Path:
+    """Write a comparison and, where its detectors were made of one, how they differ from that."""
+    run.save(folder)
+    if item.base is not None:
+        content = {"paired": {"against_base": against_base(run, item.base)}}
+        (folder / BASE_TESTS).write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def against_base(run: ComparisonRun, base: str) -> list[dict[str, Any]]:
+    """Return the comparison's own tests of every detector against one that is named beforehand.
+
+    False alarms at the same coverage, all thresholds set anew in every draw, on calibration answers
+    and those that choose.
+    """
+    report = run.comparison.detectors[0][1]
+    samples, promise = independent(run.scored, report.promise, report.requirement, halved=True)
+    pairs = zip(run.scored.keys, samples, strict=True)
+    everyone = Candidates.on(
+        samples[0], [Candidate.of(key, item, item.calibrated(promise)) for key, item in pairs]
+    )
+    part = (everyone.halves == CHOOSING) | (everyone.split == CALIBRATION)
+    tests = PairTests(everyone, part)
+    return [
+        {"name": name, "against": base, "fpr": tests.difference(name, base).to_dict()}
+        for name in run.scored.keys
+        if name != base
+    ]
 
 
 def write_out_of_fold() -> tuple[list[Example], Cache]:

@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from claim_sets import BASE, BLOCKS, TOGETHER
+from claim_sets import COLUMNS as FACTCG
 from detectors import EMBEDDED, STRETCHES
 
 #: The guarantee of every comparison. With delta 0.05 the smallest data set, RAGTruth QA, could not
 #: be set to 90 %: that takes 29 groups with a hallucinated answer to calibrate, and it has 25.
 PROMISE: Final[Mapping[str, Any]] = {"alpha": 0.1, "guarantee": "pac", "delta": 0.1}
 
+#: Where the claims of LLM-AggreFact are written, a table a subset.
+CLAIMS: Final = "runs/leaderboard/claims"
 #: Where the answers of RAGTruth QA are written with scores out of fold beside them.
 OUT_OF_FOLD: Final = "runs/leaderboard/ragtruth_qa.jsonl"
 #: Detectors that learn, on RAGTruth QA, by the names of their columns.
@@ -52,6 +56,15 @@ class Set:
     marks: Mapping[str, str] = field(default_factory=dict)
     #: What a threshold of 0.5 belongs to: all columns, or none.
     half: bool = False
+    #: What may be missed: more where labels are too few to promise 90 %.
+    alpha: float = PROMISE["alpha"]
+    #: The detector of which the others were made, if they were made of one.
+    base: str | None = None
+
+    @property
+    def promise(self) -> Mapping[str, Any]:
+        """What the comparison promises."""
+        return {**PROMISE, "alpha": self.alpha}
 
     @property
     def folder(self) -> str:
@@ -67,7 +80,7 @@ class Set:
         words += [f"--score-column {item}" for item in self.columns]
         words += [f"--higher {self.higher}"] if self.columns else []
         words += [f"--{key.replace('_', '-')} {value}" for key, value in self.reading.items()]
-        words += [f"--{key} {value}" for key, value in PROMISE.items()]
+        words += [f"--{key} {value}" for key, value in self.promise.items()]
         return " ".join([*words, f"-o {self.folder}"])
 
 
@@ -96,8 +109,56 @@ _WIKIBIO: Final = (
     "authors, who used 0.5 for one table and recommend no threshold. "
 )
 
+_AGGREFACT: Final = (
+    "LLM-AggreFact (Tang et al., EMNLP 2024; github.com/Liyan06/MiniCheck): claims that people "
+    "checked against a document, the first half of every subset. factcg_base is FactCG-DeBERTa-L "
+    "(Lei et al., NAACL 2025), the others are fine-tuned from it; P(supported), so that 0.5 is "
+    "where their own answer changes (scores: github.com/anulum/director-ai). The file does not say "
+    "which claims share a document: blocks of neighbouring rows are one group, a guess."
+)
+#: What may be missed where labels are too few to promise 90 % (22 groups with a hallucinated claim
+#: calibrate), and those groups in all of the subset, half of which calibrate.
+_FEW: Final[Mapping[str, tuple[float, int]]] = {
+    "AggreFact-CNN": (0.7, 6),
+    "TofuEval-MediaS": (0.5, 9),
+    "TofuEval-MeetB": (0.5, 10),
+    "Wice": (0.2, 30),
+    "FactCheck-GPT": (0.2, 33),
+    "Lfqa": (0.2, 40),
+}
+
+
+def _claims(subset: str) -> Set:
+    """Return the comparison on one subset of LLM-AggreFact, or on all of them."""
+    alpha, groups = _FEW.get(subset, (PROMISE["alpha"], 0))
+    note = _AGGREFACT
+    if subset != TOGETHER:
+        note = (
+            f"Of the claims above those of {subset}; blocks of {BLOCKS[subset]} neighbouring rows "
+            "are one group, a guess."
+        )
+    if groups:
+        note += (
+            f" Hallucinated claims lie in {groups} groups, too few to set 90%: compared at "
+            f"{1 - alpha:.0%} caught."
+        )
+    return Set(
+        f"LLM-AggreFact, {subset}",
+        f"{CLAIMS}/{subset}.csv",
+        note,
+        FACTCG,
+        "faithful",
+        reading={"group_column": "block"},
+        half=True,
+        alpha=alpha,
+        base=None if groups else BASE,
+    )
+
+
 #: Comparisons of scores that files hold: no model runs.
 COLUMNS: Final = (
+    _claims(TOGETHER),
+    *(_claims(subset) for subset in BLOCKS),
     Set(
         "FaithBench",
         note=_FAITHBENCH + "Hallucinated: the worst annotation is questionable or unwanted.",

@@ -8,7 +8,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NOT_BENCHMARKS = {
-    *("leaderboard_sets.py", "mutants.py", "ragtruth_f1.py", "trimming_sets.py"),
+    *(
+        "claim_sets.py",
+        "text_sets.py",
+        "leaderboard_sets.py",
+        "mutants.py",
+        "ragtruth_f1.py",
+        "trimming_sets.py",
+    ),
     *("watch_peers.py", "watch_sets.py"),
     *("run_all.py", "results.py", "same_results.py", "__init__.py"),
 }

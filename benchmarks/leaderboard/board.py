@@ -82,7 +82,7 @@ class Shipped(Record):
 
 @dataclass(frozen=True, slots=True)
 class AgainstBaseline(Record):
-    """A detector against the best baseline of its data set, at the same coverage.
+    """A detector against the best baseline, or the one that it was made of, at the same coverage.
 
     The comparison's own test, on the calibration answers and the test answers that choose: every
     score at the same rank among the hallucinated ones, at least at the coverage promised. So it may
@@ -91,7 +91,7 @@ class AgainstBaseline(Record):
     Attributes
     ----------
     name : str
-        The baseline, which raises the fewest false alarms on these answers.
+        The baseline, which raises the fewest false alarms on these answers; or the base model.
     difference, lower, upper : float or None
         FPR of the detector minus that of the baseline, with its interval.
     p_value, p_adjusted : float
@@ -283,9 +283,9 @@ def standings(
     reasons = {item["name"]: item["reason"] for item in comparison["uncalibrated"]}
     first = comparison["detectors"][0]
     promise, confidence = first["promise"], first["requirement"]["confidence"]
-    against = {
-        item["name"]: _against(item) for item in comparison["paired"]["against_best_baseline"]
-    }
+    paired = comparison["paired"]
+    tests = [*paired["against_best_baseline"], *paired.get("against_base", ())]
+    against = {item["name"]: _against(item) for item in tests}
     test = split == SPLIT_NAMES[TEST]
     least = min(int(np.sum(test & (labels == label))) for label in (0, 1))
     uncertified, weak = _uncertified(first), _weak(first, least)

@@ -27,6 +27,10 @@ from calibrail.scores.table import RESERVED
 from .board import MARKS, DataSet, Leaderboard, Standing, standings
 from .document import document
 
+#: What a folder may hold besides: tests of detectors against the one that they were made of, as
+#: ``paired`` of ``compare.json`` has those against the best baseline, under ``against_base``.
+BASE_TESTS: Final = "base.json"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
@@ -106,6 +110,9 @@ def read_compared(folder: Path) -> Compared:
     if comparison.get("schema") != COMPARE_SCHEMA:
         raise DataError(f"{folder / 'compare.json'} is no comparison of this version{again}")
     cost = read_json(folder / "cost.json", "compare") if (folder / "cost.json").exists() else {}
+    if (folder / BASE_TESTS).exists():
+        paired = read_json(folder / BASE_TESTS, "compare")["paired"]
+        comparison = {**comparison, "paired": {**comparison["paired"], **paired}}
     path = folder / "scores.parquet"
     try:
         with file_errors(f"cannot read {path}", again):

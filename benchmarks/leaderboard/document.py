@@ -21,7 +21,7 @@ from calibrail.report.text import (
     threshold,
 )
 
-from .figures import cost_svg, forest_svg
+from .figures import best_known, cost_svg, forest_svg, shipped_svg
 
 #: What weakens a row: in a few words, and in a sentence.
 MARKS: Final = {
@@ -94,7 +94,7 @@ def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.
         at = percent(target["coverage"])
         columns += parts.numbers(f"False alarms at {at}", f"Caught, {at} promised")
         columns += parts.numbers(f"Certified limit at {at}")
-    columns += parts.numbers("Against best baseline") if has["against"] else []
+    columns += parts.numbers(_head(item)) if has["against"] else []
     columns += parts.numbers("Undefined") if has["undefined"] else []
     columns += parts.numbers("1,000 answers") if has["seconds"] else []
 
@@ -121,6 +121,21 @@ def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.
     return parts.Table(f"Detectors on {item['name']}", columns, body, where="page", sortable=True)
 
 
+def _base(item: Json) -> str | None:
+    """Return the detector that the others of a data set were made of, if they were."""
+    against = {row["against"]["name"] for row in item["rows"] if row["against"]}
+    return next((row["name"] for row in _own(item) if row["name"] in against), None)
+
+
+def _head(item: Json) -> str:
+    base = _base(item)
+    return "Against best baseline" if base is None else f"Against {named(base)}"
+
+
+def _own(item: Json) -> list[Json]:
+    return [row for row in item["rows"] if not row["baseline"]]
+
+
 def brief_table(item: Json) -> parts.Table:
     """Return what fits a terminal."""
     targets = item["rows"][0]["targets"]
@@ -128,7 +143,7 @@ def brief_table(item: Json) -> parts.Table:
     for target in targets:
         at = percent(target["coverage"])
         columns += parts.numbers(f"FPR at {at}", "Certified")
-    columns += [parts.TableColumn("Against baseline"), parts.TableColumn("Marks", most=24)]
+    columns += [parts.TableColumn("Compared"), parts.TableColumn("Marks", most=24)]
     rows: list[parts.Row] = []
     for row in item["rows"]:
         line = [parts.Cell(named(row["name"]))]
@@ -209,19 +224,19 @@ def document(board: Json, costs: Mapping[str, Mapping[str, float]] | None = None
         summary=_summary(board),
         blocks=(
             parts.section(
-                f"All detectors at {coverages[0]} caught",
+                f"As shipped, and at {coverages[0]} caught",
                 parts.Figure(
-                    "all",
-                    partial(forest_svg, board),
-                    "Faithful answers flagged at the calibrated threshold, on the half of the "
-                    "test answers that chooses, which had no part in the threshold, with "
-                    f"{percent(board['confidence'])} intervals. A bar to the right: the smallest "
-                    "limit that is certified. Grey: the best baseline of the data set. Hollow, at "
-                    "100%: the detector cannot be set to this coverage."
-                    f"{_hard_cases(sets)}",
+                    "shipped",
+                    partial(shipped_svg, board),
+                    "Every detector that ships a threshold, on its largest data set: how many "
+                    "hallucinations that threshold catches, and how many faithful answers are "
+                    f"flagged at the one calibrated to catch {coverages[0]} (dashed). Hollow, at "
+                    f"100%: it cannot be set to that.{_hard_cases(sets)}",
                 ),
                 where="page",
-            ),
+            )
+            if best_known(board)
+            else None,
             *(_data_set(item, board, (costs or {}).get(item["name"], {})) for item in sets),
             parts.listing("How to read it", _how_to_read(board, coverages), where="page"),
             _add_your_own(board),
@@ -245,36 +260,41 @@ def _hard_cases(sets: list[Json]) -> str:
 
 
 def _detectors(board: Json) -> list[Json]:
-    return [row for item in board["data_sets"] for row in item["rows"] if not row["baseline"]]
+    return [row for item in board["data_sets"] for row in _own(item)]
 
 
 def _headline(board: Json) -> str:
-    rows = _detectors(board)
-    ahead = sum((row["against"] or {}).get("separated") == "fewer" for row in rows)
-    tested = sum(row["against"] is not None for row in rows)
-    if not tested:
-        return f"{count(len(rows), 'row')} without a baseline beside them"
-    raises = "raises" if ahead == 1 else "raise"
-    return (
-        f"{ahead} of the {tested:,} rows that have a baseline beside them {raises} fewer false "
-        "alarms than it does at the same coverage"
-    )
+    rows = [(_base(item) is not None, row) for item in board["data_sets"] for row in _own(item)]
+    said = []
+    for based, what in ((False, "a trivial baseline"), (True, "the detector they were made of")):
+        tests = [row["against"] for own, row in rows if own is based and row["against"]]
+        ahead = sum(test["separated"] == "fewer" for test in tests)
+        if tests:
+            said.append(f"{ahead} of {count(len(tests), 'row')} beat {what}")
+    if said:
+        return f"{'; '.join(said)} (fewer false alarms at the same coverage, beyond chance)"
+    return f"{count(len(rows), 'row')} without a baseline beside them"
 
 
 def _summary(board: Json) -> str:
     rows = _detectors(board)
-    stuck = sum(row["targets"][0]["state"] == "flags_all" for row in rows)
-    coverage = percent(rows[0]["targets"][0]["coverage"])
+    states = [row["targets"][0]["state"] for row in rows]
+    coverage, few = percent(rows[0]["targets"][0]["coverage"]), states.count("few_labels")
     return (
-        f"{count(len(rows), 'row')} on {count(len(board['data_sets']), 'data set')}; {stuck} of "
-        f"them cannot be set to {coverage} caught at all, since too many hallucinations share "
-        "their lowest score."
+        f"{count(len(rows), 'row')} on {count(len(board['data_sets']), 'data set')}; "
+        f"{states.count('flags_all')} of them cannot be set to {coverage} caught at all, since too "
+        "many hallucinations share their lowest score."
+        + f" For {few} there are too few labels to promise that."
+        * bool(few)
     )
 
 
 def _data_set(item: Json, board: Json, seconds: Mapping[str, float]) -> parts.Section:
-    rows = item["rows"]
-    detectors = [row for row in rows if not row["baseline"]]
+    rows, detectors = item["rows"], _own(item)
+    number, coverage = (
+        board["data_sets"].index(item) + 1,
+        percent(rows[0]["targets"][0]["coverage"]),
+    )
     shared = [
         mark for mark in MARKS if detectors and all(mark in row["marks"] for row in detectors)
     ]
@@ -296,9 +316,19 @@ def _data_set(item: Json, board: Json, seconds: Mapping[str, float]) -> parts.Se
         parts.Text(_answers(item, board)),
         parts.Bullets("", warned, "warning", where="page"),
         parts.Figure(
-            f"data-{board['data_sets'].index(item) + 1}", partial(cost_svg, item, _SHADED), caption
+            f"rows-{number}",
+            partial(forest_svg, item),
+            f"Faithful answers flagged at {coverage} caught, with {percent(board['confidence'])} "
+            "intervals. A bar to the right: the smallest limit that is certified. Grey: the best "
+            f"baseline. Hollow, at 100%: the detector cannot be set to {coverage}.",
+        )
+        if rows[0]["targets"][0]["state"] != "few_labels"
+        else None,
+        parts.folded(
+            "All numbers, and what each share caught costs",
+            table(item, shared, seconds),
+            parts.Figure(f"data-{number}", partial(cost_svg, item, _SHADED), caption),
         ),
-        table(item, shared, seconds),
         brief_table(item),
         parts.folded(
             "Compare this data set, with a column of your own",
@@ -358,13 +388,14 @@ def _how_to_read(board: Json, coverages: list[str]) -> list[str]:
         "Cannot: so many hallucinations share the detector's lowest score that only a threshold "
         "that flags every answer catches enough of them. A yes/no judge that misses a third cannot "
         f"be set to catch {coverages[0]}, whatever is paid for it.",
-        "Against best baseline: the test of the comparison's own page, on the answers of the rest "
-        "of the row and those that calibrated, every score set at "
-        "the same rank among the hallucinated ones, which catches at least what is promised. So "
-        "it may point the other way than two rates of the table. The baseline is the one with the "
-        "fewest false alarms there (answer length, words that are not in the contexts, ...); "
-        "that it was picked makes fewer hard to show, and more too easy. p-values are corrected "
-        "for all rows of this page together (Holm), so they grow with rows that are added.",
+        "Against best baseline, or the base model that a detector was made of: the test of the "
+        "comparison's own page, on the answers of the rest of the row and those that calibrated, "
+        "every score set at the same rank among the hallucinated ones, which catches at least what "
+        "is promised. So it may point the other way than two rates of the table. The baseline is "
+        "the one with the fewest false alarms there (answer length, words that are not in the "
+        "contexts, ...); that it was picked makes fewer hard to show, and more too easy; a base "
+        "model is named beforehand. p-values are corrected for all rows of this page together "
+        "(Holm), so they grow with rows that are added.",
         "Shipped threshold: the one that the detector's authors recommend or use, on the same "
         "answers; a value equal to it is flagged. Empty where none is known.",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from scipy.stats import beta, binom
 
 from benchmarks.leaderboard import leaderboard
 from benchmarks.leaderboard.__main__ import main
+from benchmarks.leaderboard.document import document
 from calibrail.errors import CalibrailError
 from tests.answers import write
 from tests.command_line import calibrail as run
@@ -196,6 +198,29 @@ def test_tests_against_baselines_are_corrected_for_the_whole_page(tmp_path: Path
         assert test["separated"] == (expected if test["p_adjusted"] <= 0.05 else "no")
 
 
+def test_tests_against_a_base_model_count_among_those_of_the_page(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "alone"
+    shutil.copytree(runs["alone"], folder)
+    fpr = {"estimate": -0.2, "lower": -0.3, "upper": -0.1}
+    tests = [
+        {"name": name, "against": "poor", "fpr": {**fpr, "p_value": p}}
+        for name, p in (("good", 0.01), ("column:judge", 0.04))
+    ]
+    (folder / "base.json").write_text(json.dumps({"paired": {"against_base": tests}}))
+    page = leaderboard([folder])
+    rows = rows_of(page.to_dict(), "alone")
+    assert rows["poor"]["against"] is None
+    assert rows["good"]["against"]["p_adjusted"] == pytest.approx(0.02)
+    assert rows["good"]["against"]["separated"] == "fewer"
+    assert rows["column:judge"]["against"]["name"] == "poor"
+    said = document(page.to_dict()).headline
+    assert said.startswith("2 of 2 rows beat the detector they were made of (fewer")
+    html = (page.save(tmp_path / "page") / "index.html").read_text()
+    assert "Against poor" in html and "Against best baseline</" not in html
+
+
 def test_the_table_has_a_line_a_row(page: Path, board: dict[str, Any]) -> None:
     lines = list(csv.DictReader((page / "leaderboard.csv").open(newline="")))
     assert len(lines) == sum(len(item["rows"]) for item in board["data_sets"])
@@ -275,7 +300,7 @@ def test_the_page_leads_to_the_comparisons_and_says_how_to_add_a_row(page: Path)
     assert "--score-column my_score" in html
     assert "Made up." in html
     assert sorted(path.name for path in (page / "figures").iterdir()) == [
-        *("all.svg", "data-1.svg", "data-2.svg"),
+        *("data-1.svg", "data-2.svg", "rows-1.svg", "rows-2.svg", "shipped.svg"),
     ]
 
 

@@ -21,6 +21,7 @@ from benchmarks.leaderboard.board import (
     Target,
 )
 from benchmarks.leaderboard.document import MARKS, document
+from benchmarks.leaderboard.figures import best_known, shipped_svg
 from calibrail.conformal import Bound
 from calibrail.report import print_document, render_page
 from tests.report.browser import visit
@@ -117,16 +118,28 @@ def test_columns_sort_detectors_and_baselines_among_themselves(page: str, tmp_pa
 @pytest.mark.parametrize("width", [390, 768, 1200])
 def test_nothing_of_the_page_is_cut_off(page: str, tmp_path: Path, width: int) -> None:
     ask = """
+      for (const fold of page.querySelectorAll("details")) fold.open = true;
       const clipped = [...page.querySelectorAll(".scroll")].filter(
-        (item) => item.scrollWidth > item.clientWidth + 1).length;
+        (item) => item.scrollWidth > item.clientWidth + 1).map((item) => item.textContent);
       const card = page.querySelector("table.sortable tbody tr");
       return { inner: view.innerWidth, scrolled: page.documentElement.scrollWidth, clipped,
         display: view.getComputedStyle(card).display };
     """
     told = visit(page, tmp_path, ask, width=width).told
     assert told["scrolled"] <= told["inner"]
-    assert told["clipped"] == 0
+    assert told["clipped"] == []
     assert told["display"] == ("grid" if width < 1000 else "table-row")
+
+
+def test_tables_are_folded_and_every_set_has_a_chart_of_its_own(page: str, tmp_path: Path) -> None:
+    ask = """
+      const tables = [...page.querySelectorAll("table.sortable")];
+      const charts = [...page.querySelectorAll("figure")].map((item) => item.dataset.figure);
+      return { folded: tables.every((item) => item.closest("details") !== null), charts };
+    """
+    told = visit(page, tmp_path, ask, width=390).told
+    assert told["folded"]
+    assert told["charts"] == ["shipped", "rows-1", "data-1"]
 
 
 def test_every_data_set_is_one_link_away(page: str) -> None:
@@ -147,6 +160,23 @@ def test_without_scripts_the_table_says_the_same(page: str, tmp_path: Path) -> N
     assert "cannot" in told["text"]
 
 
+@pytest.mark.painted
+def test_the_first_picture_has_a_line_for_each_detector_with_a_shipped_threshold(
+    board: dict[str, Any],
+) -> None:
+    again = json.loads(json.dumps(board))
+    larger = json.loads(json.dumps(board["data_sets"][0]))
+    larger |= {"name": "Larger", "n_examples": 900}
+    larger["rows"][1]["shipped"] = larger["rows"][0]["shipped"]
+    again["data_sets"].append(larger)
+    known = [(item["name"], [row["name"] for row in rows]) for item, rows in best_known(again)]
+    # Each on its largest set, the cheapest first.
+    assert known == [("Larger", ["best", "middle"])]
+    drawn = shipped_svg(again, narrow=False)
+    assert re.findall(r">(best|middle|yes_no|Larger)<", drawn) == ["Larger", "best", "middle"]
+    assert "hallucinations caught as shipped" in drawn
+
+
 def test_names_of_the_data_are_escaped(page: str) -> None:
     assert "<img" not in page
     assert "&lt;img" in page
@@ -156,7 +186,7 @@ def test_every_mark_has_its_words_and_every_state_its_sentence(board: dict[str, 
     console = Console(file=StringIO(), width=100)
     print_document(document(board), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "1 of the 1 rows that have a baseline beside them raises fewer" in " ".join(text.split())
+    assert "1 of 1 row beat a trivial baseline (fewer false alarms" in " ".join(text.split())
     assert "fitted here" in text
     assert "cannot" in text
     page = render_page(document(board))

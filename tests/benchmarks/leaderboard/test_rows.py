@@ -27,6 +27,7 @@ FILES = {
     "FRANK": ("frank/metric_scores.csv", -1.0),
     "WikiBio GPT-3, 119 passages": ("wikibio/sentences_119.csv", 1.0),
     "RAGTruth, answers of Llama-2-7B": ("ragtruth/llama2_7b_redeep.csv", 1.0),
+    "LLM-AggreFact, Reveal": ("runs/leaderboard/claims/Reveal.csv", -1.0),
 }
 ROWS = [
     *(("FRANK", name) for name in ("bertscore_p_article", "qags", "feqa", "rouge_l", "factcc")),
@@ -36,6 +37,7 @@ ROWS = [
     ),
     ("RAGTruth, answers of Llama-2-7B", "redeep_heads_chosen_on_these_labels"),
     ("RAGTruth, answers of Llama-2-7B", "redeep_out_of_fold"),
+    *(("LLM-AggreFact, Reveal", f"factcg_{name}") for name in ("base", "rte", "qqp")),
 ]
 
 Floats = NDArray[np.float64]
@@ -51,7 +53,10 @@ def builder(repository: Path) -> Iterator[ModuleType]:
 @pytest.fixture(scope="module")
 def compared(builder: ModuleType, real_data: Path) -> dict[str, ComparisonRun]:
     """The comparisons behind the rows, made anew."""
+    if not (scores := real_data / "aggrefact" / "scores.csv").is_file():
+        pytest.skip(f"no {scores}")
     with builder.checkout():
+        builder.write_claims(scores, Path(builder.CLAIMS))
         return {item.name: builder.compared(item) for item in builder.COLUMNS if item.name in FILES}
 
 
@@ -63,7 +68,10 @@ def fresh(
 ) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     names = {item.name: item.folder for item in builder.COLUMNS}
-    return {name: run.save(folder / names[name]) for name, run in compared.items()}
+    sets = {item.name: item for item in builder.COLUMNS}
+    return {
+        name: builder.saved(run, sets[name], folder / names[name]) for name, run in compared.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +128,12 @@ def test_numpy_alone_finds_what_a_row_says(
     fresh: dict[str, Path],
     committed: dict[str, Any],
     real_data: Path,
+    repository: Path,
 ) -> None:
     path, sign = FILES[data]
-    answers = pd.read_csv(real_data / path, dtype={"id": str, "group": str})
+    folder = repository if path.startswith("runs") else real_data
+    answers = pd.read_csv(folder / path, dtype={"id": str, "group": str, "block": str})
+    answers = answers.rename(columns={"block": "group"})
     split = pq.read_table(fresh[data] / "scores.parquet", columns=["id", "split"]).to_pandas()
     split["lot"] = lots_of(compared[data].scored)
     answers = answers.merge(split, on="id", validate="one_to_one")
@@ -171,6 +182,23 @@ def test_comparisons_made_anew_give_the_committed_rows(
             for key in ("p_adjusted", "separated"):
                 (row["against"] or {}).pop(key, None)
         assert near(item, committed[item["name"]])
+
+
+def test_tests_against_a_base_are_those_of_the_comparison(builder: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(600):
+        label = int(rng.random() < 0.5)
+        scores = {name: float(rng.normal(d * label)) for name, d in (("good", 2.5), ("poor", 0.5))}
+        rows.append({"id": str(i), "group": f"g{i // 2}", "label": label, **scores})
+    run = builder.calibrail.compare(
+        rows, [builder.build_column(name, "hallucinated") for name in ("good", "poor")], alpha=0.1
+    )
+    [test] = run.comparison.winner.choosing
+    [found] = builder.against_base(run, "good")
+    assert (test.name, test.against) == (found["name"], found["against"]) == ("poor", "good")
+    assert found["fpr"]["estimate"] == test.fpr.estimate > 0.2
+    assert found["fpr"]["p_value"] == test.fpr.p_value
 
 
 def near(made: Any, kept: Any) -> bool:

@@ -1,0 +1,96 @@
+"""Does the page say of moved thresholds what was measured, and is it measured on the other set?"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from calibrail.data import Example
+
+
+@pytest.fixture
+def drift(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    for folder in ("benchmarks", "benchmarks/papers"):
+        monkeypatch.syspath_prepend(str(repository / folder))
+    return importlib.import_module("drift")
+
+
+@pytest.fixture
+def rows(repository: Path) -> dict[tuple[str, str], Any]:
+    path = repository / "benchmarks" / "results" / "papers_drift.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return {(row["home"], row["score"]): row for row in content["rows"]}
+
+
+def answers(name: str, made_up: str, n: int = 60) -> list[Example]:
+    """Return answers that repeat their context, the hallucinated ones with more words."""
+    found = []
+    for i in range(n):
+        told = f"Tower {name}{i} is {i + 20} metres high and stands by river {name}{i % 7}."
+        for label in (0, 1):
+            answer = told + made_up.format(i) * label
+            key = f"{name}-{i}"
+            more = {"label": label, "group": key, "id": f"{key}-{label}"}
+            found.append(Example(f"How high is {key}?", (told,), answer, **more))
+    return found
+
+
+def test_the_other_set_tests_a_threshold(drift: ModuleType) -> None:
+    far = answers("a", " Nobody{0} ever measured built liked or painted anything there before.")
+    near = answers("b", " It stands there{0}.")
+    row = drift.moved({"far": far, "near": near}, "novelty", "far", "near")
+    assert (row["home"], row["there"]) == ("far", "near")
+    assert sum(row["n"]) <= len(near)
+    assert row["caught"][0] < 0.2 and row["finding"] == "broken"
+    assert row["needed"][0] <= 0.1
+
+
+def test_the_pages_show_what_was_measured(
+    drift: ModuleType, rows: dict[tuple[str, str], Any], repository: Path
+) -> None:
+    results = (repository / "benchmarks" / "results" / "papers_drift.md").read_text("utf-8")
+    assert "\n".join(drift.page(list(rows.values()))) in results
+    page = " ".join((repository / "docs" / "papers.md").read_text("utf-8").split())
+    moved = rows["Natural Questions", "rouge_l"]
+    assert f"catches {drift.shown(moved['caught'])} of RAGTruth QA's hallucinations" in page
+    assert moved["finding"] == "broken" and "calls the promise broken for `rouge_l`" in page
+    assert f"costs {drift.shown(moved['needed'])} false alarms there" in page
+    caught, alarms = moved["weighted"]
+    assert f"catch {100 * caught[0]:.0f}% at {100 * alarms[0]:.0f}% false alarms" in page
+    back = rows["RAGTruth QA", "rouge_l"]
+    assert f"catches {100 * back['caught'][0]:.0f}% at {100 * back['false_alarms'][0]:.0f}%" in page
+    few = rows["RAGTruth QA", "novel_count"]
+    assert (
+        f"and `novel_count` {100 * few['caught'][0]:.0f}%:" in page and few["finding"] == "broken"
+    )
+    others = [100 * rows["Natural Questions", name]["caught"][0] for name in drift.SCORES[1:]]
+    assert f"`novelty` and `novel_count` catch {others[0]:.0f}% and {others[1]:.0f}%" in page
+    flagged = rows["Natural Questions", "novel_count"]["false_alarms"][0]
+    assert f"the latter at {100 * flagged:.0f}% false alarms" in page
+
+
+def test_what_published_figures_mean(drift: ModuleType, repository: Path) -> None:
+    page = " ".join((repository / "docs" / "papers.md").read_text("utf-8").split())
+    area, n = drift.JEV["auroc"], drift.LABELS[0]
+    costs = [100 * drift.false_alarms(area, share) for share in (0.9, 0.95)]
+    limit = 100 * drift.limit_with(area, 0.9, n)
+    assert f"AUROC of {area} costs {costs[0]:.0f}% false alarms at 90% caught" in page
+    assert f"{costs[1]:.0f}% at 95%" in page
+    assert f"{n} labelled answers of each class would certify {limit:.0f}%" in page
+    assert f"ECE of {drift.JEV['ece']}" in page
+
+
+def test_what_is_said_of_conformal_factuality_was_measured(repository: Path) -> None:
+    results = (repository / "benchmarks" / "results" / "trimming.md").read_text("utf-8")
+    page = " ".join((repository / "docs" / "papers.md").read_text("utf-8").split())
+    [part] = re.findall(r"## WikiBio, 237 passages(.*)", results, re.DOTALL)
+    [_, second] = re.findall(r"\| selfcheck_gemma_31b \|(.*)", part)
+    _, freed, kept, emptied, *_ = (cell.split("%")[0].strip() for cell in second.split("|"))
+    assert f"clears {freed}% of the answers" in page
+    assert f"keeps {kept}% of their supported sentences, and empties {emptied}%" in page
