@@ -585,8 +585,12 @@ def of_report(report: Json) -> Iterator[parts.Block]:
     if report["three_way"]:
         yield _review(report["three_way"], confidence, scale)
     if report["confounds"]:
-        tests = not phrases.is_proven(report["test"]["coverage"])
-        yield _confounds(report["confounds"], tests=tests)
+        yield parts.section(
+            "Does a simple baseline do as well?",
+            parts.Text(report["confounds"]["finding"]),
+            parts.note(say("calibrate.confounds")),
+            where="page",
+        )
 
 
 def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
@@ -707,30 +711,4 @@ def _review(review: Json, confidence: float, scale: Scale) -> parts.Section:
         parts.Text(say("calibrate.review", review, scale=scale)),
         measures.table("Pass, review, flag on the test part", lines, confidence),
         parts.Text(feasible),
-    )
-
-
-def _confounds(confounds: Json, *, tests: bool) -> parts.Section:
-    """Show how trivial baselines rank beside the score."""
-    columns = (
-        parts.TableColumn("Baseline"),
-        parts.TableColumn("AUROC", "right"),
-        parts.TableColumn("Ranks the answers"),
-        parts.TableColumn("Spearman with the score", "right"),
-    )
-    name = parts.Cell("this score", style="strong")
-    rows: list[parts.Row] = [(name, phrases.measure_cell(confounds["auroc"]), "", "")]
-    for row in confounds["rows"]:
-        turned = "(reversed)" if row["reversed"] else ""
-        ranks = parts.Cell(row["ranks"] or "cannot tell", turned)
-        area, spearman = row["auroc"], row["spearman"]
-        cells = phrases.measure_cell(area), ranks, phrases.measure_cell(spearman, 2)
-        rows.append((row["name"], *cells))
-    title = f"Baselines beside the score, on the {confounds['n']:,} {'test ' * tests}answers"
-    return parts.section(
-        "Does a simple baseline do as well?",
-        parts.Text(confounds["finding"]),
-        parts.Table(title, columns, rows),
-        parts.note(say("calibrate.confounds")),
-        where="page",
     )
