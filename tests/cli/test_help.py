@@ -169,3 +169,20 @@ def test_a_key_by_itself_is_made_as_before(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["public"] == str(tmp_path / "a key.pub.pem")
     new = f"calibrail export RUN -o g.json --new-key '{tmp_path}/a key.pem'"
     assert done.stderr.startswith(f"calibrail keygen is now: {new}\n")
+
+
+def test_the_verdict_ends_what_is_printed_and_baselines_take_a_line_unless_asked(
+    tmp_path: Path,
+) -> None:
+    asked = ("example:facts", "--score", "novelty", "--alpha", 0.2, "--max-false-alarms", 0.6)
+    brief = calibrail("calibrate", *asked, "-o", tmp_path / "run").stdout
+    full = calibrail("calibrate", *asked, "-o", tmp_path / "run", "--verbose").stdout
+    for text in (brief, full):
+        last = " ".join(" ".join(text.splitlines()[-3:]).split())
+        assert "CERTIFIED: Caught at least 80% (" in last and "required <= 60%)" in last
+    assert len(brief.splitlines()) < len(full.splitlines())
+    said = "Baselines at the same target raise these false alarms: length 69.5% (worse)"
+    assert said in " ".join(brief.split()) and said not in " ".join(full.split())
+    assert "your detector" in full and "your detector" not in brief
+    rows = calibrail("compare", *asked[:-2], "--score", "rouge_l", "-o", tmp_path / "c").stdout
+    assert "Baselines at the same target" in rows and "no such option" not in rows.lower()
