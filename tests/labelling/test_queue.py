@@ -235,6 +235,32 @@ def test_labels_of_a_queue_test_a_judge_by_their_probabilities(tmp_path: Path) -
     assert any("labelling stops when that falls" in text for text in stopped.warnings)
 
 
+def test_a_folder_without_labels_and_a_review_say_what_to_do(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    guardrail.save(tmp_path / "g.json")
+    folder, file = tmp_path / "labels", write(tmp_path / "judged.jsonl", judged(60))
+    (tmp_path / "none").mkdir()
+    asked = ("recalibrate", tmp_path / "g.json", file, "--new-judge", "judge", "--labels")
+
+    def refused(*words: object) -> str:
+        done = command(*words)
+        assert done.returncode in (1, 2) and not done.stdout, done.stdout
+        return " ".join(done.stderr.split())
+
+    assert "no labels in" in (said := refused(*asked, tmp_path / "none")) and "`calibrail " in said
+    calibrail.label(file, folder, guardrail=tmp_path / "g.json", max_fpr=0.5).close()
+    for words in (asked, (*asked[:2], *asked[3:])):
+        assert f"run this again: calibrail label -o {folder}" in refused(*words, folder)
+    review = ("label", "-o", folder, "--queue", "disagreements", "--annotator", "ada")
+    assert "nobody has: label first, without --queue" in refused(*review, "--terminal")
+    with calibrail.label(None, folder) as session:
+        label_all(session, 4)
+    said = refused(*review, "--export", tmp_path / "out.csv")
+    assert "(--export), leave out queue and settle" in said
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_new_judge_is_tested_on_old_labels_which_is_a_look(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:

@@ -228,7 +228,7 @@ def test_human_labels_of_flagged_answers_alone_are_no_random_sample(
     for rate in only(result)["rates"].values():
         assert rate["prediction_powered"]["estimate"] is None
         assert "no random sample" in rate["prediction_powered"]["reason"]
-    (warning,) = [text for text in result.warnings if "not like the others" in text]
+    (warning,) = [text for text in result.warnings if "no random sample: " in text]
     assert "called hallucinated by the judge" in warning and "flagged" in warning
     assert all(test["differs"] for test in only(result)["random_sample"])
 

@@ -21,6 +21,7 @@ from calibrail.report.messages import (
     remarks,
     say,
     say_first,
+    spell,
     title,
     word,
 )
@@ -191,3 +192,19 @@ def texts_in(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the texts of a table of a file with their names."""
     for name, value in content.items():
         yield from texts_in(value) if isinstance(value, dict) else [(name, str(value))]
+
+
+def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
+    words = "are no random sample"
+    told = [code for code, entry in catalogue().items() if words in " ".join(entry.values())]
+    assert told == ["measure.no_sample"]
+    data = {"labelled_by": None}
+    about: dict[str, Any] = {"data": data, "columns": {"probability": None}, "doubt": "DOUBT"}
+    for code, text in {
+        "agree.no_verdict": f"since the human labels {words}: DOUBT. Draw",
+        "agree.not_alike": f"by J, the human labels {words}: DOUBT; draw",
+        "versus.no_verdict": f"since the questions that people labelled {words}: DOUBT. Draw",
+        "refused.queue_for_a_threshold": f"labels of disagreements {words}, so no threshold",
+    }.items():
+        assert text in say(code, about, judge="J")
+    assert spell("no_sample") == f"the human labels {words}"

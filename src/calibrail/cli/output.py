@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
-from calibrail.options.fields import setting
+from calibrail.options.fields import cli_spelling, setting
 from calibrail.options.guarantee import FORMER_FLAGS, FORMER_OF_COMMANDS
 from calibrail.serialization import encodable_json, harmless
 
@@ -322,6 +322,11 @@ class CommandHelp(TyperCommand):
         return super().parse_args(
             ctx, [former.get(name, name) + given + value for name, given, value in parts]
         )
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its messages name options that it has."""
+        with cli_spelling({name for it in self.params for name in (*it.opts, *it.secondary_opts)}):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the options that are needed first, then the others by their panel."""

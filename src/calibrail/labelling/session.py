@@ -400,7 +400,7 @@ class Session:
         """
         name, n = self._name(annotator), whole(n, "n", least=1)
         if self._settle or self._review:
-            raise InputError("labels are settled, and reviewed, one by one; none is handed out")
+            raise InputError(error_text("reviewed_one_by_one"))
         with self._files.up_to_date():
             orders = self._wanted(name)
             while len(orders) < n and any([self._draw(name) for _ in range(n - len(orders))]):

@@ -223,16 +223,32 @@ class _Speech:
     """Whom messages speak to: who wrote a command, or who called a function."""
 
     flags = False
+    #: Those of the command that runs; empty where none does.
+    options: Collection[str] = ()
 
 
 @contextmanager
-def cli_spelling() -> Iterator[None]:
-    """Let messages name options by their flags within the block, as a command line has them."""
-    before, _Speech.flags = _Speech.flags, True
+def cli_spelling(options: Collection[str] = ()) -> Iterator[None]:
+    """Let messages name options by their flags within the block, as a command line has them.
+
+    A remedy that is an option is told where it is one of ``options``, those of the command.
+    """
+    before = _Speech.flags, _Speech.options
+    _Speech.flags, _Speech.options = True, options
     try:
         yield
     finally:
-        _Speech.flags = before
+        _Speech.flags, _Speech.options = before
+
+
+def offers(flag: str) -> bool:
+    """Return whether who reads a message can give an option; callers in Python can give all.
+
+    >>> with cli_spelling({"--by", "--labels"}):
+    ...     offers("--by"), offers("--looks")
+    (True, False)
+    """
+    return not _Speech.options or flag in _Speech.options
 
 
 def cli_or_python(flag: str, argument: str) -> str:

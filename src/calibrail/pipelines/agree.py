@@ -276,6 +276,8 @@ def agree(
     by_people: dict[str, Any] | None = None
     if folder is not None:
         by_people = {it.draw.id: it.label for _, it in of_folder if it.label is not None}
+        if not by_people:
+            raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
         by_people = {}
         for item in read(labels, replace(reading, quarantine=None, group_column=None), require=()):
@@ -430,6 +432,8 @@ def judge_on_labels(
     least = asked.min_coverage or then.stated_coverage(config.promise)
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
+    if not has_labels(folder):
+        raise DataError(say("refused.no_labels", folder=folder))
     examples = [] if answers else [example for example, _ in drawn_answers(folder)]
     if rated := bool(examples) and not any(judge in item.columns for item in examples):
         with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):

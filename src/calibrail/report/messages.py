@@ -24,7 +24,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from calibrail import formatting, options
-from calibrail.options.fields import cli_or_python, spell_option
+from calibrail.options.fields import cli_or_python, offers, spell_option
 from calibrail.report import text
 from calibrail.report.document import Json
 
@@ -230,7 +230,9 @@ def environment() -> Environment:
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
     # How a command line, or Python, spells an option: `option_name("Promise", "by")`.
-    made.globals.update(option_name=_option_name, cli_or_python=cli_or_python)
+    made.globals.update(option_name=_option_name, cli_or_python=cli_or_python, offers=offers)
+    # What one message says in another: `say("measure.no_sample")`.
+    made.globals["say"] = say
     return made
 
 

@@ -227,7 +227,7 @@ def warnings(result: Json) -> Iterator[str]:
     data = {**result["data"], "n_human_alone": 0}
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
-            yield say("agree.not_alike", result, judge=plain(item["judge"]), difference=doubt)
+            yield say("agree.not_alike", result, judge=plain(item["judge"]), doubt=doubt)
         kappa = item["agreement"]["kappa"]["upper"]
         if kappa is not None and kappa < 0.0:
             yield say("agree.against_people", result, judge=plain(item["judge"]))
