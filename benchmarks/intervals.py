@@ -1,15 +1,19 @@
 """How often do the intervals and tests that reports show hold, for few answers and near 1?
 
 ``python benchmarks/intervals.py [RUNS]`` writes ``results/intervals.md``, and exits with 1 where an
-interval holds less often than chance explains. A few minutes on one core.
+interval holds less often than chance explains. Some minutes on one core, half of them for the
+ranges that ``agree`` prints of real labelled sets (the folder ``CALIBRAIL_DATA``).
 """
 
 from __future__ import annotations
 
+import csv
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -17,13 +21,17 @@ from numpy.typing import NDArray
 from results import write
 from scipy.stats import binom, norm
 
+import calibrail
 from calibrail.conformal import calibrate_threshold
+from calibrail.conformal.bounds import clopper_pearson
+from calibrail.data.example import Example
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
     Method,
     RateName,
     corrected_rates,
     kappa,
+    sample_tests,
 )
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
@@ -46,6 +54,22 @@ JUDGES = (
 )
 JUDGED = 2000
 COVERAGE, FPR = 0.9, 0.2
+DATA = Path(os.environ.get("CALIBRAIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+#: Human labels that are drawn of a real set, how often, and its rows at most: every so-manieth.
+DRAWN, DRAWS = (100, 300), 300
+WAYS: tuple[Method, ...] = ("rogan_gladen", "prediction_powered")
+#: Real sets: file, subset of it, column of the judge, and whether it says hallucinated from a value
+#: on (1), or below it (-1).
+SETS = {
+    "FRANK": ("frank/metric_scores.csv", "", "qags", -1, 0.6),
+    "FaithBench": ("faithbench/summaries.csv", "", "gpt_4o", -1, 0.5),
+    "FaithBench, another judge": ("faithbench/summaries.csv", "", "hhem_2_1", -1, 0.5),
+    "RAGTruth, Llama-2-7B": ("ragtruth/llama2_7b_redeep.csv", "", "redeep_out_of_fold", 1, -0.1),
+    **{
+        f"LLM-AggreFact, {name}": ("aggrefact/scores.csv", name, "factcg_base", -1, 0.5)
+        for name in ("ClaimVerify", "FactCheck-GPT", "Reveal", "Lfqa", "ExpertQA", "RAGTruth")
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -247,6 +271,137 @@ def _judged(
     return held
 
 
+def labelled(name: str) -> list[Example]:
+    """Return the rows of a real set that have a human label and the judge's, as ``agree`` reads."""
+    file, subset, column, sign, limit = SETS[name]
+    with (DATA / file).open(encoding="utf-8", newline="") as handle:
+        rows = [row for row in csv.DictReader(handle) if not subset or row["subset"] == subset]
+    rows = [row for row in rows if row[column].strip()]
+    found = []
+    for row in rows:
+        label = row["label"] if "label" in row else str(1 - int(row["label_supported"]))
+        said = (float(row[column]) >= limit) == (sign > 0)
+        cells: dict[str, float | str | None] = {"human": label, "judge": str(int(said))}
+        found.append(Example(id=row["id"], columns=cells, group=row.get("group") or None))
+    return found
+
+
+class Printed:
+    """The ranges of the share of hallucinated answers that ``agree`` prints of a set.
+
+    Parameters
+    ----------
+    rows : list of Example
+        All of them with both labels, 0 or 1.
+    """
+
+    def __init__(self, rows: list[Example]) -> None:
+        self.rows = rows
+        self.people, self.judge = (
+            np.array([int(str(row.columns[column])) for row in rows])
+            for column in ("human", "judge")
+        )
+        # One row of each group by lot: as `agree` tests whether a sample is random.
+        self._alone, chosen = np.array([row.group is None for row in rows]), dict[str, int]()
+        for row in np.random.default_rng(0).permutation(len(rows)).tolist():
+            chosen.setdefault(rows[row].group or "", row)
+        self._alone[[row for name, row in chosen.items() if name]] = True
+
+    def counts(self, drawn: NDArray[np.bool_], among: NDArray[np.bool_]) -> LabelCounts:
+        """Count rows by labels, those of people only where they are drawn."""
+        cells = np.zeros((3, 3, 2), np.int64)
+        np.add.at(cells, (np.where(drawn, self.people, 2)[among], self.judge[among], 0), 1)
+        return LabelCounts(cells, False)
+
+    def __call__(self, drawn: NDArray[np.bool_]) -> dict[str, tuple[float, float] | None]:
+        """Return lower and upper end by estimator; None where none is printed."""
+        found = corrected_rates(self.counts(drawn, np.full(len(drawn), True)))["prevalence"]
+        doubted = any(test["differs"] for test in sample_tests(self.counts(drawn, self._alone)))
+        return {
+            way: None
+            if item.lower is None or (doubted and way == "prediction_powered")
+            else (item.lower, item.upper)
+            for way, item in found.items()
+            if way in WAYS
+        }
+
+    def by_agree(self, drawn: NDArray[np.bool_]) -> dict[str, tuple[float, float] | None]:
+        """Return the same from ``calibrail.agree``, which reads all rows anew."""
+        blank: dict[str, float | str | None] = {"human": None}
+        file = [
+            row if known else Example(id=row.id, group=row.group, columns={**row.columns, **blank})
+            for row, known in zip(self.rows, drawn.tolist(), strict=True)
+        ]
+        result = calibrail.agree(file, label_column="human", judge_column="judge").to_dict()
+        found = result["judges"][0]["rates"]["prevalence"]
+        return {
+            way: None if item["lower"] is None else (item["lower"], item["upper"])
+            for way, item in found.items()
+            if way in WAYS
+        }
+
+
+def real_set(name: str, n: int, draws: int = DRAWS) -> tuple[str, list[int]]:
+    """Return a line of how often printed ranges held a set's own rate, and how often each did."""
+    printed, rng = Printed(labelled(name)), np.random.default_rng([11, n])
+    size, rate = len(printed.rows), float(printed.people.mean())
+    held, widths = dict.fromkeys(WAYS, 0), {way: list[float]() for way in (*WAYS, "alone")}
+    for k in range(draws):
+        drawn = np.zeros(size, bool)
+        drawn[rng.choice(size, n, replace=False)] = True
+        ranges = printed(drawn)
+        if not k and ranges != printed.by_agree(drawn):
+            raise SystemExit(f"{name}: agree prints other ranges than are counted here")
+        for way, ends in ranges.items():
+            held[way] += ends is None or ends[0] <= rate <= ends[1]
+            widths[way] += [] if ends is None else [ends[1] - ends[0]]
+        low, high = clopper_pearson(int(printed.people[drawn].sum()), n, 0.95)
+        widths["alone"].append(high - low)
+    cells = [name, f"{size:,}", f"{rate:.3f}", f"{np.mean(printed.people == printed.judge):.0%}"]
+    cells += [
+        str(n),
+        *(f"{item / draws:.3f} ± {_error(item, draws):.3f}" for item in held.values()),
+    ]
+    cells.append(f"{len(widths['prediction_powered']) / draws:.1%}")
+    cells += [f"{np.median(item):.3f}" for item in widths.values()]
+    return f"| {' | '.join(cells)} |", [*held.values()]
+
+
+def _error(times: int, of: int) -> float:
+    """Return the Monte-Carlo standard error of a share, of half a run where it is all or none."""
+    share = min(max(times, 0.5), of - 0.5) / of
+    return math.sqrt(share * (1.0 - share) / of)
+
+
+def real_sets() -> tuple[list[str], int]:
+    """Return the section of real sets, and how many rows hold less often than chance explains."""
+    lines = [
+        "",
+        "## Printed ranges on real labelled sets",
+        "",
+        f"Of all human labels of a set {' or '.join(map(str, DRAWN))} are drawn at random, "
+        f"{DRAWS} times, the others are blank, and `calibrail.agree` prints the share of "
+        "hallucinated answers: held is the share of files whose 95 % range holds the share in the "
+        "set (± the standard error of that share), or in which none was printed since the draw "
+        "looked like no random sample (printed: the share with one). Width: the median; alone: of "
+        "the exact range of the same labels without the judge. Judges are published detectors at a "
+        "fixed limit; right: how often they say what people say. The first draw of each line is "
+        "read by `agree`, and the others are counted as it counts.",
+        "",
+        "| set | answers | hallucinated | judge right | labels | Rogan-Gladen held "
+        "| prediction-powered held | printed | width, Rogan-Gladen | prediction-powered | alone |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    failed, least = 0, binom.ppf(ERROR / (2 * len(DRAWN) * len(SETS)), DRAWS, 0.95)
+    for name in (item for item in SETS if (DATA / SETS[item][0]).exists()):
+        for n in DRAWN:
+            line, held = real_set(name, n)
+            failed += min(held) < least
+            lines.append(line)
+            print(line, flush=True)
+    return lines, failed
+
+
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     every = list(cases())
@@ -270,6 +425,8 @@ def main() -> int:
     if runs < RUNS:
         print("\n".join(lines))
     else:
+        real, short = real_sets()
+        lines, failed = lines + real, failed + short
         write("intervals", "Do the intervals hold?", lines, ("numpy", "scipy"))
     return int(failed > 0)
 
