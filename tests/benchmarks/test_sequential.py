@@ -51,6 +51,40 @@ def test_every_answer_is_replayed_once(benchmark_module: ModuleType) -> None:
     assert (np.sort(again, axis=1) == guess).all() and (again != rows).any()
 
 
+def test_labels_of_a_file_are_counted_until_its_verdict(
+    benchmark_module: ModuleType, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    label = rng.random(150) < 0.5
+    rows = [
+        {
+            "id": f"a{i}",
+            "group": f"g{i}",
+            "label": str(int(label[i])),
+            "bertscore_p_article": f"{rng.normal(-4.0 * label[i]):.4f}",
+            "qags": f"{rng.normal(-float(label[i])):.4f}",
+            "response": benchmark_module.own_text(f"a{i}"),
+        }
+        for i in range(150)
+    ]
+    way = benchmark_module.WAYS["qags as judge"]
+    n, verdict, drawn = benchmark_module.labelled_by_hand(rows, 5, way, tmp_path)
+    told = (tmp_path / "labels" / "labels.jsonl").read_text("utf-8").splitlines()
+    assert verdict == "certified" and n == len(told) <= drawn < 120
+    assert "label" not in (tmp_path / "traces.csv").read_text("utf-8").splitlines()[0]
+
+
+def test_a_line_of_files_has_its_errors(benchmark_module: ModuleType) -> None:
+    found = {
+        "uniform": [(100, "certified", 100), (200, "certified", 200)],
+        "a judge": [(50, "certified", 90), (150, "inconclusive", 400)],
+    }
+    assert benchmark_module.file_lines(found) == [
+        "| uniform | 2 | 150 | 150 ± 50 | +0% ± 0% | 150 | 2 / 0 / 0 |",
+        "| a judge | 2 | 100 | 100 ± 50 | +38% ± 13% | 245 | 1 / 0 / 1 |",
+    ]
+
+
 def test_streams_that_are_through_with_the_answers_run_out(benchmark_module: ModuleType) -> None:
     few = np.array([True, False] * 4)
     asked, drawing = Requirement(0.3, 0.8), Drawing("active")

@@ -42,7 +42,6 @@ def recalibration(**more: Any) -> dict[str, Any]:
             "n_faithful": 200,
             "n_waiting": 3,
             "n_unsure": 2,
-            "n_repeated": 0,
             "n_disagreements": 1,
             "problems": ["labels.jsonl, line 3: of no answer drawn"],
         },

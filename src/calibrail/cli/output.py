@@ -323,9 +323,13 @@ class CommandHelp(TyperCommand):
             ctx.exit()
         parts = (word.partition("=") for word in args)
         former = FORMER_FLAGS | FORMER_OF_COMMANDS.get(str(ctx.info_name), {})
-        return super().parse_args(
-            ctx, [former.get(name, name) + given + value for name, given, value in parts]
-        )
+        words = [former.get(name, name) + given + value for name, given, value in parts]
+        return super().parse_args(ctx, words)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its messages name options that it has."""
+        with cli_spelling({name for it in self.params for name in (*it.opts, *it.secondary_opts)}):
+            return super().invoke(ctx)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; its messages name options that it has."""

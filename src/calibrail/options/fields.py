@@ -222,9 +222,8 @@ def _words(settings: Any, name: str, value: Any) -> list[str]:
 class _Speech:
     """Whom messages speak to: who wrote a command, or who called a function."""
 
-    flags = False
-    #: Those of the command that runs; empty where none does.
-    options: Collection[str] = ()
+    #: Options of the command that runs, none where it is not known; None: callers in Python.
+    options: Collection[str] | None = None
 
 
 @contextmanager
@@ -233,12 +232,11 @@ def cli_spelling(options: Collection[str] = ()) -> Iterator[None]:
 
     A remedy that is an option is told where it is one of ``options``, those of the command.
     """
-    before = _Speech.flags, _Speech.options
-    _Speech.flags, _Speech.options = True, options
+    before, _Speech.options = _Speech.options, options
     try:
         yield
     finally:
-        _Speech.flags, _Speech.options = before
+        _Speech.options = before
 
 
 def offers(flag: str) -> bool:
@@ -257,7 +255,7 @@ def cli_or_python(flag: str, argument: str) -> str:
     >>> cli_or_python("--no-baselines", "baselines=False")
     'baselines=False'
     """
-    return flag if _Speech.flags else argument
+    return argument if _Speech.options is None else flag
 
 
 def spell_option(settings: Any, name: str, value: Any = None) -> str:

@@ -432,9 +432,8 @@ def judge_on_labels(
     least = asked.min_coverage or then.stated_coverage(config.promise)
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
-    if not has_labels(folder):
-        raise DataError(say("refused.no_labels", folder=folder))
-    examples = [] if answers else [example for example, _ in drawn_answers(folder)]
+    drawn = drawn_answers(folder)
+    examples = [] if answers else [example for example, _ in drawn]
     if rated := bool(examples) and not any(judge in item.columns for item in examples):
         with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
             (score,) = scoring.resolve_scores(judge)

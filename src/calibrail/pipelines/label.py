@@ -244,9 +244,7 @@ def _refuse_another(
     others = [] if asked.guardrail is None else [*other_guardrail(plan, asked.guardrail.config)]
     if requirement is not None and frozen is not None:
         requirement = _limits(frozen, requirement)
-    settings: dict[str, Any] = {"seed": options.seed, "shared": options.shared}
-    settings["judge_column"] = list(options.judge_column) or None
-    begun = plan.to_dict() | {"judge_column": [*plan.judge_column]}
+    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge_column")}
     if options.elsewhere is not None:
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
     reading = None if asked.reading is None else changed(asked.reading)
@@ -254,7 +252,7 @@ def _refuse_another(
         (Requirement, requirement, plan.asked),
         (Promise, asked.promise, plan.promise),
         (Drawing, asked.drawing, plan.drawing),
-        (LabelOptions, settings, begun),
+        (LabelOptions, settings, plan.to_dict() | {"judge_column": plan.judge_column}),
         (ReadOptions, reading, plan.reading.get("settings")),
     ):
         others += changes(kind, plain(now) or {}, plain(then) or {})
@@ -273,9 +271,9 @@ def other_guardrail(plan: SessionPlan, config: FrozenConfig) -> Iterator[str]:
 
 
 def changes(kind: Any, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
-    """Say which settings are others than they were; None is as it was."""
+    """Say which settings are others than they were; None, or none, is as it was."""
     for name, value in now.items():
-        if value is not None and value != (before := then.get(name)):
+        if value not in (None, []) and value != (before := then.get(name)):
             option = spell_option(kind, name).removesuffix("=...")
             yield f"{option} was {_spoken(before)} and is now {_spoken(value)}"
 

@@ -230,9 +230,9 @@ def environment() -> Environment:
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
     # How a command line, or Python, spells an option: `option_name("Promise", "by")`.
-    made.globals.update(option_name=_option_name, cli_or_python=cli_or_python, offers=offers)
     # What one message says in another: `say("measure.no_sample")`.
-    made.globals["say"] = say
+    spelled = {"option_name": _option_name, "cli_or_python": cli_or_python, "offers": offers}
+    made.globals.update(spelled, say=say)
     return made
 
 
