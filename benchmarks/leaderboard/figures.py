@@ -75,8 +75,8 @@ def shipped_svg(board: Json, narrow: bool) -> str:
                 )
         plot.target(100.0 * board["data_sets"][0]["rows"][0]["targets"][0]["coverage"])
         plot.rows([name for name, _ in rows])
-        for label, (_, row) in zip(plot.axes.get_yticklabels(), rows, strict=True):
-            label.set_fontweight("bold" if row is None else "normal")
+        for tick, (_, row) in zip(plot.axes.get_yticklabels(), rows, strict=True):
+            tick.set_fontweight("bold" if row is None else "normal")
         plot.axes.set(xlim=(-2.0, 103.0), xlabel="%")
         plot.legend(1 if narrow else 2)
         return plot.svg("What shipped thresholds catch, and what catching enough costs.")
