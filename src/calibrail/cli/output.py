@@ -331,11 +331,6 @@ class CommandHelp(TyperCommand):
         with cli_spelling({name for it in self.params for name in (*it.opts, *it.secondary_opts)}):
             return super().invoke(ctx)
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; its messages name options that it has."""
-        with cli_spelling({name for it in self.params for name in (*it.opts, *it.secondary_opts)}):
-            return super().invoke(ctx)
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the options that are needed first, then the others by their panel."""
         panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}

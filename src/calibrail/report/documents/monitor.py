@@ -577,17 +577,16 @@ def _promise(status: Json) -> parts.Section:
             "monitor.promised_unlabelled": True,
         }
         return parts.section(title, parts.Text(say_first(cases, promise, promised=promised)))
-    rows = []
+    rows: list[parts.Row] = []
     for name, called, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms", "<=")):
         value, limit = promise[name], limits[name]
         asked = "" if limit is None else f"{sign} {percent(limit)}"
         of = "" if value.get("n") is None else f"{value['n']:,} {RATES[name][1]}"
         rows.append((called, share(value), interval(value), asked, parts.Cell(of, style="muted")))
-    latest = _latest(promise)
-    for name, called in (("coverage", "Caught"), ("fpr", "False alarms")) if latest else ():
-        value = latest[name]
-        of = parts.Cell(f"the latest {latest['n']:,}", style="muted")
-        rows.append((f"{called}, lately", share(value), interval(value), "", of))
+    if (latest := _latest(promise)) is not None:
+        of_latest = parts.Cell(f"the latest {latest['n']:,}", style="muted")
+        for name, called in (("coverage", "Caught, lately"), ("fpr", "False alarms, lately")):
+            rows.append((called, share(latest[name]), interval(latest[name]), "", of_latest))
     columns = (
         parts.TableColumn("Rate", brief=""),
         parts.TableColumn("Value", "right"),
@@ -611,9 +610,10 @@ def _promise(status: Json) -> parts.Section:
 
 def _latest(promise: Json) -> Json | None:
     """Return the rates of the latest labels; None where there are no earlier ones."""
-    latest = (promise["lately"] or {}).get("latest")
-    known = latest and None not in (latest["coverage"]["estimate"], latest["fpr"]["estimate"])
-    return latest if known and latest["n"] < promise["n_labels"] else None
+    latest: Json | None = (promise["lately"] or {}).get("latest")
+    if latest is None or latest["n"] >= promise["n_labels"]:
+        return None
+    return None if None in (latest[name]["estimate"] for name in RATES) else latest
 
 
 def _level(promise: Json) -> str:

@@ -237,11 +237,11 @@ class CoursePoints:
         row = place.get("row", place.get("draw"))
         return None if row is None else float(row)
 
-    def middle(self, window: Json) -> float | None:
+    def middle(self, window: Json) -> float:
         """Return the middle of a window of draws; its first draw where no time is known."""
-        if self.dated:
-            return sum(_days([window["from"], window["to"]])) / 2.0 if window["to"] else None
-        return float(window["draw"])
+        if self.dated and window["to"]:
+            return sum(_days([window["from"], window["to"]])) / 2.0
+        return math.nan if self.dated else float(window["draw"])
 
     def line(
         self, values: Sequence[float | None], colour: str, label: str = "", **style: Any
@@ -318,14 +318,11 @@ def timeline_svg(
                 at.line(shares, colour, "without a score" if key == "undefined" else key)
         _finish(at, "% of answers")
         for plot, (rate, colour, name) in zip(plots[1:], _PANELS, strict=False):
-            x = [at.middle(window) for window in windows]
-            shown = [(where, window[rate]) for where, window in zip(x, windows, strict=True)]
-            shown = [pair for pair in shown if None not in (pair[0], pair[1]["estimate"])]
-            plot.upright_intervals(*map(list, zip(*shown, strict=True)), colour, 2.0, 100.0)
-            estimates = [100.0 * value["estimate"] for _, value in shown]
-            plot.axes.plot(
-                [where for where, _ in shown], estimates, "o", color=colour, markersize=5
-            )
+            measured = [item for item in windows if item[rate]["estimate"] is not None]
+            x, values = [*map(at.middle, measured)], [item[rate] for item in measured]
+            plot.upright_intervals(x, values, colour, 2.0, 100.0)
+            estimates = [100.0 * value["estimate"] for value in values]
+            plot.axes.plot(x, estimates, "o", color=colour, markersize=5)
             if limits[rate] is not None:
                 plot.axes.axhline(100.0 * limits[rate], color=colour, linestyle=DASHED)
             plot.axes.set(ylabel=name, ylim=(-3.0, 103.0))
