@@ -142,7 +142,7 @@ def test_scores_of_a_column_are_said_in_its_own_numbers() -> None:
         (
             made.year(),
             "Broken, traffic has changed",
-            "90 times their stake with draw 1,600 (answers up to 2026-11-12)",
+            "By 2026-11-12 (draw 1,600) the evidence against the promise (too little is caught)",
         ),
     ],
 )
