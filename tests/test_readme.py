@@ -32,4 +32,4 @@ def test_the_first_runs_print_and_draw_what_is_shown(
     assert [line[4:] for line in shown.splitlines()] == printed[: len(shown.splitlines())]
     assert app(calibrate, standalone_mode=False) == 0
     figure = ROOT / "docs" / "figures" / "first_run.svg"
-    assert figure.read_bytes() == (tmp_path / "runs/first/figures/curve.svg").read_bytes()
+    assert figure.read_bytes() == (tmp_path / "runs/first/figures/target.svg").read_bytes()

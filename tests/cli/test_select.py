@@ -100,7 +100,7 @@ def test_every_further_promise_is_printed_and_drawn(
     assert done.returncode in (0, 3, 4), done.stderr
     assert said in done.stdout
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert "Other thresholds" in page and "<b>odd</b>" not in page
+    assert "Try another threshold" in page and "<b>odd</b>" not in page
     exported = calibrail("export", tmp_path / "r", "-o", tmp_path / "g.json")
     assert exported.returncode == 0, exported.stderr
     checked = calibrail("check", tmp_path / "g.json", answers, "-o", tmp_path / "d.jsonl")

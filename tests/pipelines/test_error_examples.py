@@ -120,7 +120,7 @@ def test_no_text_leaves_names_and_scores_and_changes_no_other_file(
 
 def test_figures_are_files_and_old_ones_go(saved: Path) -> None:
     names = {path.name for path in (saved / "figures").iterdir()}
-    assert names == {"distributions.svg", "curve.svg"}
+    assert names == {"distributions.svg", "target.svg"}
 
 
 def test_an_iterator_is_read_once_and_lends_its_texts(answers: Path) -> None:

@@ -66,7 +66,7 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
     assert "with 95% confidence in this very" in page
     assert "97.5" not in page and "87.5" not in page
     assert "test part" not in page and "test answers" not in page
-    assert "Other thresholds" in page and "this threshold" not in page
+    assert "Try another threshold" in page and "this threshold" not in page
 
 
 def test_the_guarantee_follows_from_the_verdict_unless_it_is_named() -> None:

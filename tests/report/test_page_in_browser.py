@@ -33,8 +33,11 @@ LOOK = """
     threshold: text("try-threshold"), caught: text("try-caught"), alarms: text("try-alarms"),
     band: text("try-caught-band"), thousand: text("try-thousand"), use: text("try-use"),
     value: document.getElementById("threshold-range").getAttribute("aria-valuetext"),
-    spot: document.querySelector("[data-figure=curve] .wide .spot").getAttribute("cx"),
-    level: document.querySelector("[data-figure=distributions] .wide .level").getAttribute("d"),
+    spot: document.querySelector("[data-figure=target] .spot").getAttribute("cx"),
+    box: document.querySelector("[data-figure=target] .moving path").getAttribute("d"),
+    place: document.querySelector("[data-figure=target] svg").dataset.place,
+    level: document.querySelector("[data-figure=distributions] .wide .moving path")
+      .getAttribute("d"),
   });
   const range = document.getElementById("threshold-range");
   const move = (to) => {
@@ -74,8 +77,12 @@ def test_the_slider_shows_another_threshold_and_nothing_leaves_the_page(
       const low = move(0), high = move(range.max);
       document.getElementById("threshold-back").click();
       const back = told();
+      const jumped = [...document.querySelectorAll(".jump")].map((one) => {{
+        one.click();
+        return {{ says: one.textContent, ...told() }};
+      }});
       range.focus();
-      return {{ first, low, high, back, max: range.max, shown: shown(range),
+      return {{ first, low, high, back, jumped, max: range.max, shown: shown(range),
         focused: document.activeElement === range,
         resources: view.performance.getEntriesByType("resource").map((e) => e.name) }};"""
     found = visit(page, tmp_path, ask)
@@ -103,8 +110,26 @@ def test_the_slider_shows_another_threshold_and_nothing_leaves_the_page(
         assert percent(point[1]) in said["value"] and said["threshold"] in said["value"]
     assert told["first"]["use"] and not told["low"]["use"]
     assert told["low"]["level"] != told["high"]["level"]
-    # To the right in the curve lie more false alarms.
+    # More false alarms lie to the right.
     assert float(told["low"]["spot"]) > float(told["high"]["spot"])
+    # The box that moves is the band; at the threshold in use the verdict's stands alone.
+    assert told["first"]["box"] == told["back"]["box"] == ""
+    left, right, bottom, top, *_ = map(float, told["low"]["place"].split())
+    for state, place in (("low", 0), ("high", -1)):
+        x0, y0, x1, y1, again = map(float, re.findall(r"[\d.]+", told[state]["box"]))
+        _, _, low, high, _, alarms_low, alarms_high = points[place]
+        assert x0 == again == pytest.approx(left + alarms_low * (right - left), abs=0.01)
+        assert x1 == pytest.approx(left + alarms_high * (right - left), abs=0.01)
+        assert y0 == pytest.approx(bottom + low * (top - bottom), abs=0.01)
+        assert y1 == pytest.approx(bottom + high * (top - bottom), abs=0.01)
+    # Two buttons jump to what is possible.
+    by_alarms, by_caught = told["jumped"]
+    assert by_alarms["says"] == "At most 20% false alarms"
+    assert by_caught["says"] == "At least 90% caught"
+    kept = next(point for point in points if point[4] <= 0.2)
+    reached = [point for point in points if point[1] >= 0.9][-1]
+    for said, point in ((by_alarms, kept), (by_caught, reached)):
+        assert float(said["threshold"].replace("\u2212", "-")) == pytest.approx(point[0], rel=1e-5)
 
 
 @pytest.mark.parametrize(("width", "scheme", "ground"), [(360, 1, 255), (360, 0, 20)])

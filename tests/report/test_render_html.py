@@ -189,7 +189,7 @@ def test_printing_hides_the_slider_and_opens_what_is_folded() -> None:
 
 def test_figures_stand_alone_as_files() -> None:
     files = figure_files(document(report(max_fpr=0.2), classes()))
-    assert list(files) == ["distributions", "curve"]
+    assert list(files) == ["target", "distributions"]
     for file in files.values():
         root = ElementTree.fromstring(file)
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -184,7 +184,8 @@ class DataRecord(_Frozen):
 class Headline(_Frozen):
     """The report's summary when the guardrail was frozen.
 
-    ``cost`` is what its errors were to cost (``calibrail.evaluation.sections.expected_cost``).
+    ``cost`` is what its errors were to cost (``calibrail.evaluation.sections.expected_cost``), and
+    ``certificate`` the bounds that the verdict rests on, as ``certificate_bounds`` takes them.
     Of a guardrail of sentences ``coverage`` is the share of hallucinated answers freed of all
     unsupported sentences, and ``fpr`` that of faithful answers that lost one; ``kept_supported``
     and ``emptied`` stand in no other.
@@ -202,8 +203,15 @@ class Headline(_Frozen):
     kept_supported: dict[str, Any] | None = None
     emptied: dict[str, Any] | None = None
     cost: dict[str, Any] | None = None
+    certificate: dict[str, Any] | None = None
 
-    _later = ("kept_supported", "emptied", "cost")
+    _later = ("kept_supported", "emptied", "cost", "certificate")
+
+
+def certificate_bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the bounds of both rates: intervals, the ends that decide, and what holds together."""
+    kept = ("coverage", "fpr", "coverage_at_least", "fpr_at_most", "region")
+    return {name: certificate[name] for name in kept}
 
 
 #: Of the sixteen probe answers, or of all their sentences.

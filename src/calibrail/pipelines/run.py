@@ -508,6 +508,7 @@ class Run(Shown):
                 warnings=[warning["code"] for warning in report["warnings"]],
                 **{name: test[name] for name in ("kept_supported", "emptied") if name in test},
                 cost=report.get("cost"),
+                certificate=file.certificate_bounds(certificate),
             ),
             versions=dict(self.versions),
             traffic=self.traffic,

@@ -201,7 +201,7 @@ class Figure:
     caption : str
         What it shows.
     limits : tuple of 4 floats, optional
-        What the axes span, where the slider moves a mark in them.
+        What the axes span, where the slider moves a mark or a box in them.
     size : {"fitted", "fixed", "half"}
         Drawn for a phone, too; drawn once; drawn once and put beside its neighbour.
     where : Where
@@ -240,12 +240,16 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """Thresholds to try on the page: ``points`` of ``slider.operating_points``, and words."""
+    """Thresholds to try on the page: ``points`` of ``operating_points``, words, and ``jumps``.
+
+    Each of these is a button: what it says, and the place in ``points`` that it leads to.
+    """
 
     points: Mapping[str, Any]
     label: str
     back: str
     caveat: str
+    jumps: Sequence[tuple[str, int]] = ()
     where: Where = "page"
 
 
@@ -441,6 +445,8 @@ class Document:
         Where the numbers are kept.
     wide : bool
         Whether the page takes the room that wide tables need.
+    sheet : bool
+        Whether it is printed in two columns of small type, to fit one sheet of A4.
     """
 
     title: str
@@ -461,6 +467,7 @@ class Document:
     data: Mapping[str, Any] = field(default_factory=dict)
     footer: str = "Every number on this page is in what --json prints."
     wide: bool = False
+    sheet: bool = False
 
     def shown_on(self, medium: Literal["terminal", "verbose", "page"]) -> Document:
         """Return what one medium shows: no empty blocks, every cell a ``Cell``."""

@@ -66,14 +66,15 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
     svg = re.sub(r" ?\n *(?=[LQCz])", " ", svg)
     if limits is None:
         return svg
-    # matplotlib draws the axes' background first: from its lower left corner to the right, and up.
-    patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
-    left, bottom, right, _, _, top, *_ = map(float, patches[1])
-    place = " ".join(map(repr, (left, right, bottom, top, *limits)))
-    svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
+    if "data-place=" not in svg:
+        # matplotlib draws the axes' background first: from its lower left corner right, and up.
+        patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
+        left, bottom, right, _, _, top, *_ = map(float, patches[1])
+        place = " ".join(map(repr, (left, right, bottom, top, *limits)))
+        svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
     marks = (
-        '<g class="moving" aria-hidden="true"><path class="spread" d=""/>'
-        '<path class="level" d=""/><circle class="spot" r="5"/></g>'
+        '<g class="moving" aria-hidden="true"><path d=""/>'
+        '<circle class="spot" r="4" visibility="hidden"/></g>'
     )
     return svg.replace("</svg>", f"{marks}</svg>", 1)
 
@@ -86,7 +87,7 @@ def standing_alone(svg: str) -> str:
     svg : str
         As ``Figure.svg`` returns it: its first attribute is the view box.
     """
-    for variable, colour in COLOURS.values():
+    for variable, colour in (*COLOURS.values(), ("var(--ground)", "#ffffff")):
         svg = svg.replace(variable, colour)
     _, box, rest = svg.split('"', 2)
     left, top, width, height = map(float, box.split())

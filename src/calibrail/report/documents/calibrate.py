@@ -1,7 +1,7 @@
 """Document of calibrate."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
@@ -14,7 +14,7 @@ from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
-from calibrail.report.figures.scores import CURVE_RANGE, curve_svg, operating_points
+from calibrail.report.figures.scores import operating_points
 from calibrail.report.messages import say, title
 
 
@@ -58,23 +58,23 @@ def document(
 
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
-    area, lines = report["test"]["auroc"], measures.of_test_part(report)
+    area = report["test"]["auroc"]
     on = measures.measured_on(report["test"])
     return Document(
         "report for",
         rule=_threshold_sentence(report),
         summary=messages.verdict_summary(report),
         tiles=(
-            parts.Tile("Caught", *lines[0][1:4]),
-            parts.Tile("False alarms", *lines[1][1:4]),
+            *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(area), text.bounds(area)),
         ),
         blocks=(
+            measures.target_section(report, *_other_thresholds(report, scores)),
             _threshold(report, scores),
-            _other_thresholds(report, scores),
             parts.section(
                 on,
-                measures.table(on, lines, report["confidence"]),
+                measures.table(on, measures.of_test_part(report), report["confidence"]),
+                parts.folded("More measures", measures.details(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),
@@ -125,13 +125,12 @@ def _threshold_sentence(report: Json) -> str:
     return say(f"calibrate.{code}", report, about)
 
 
-def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section | None:
-    """Show what every other threshold would catch and cost."""
-    curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
-    points = operating_points(report)
+def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts.Block]:
+    """Yield what shows what every other threshold would catch and cost."""
+    curve, test, points = report["curve"], report["test"], operating_points(report)
     scale = Scale.of(report["score"])
     if scores is None or points is None or test["fpr"]["estimate"] is None:
-        return None
+        return
     highest: dict[int, int] = {}
     for place, caught in enumerate(curve["coverage"]["estimate"]):
         # The highest threshold of each step of five percentage points.
@@ -146,21 +145,16 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> parts.Section 
         for step, place in sorted(highest.items(), reverse=True)
         if step >= 8
     ]
-    choices, draw = "Thresholds to choose from", partial(curve_svg, curve, test, max_fpr)
+    choices = "Thresholds to choose from"
     columns = parts.numbers("Threshold", "Caught", "False alarms")
-    return parts.section(
-        "Other thresholds",
-        parts.Text(say("calibrate.other_thresholds", report)),
-        parts.Slider(
-            points,
-            label="Try another threshold",
-            back="Back" if points["in_use"] is None else "Back to the threshold in use",
-            caveat=say("calibrate.slider"),
-        ),
-        parts.Figure("curve", draw, say("calibrate.curve", report), limits=CURVE_RANGE),
-        parts.folded(choices, parts.Table(choices, columns, steps)),
-        where="page",
+    yield parts.Slider(
+        points,
+        label="Try another threshold",
+        back="Back" if points["in_use"] is None else "Back to the threshold in use",
+        caveat=say("calibrate.slider", report),
+        jumps=[(say(f"calibrate.jump_{name}", report), at) for name, at in points["jumps"].items()],
     )
+    yield parts.folded(choices, parts.Table(choices, columns, steps))
 
 
 def _other_scores(report: Json) -> parts.Section | None:

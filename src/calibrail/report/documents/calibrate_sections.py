@@ -27,7 +27,7 @@ from calibrail.report import text as phrases
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.figures.scores import MOST_GROUPS, groups_svg
+from calibrail.report.figures.scores import MOST_GROUPS, edges, groups_svg
 from calibrail.report.messages import facts, is_known, say, say_each, spell, spell_reasons
 from calibrail.report.text import capital
 
@@ -305,7 +305,7 @@ def verdict_summary(result: Json) -> str:
     silent = is_unasked(result) or result.get("reason_code") == "labels_of_judge"
     meaning = "" if silent else f"{say('verdict.' + result['verdict'])} "
     summary = f"{meaning}{result['reason']}{_guessing(result)}"
-    if result.get("reason_code") in _STEPS or "certificate" not in result:
+    if result.get("reason_code") in _STEPS or "test" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
     if result["max_fpr"] is None or n == n_test:
@@ -443,13 +443,11 @@ def possible(report: Json) -> Json | None:
     scale = Scale.of(report["score"])
     if report["verdict"] == "certified" or None in (curve, most):
         return None
-    caught, alarms = (curve[rate]["estimate"] for rate in ("coverage", "fpr"))
-    kept = next((i for i, share in enumerate(alarms) if share <= most and caught[i] > 0.0), None)
-    reached = max((i for i, share in enumerate(caught) if share >= least), default=None)
+    found = edges(report)
     points: dict[str, Any] = {"alarms": None, "caught": None}
     for name, place, rate, end in (
-        ("alarms", kept, "coverage", "lower"),
-        ("caught", reached, "fpr", "upper"),
+        ("alarms", found["alarms"], "coverage", "lower"),
+        ("caught", found["caught"], "fpr", "upper"),
     ):
         if place is not None:
             values = {"rate": curve[rate]["estimate"][place], "bound": curve[rate][end][place]}
@@ -600,15 +598,15 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
     # Of each group what is caught and what is wrongly acted on, and where what was asked stands.
     rates = ((words.caught, "coverage", "min_coverage"), (words.harm, "fpr", "max_fpr"))
     shown = {**by_group, "rows": [measures.together(row) for row in rows]}
-    figure = parts.Figure(
+    figure = measures.group_targets(rows, by_group["confidence"]) or parts.Figure(
         "groups",
         partial(groups_svg, shown, names=(words.caught, words.alarms)),
         say("calibrate.groups_figure", by_group, unit=words, most=MOST_GROUPS),
-        lines=interval_lines(
-            (f"{phrases.group_of(row)}: {called}", row[key], row.get(limit))
-            for row in shown["rows"][:MOST_GROUPS]
-            for called, key, limit in rates
-        ),
+    )
+    lines = interval_lines(
+        (f"{phrases.group_of(row)}: {called}", row[key], row.get(limit))
+        for row in shown["rows"][:MOST_GROUPS]
+        for called, key, limit in rates
     )
     caught, alarms = map(phrases.capital, (words.caught, words.alarms))
     table = parts.Table(
@@ -618,13 +616,14 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
             (
                 phrases.group_of(row),
                 _threshold_of(row, scale),
-                phrases.share_with_bounds(row["coverage"]),
-                phrases.share_with_bounds(row["fpr"]),
-                phrases.share_with_bounds(row["kept"]) if row.get("kept") else "",
+                *(measures.share_of_group(row, name) for name in ("coverage", "fpr")),
+                phrases.share_with_bounds(measures.together(row)["kept"])
+                if row.get("kept")
+                else "",
                 str(row["verdict"]),
                 phrases.share(row["shared_coverage"]),
             )
-            for row in shown["rows"]
+            for row in rows
         ],
     )
     # By a corrected test at 5 %.
@@ -649,7 +648,7 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
     text = say(f"calibrate.{'overlap' if overlap else 'groups'}", by_group, about)
     return parts.section(
         title,
-        figure if rows else None,
+        replace(figure, lines=lines) if rows else None,
         table,
         parts.Text(f"{text} {say('calibrate.groups_corrected', by_group)}"),
         parts.Bullets(f"{caught} too few", broken, style="bad"),

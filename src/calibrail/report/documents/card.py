@@ -40,11 +40,9 @@ def document(card: Json) -> Document:
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],
     }
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
-    rates = measures.trim_rates if about["trims"] else measures.rates
-    shown, confidence = f"What the {seen_on} show", headline["fpr"]["confidence"]
-    if config["promise"]["guarantee"] == "fixed":
-        # Both intervals hold together at the confidence asked for.
-        confidence = headline["confidence"]
+    rates = measures.trim_rates if about["trims"] else measures.of_verdict
+    region = (headline.get("certificate") or {}).get("region") or headline["fpr"]
+    shown, confidence = f"What the {seen_on} show", region["confidence"]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))
@@ -54,12 +52,16 @@ def document(card: Json) -> Document:
         subject=f"{plain(name)} ({detector})",
         summary=verdict_summary({**headline, "reason": guardrail.reason_or_cost(headline)}),
         blocks=(
+            section(
+                shown,
+                measures.target_figure(asked, confidence),
+                measures.table(shown, rates(headline, asked), confidence),
+            ),
+            measures.cost_section(headline.get("cost")),
             listing("What it does", _does(card, about)),
             section("Thresholds of groups", _groups(config, scale)),
             listing("What it promises", _promises(config, about)),
             listing("What it does not promise", remarks("card.limits", config, about)),
-            section(shown, measures.table(shown, rates(headline, asked), confidence)),
-            measures.cost_section(headline.get("cost")),
             section(
                 "Its data",
                 parts.Facts(
@@ -76,6 +78,7 @@ def document(card: Json) -> Document:
         ),
         warnings=[Bullet(f"{capital(title(f'warning.{code}'))}.") for code in headline["warnings"]],
         footer="Every figure on this page is in the guardrail's file.",
+        sheet=True,
     )
 
 

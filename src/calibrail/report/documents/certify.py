@@ -41,9 +41,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         headline=messages.verdict_headline(certificate),
         verdict=verdict,
         summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",
-        tiles=tuple(measures.tiles(lines))
-        if trims
-        else (parts.Tile("Caught", *lines[0][1:4]), parts.Tile("False alarms", *lines[1][1:4])),
+        tiles=tuple(measures.tiles(lines)),
         blocks=(
             parts.section(
                 "On the held-out data",
@@ -71,12 +69,11 @@ def _groups(by_group: Json) -> parts.Section:
     """Show bounds and verdict of every group."""
     title = f"By {plain(by_group['column'])}"
     trims = any(row.get("kept") for row in by_group["rows"])
-    rows = [
+    rows: list[parts.Row] = [
         (
             group_label(row["group"]),
-            share_with_bounds(row["coverage"]),
-            share_with_bounds(row["fpr"]),
-            share_with_bounds(row["kept"]) if trims else "",
+            *(measures.share_of_group(row, name) for name in ("coverage", "fpr")),
+            share_with_bounds(measures.together(row)["kept"]) if trims else "",
             str(row["verdict"]),
             ", ".join(
                 f"{'?' if n is None else format(n, ',')} {label}"
@@ -84,12 +81,13 @@ def _groups(by_group: Json) -> parts.Section:
                 if n != 0 and row["verdict"] == "inconclusive"
             ),
         )
-        for row in map(measures.together, by_group["rows"])
+        for row in by_group["rows"]
     ]
     corrected = say("certify.corrected", by_group, n=len(rows), what="group")
     rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
-    return parts.section(title, parts.Table(title, columns, rows), parts.Text(corrected))
+    figure = measures.group_targets(by_group["rows"], by_group["confidence"])
+    return parts.section(title, figure, parts.Table(title, columns, rows), parts.Text(corrected))
 
 
 def _next_step(certificate: Json) -> str:

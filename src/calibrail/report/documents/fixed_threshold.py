@@ -3,7 +3,6 @@
 import math
 import shlex
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from calibrail.conformal import ClassCounts, certify_counts
@@ -16,7 +15,6 @@ from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import measures
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
-from calibrail.report.figures.scores import CURVE_RANGE, curve_svg
 from calibrail.report.messages import say
 
 #: Shares caught of which there is a line each about another threshold.
@@ -45,10 +43,11 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         rule=headline,
         summary=" ".join(filter(None, (answer, headline if asked else "", *cost[:1]))),
         tiles=(
-            *measures.tiles(lines[:2]),
+            *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),
         ),
         blocks=(
+            measures.target_section(report),
             parts.Facts(
                 [
                     ("Read", say("fixed_threshold.understood", report, about)),
@@ -61,7 +60,6 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             ),
             parts.Text(say("fixed_threshold.guessing", report) if unsure else "", "warning"),
             measures.cost_section(report.get("cost")),
-            None if about["yes_no"] else _curve(report),
             parts.section(
                 where,
                 scores_figure(
@@ -136,12 +134,6 @@ def _answer(report: Json, about: Json) -> str:
     why = report["reason"]
     failing = f" {why[:1].lower()}{why[1:].removesuffix('.')}"
     return say(f"fixed_threshold.{report['verdict']}", report, about, failing=failing)
-
-
-def _curve(report: Json) -> parts.Section:
-    draw = partial(curve_svg, report["curve"], report["test"], report["max_fpr"])
-    figure = parts.Figure("curve", draw, say("calibrate.curve", report), limits=CURVE_RANGE)
-    return parts.section("Other thresholds", figure)
 
 
 def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,7 @@ def guardrail_document(config: Json) -> Document:
             rule = say("guardrail.rule", name=name, limit=limit, scale=scale, trims=trims)
     has_delta = config["promise"]["guarantee"] in OF_THIS_THRESHOLD
     asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
-    lines = (measures.trim_rates if trims else measures.rates)(headline, asked)
+    lines = (measures.trim_rates if trims else measures.of_verdict)(headline, asked)
     area = estimate({"estimate": headline["auroc"]})
     return Document(
         "guardrail of",

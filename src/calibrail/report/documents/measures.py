@@ -1,6 +1,7 @@
 """Tables of measures."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -22,7 +23,16 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Json
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.figures.scores import distributions_svg, drawn_range, rates_svg
+from calibrail.report.figures.scores import (
+    MOST_GROUPS,
+    TARGET_RANGE,
+    TargetBox,
+    distributions_svg,
+    drawn_range,
+    group_targets_svg,
+    rates_svg,
+    target_svg,
+)
 from calibrail.report.messages import say, word
 from calibrail.report.text import share
 
@@ -122,19 +132,151 @@ def _asked(name: str, asked: Json) -> str:
 
     The end is that of a certificate, or of a report's own, and holds by itself.
     """
-    least, (limit_of, end_of) = name != "fpr", _LIMITS[name]
     # A share of 0 is what a threshold has of which nothing was asked.
-    if (limit := asked.get(limit_of)) is None or (least and not limit):
+    if (limit := asked.get(_LIMITS[name][0])) is None or (name != "fpr" and not limit):
         return ""
-    said = f">= {floor_percent(limit)}" if least else f"<= {ceiling_percent(limit)}"
-    certificate = asked.get("certificate") or asked
-    if (end := certificate.get(end_of)) is None:
-        return said
-    other = certificate[name]["upper" if least else "lower"]
-    if missed := other is not None and (other < limit if least else other > limit):
-        end = other
-    shown = f"least {lower_percent(end)}" if least != missed else f"most {upper_percent(end)}"
-    return f"{said} (at {shown} shown)"
+    said = f">= {floor_percent(limit)}" if name != "fpr" else f"<= {ceiling_percent(limit)}"
+    shown = shown_end(name, asked)
+    return f"{said} ({shown})" if shown else said
+
+
+def shown_end(name: str, asked: Json) -> str:
+    """Return the end of a share that decides about its limit, in words; empty without one."""
+    side, end = _deciding(name, asked)
+    if end is None:
+        return ""
+    return f"at {'least' if side == 'lower' else 'most'} {_END[side](end)} shown"
+
+
+#: The rates of a verdict about answers, and how an end of each is rounded.
+_BOTH: Final = ("coverage", "fpr")
+_END: Final = {"lower": lower_percent, "upper": upper_percent}
+
+
+def _deciding(name: str, asked: Json) -> tuple[str, float | None]:
+    """Return which end of a share decides about its limit, and where it lies, if there is one."""
+    (limit_of, end_of), certificate = _LIMITS[name], asked.get("certificate") or asked
+    sides = ("upper", "lower") if name == "fpr" else ("lower", "upper")
+    limit, end = asked.get(limit_of), certificate.get(end_of)
+    if limit is None or end is None or (name != "fpr" and not limit):
+        return sides[0], None
+    other = certificate[name][sides[1]]
+    if other is not None and (other > limit if name == "fpr" else other < limit):
+        return sides[1], other
+    return sides[0], end
+
+
+def target_box(asked: Json) -> TargetBox | None:
+    """Return the box of what is shown of both rates, and the corner that was required.
+
+    Its ends are those of the intervals that hold together, but for the ends that decide about a
+    limit: so it lies inside the corner where both limits are shown to be kept, outside where one is
+    shown to be missed, and across its edge otherwise.
+
+    Parameters
+    ----------
+    asked : mapping
+        A certificate, a row of a group, or a report or headline that holds its ``certificate``.
+
+    Returns
+    -------
+    TargetBox or None
+        None where sentences are removed, of which a third share is required, and where a rate has
+        no bounds.
+    """
+    certificate, most = asked.get("certificate") or asked, asked["max_fpr"]
+    shown = certificate.get("region") or certificate
+    # A verdict about risks, or about what errors cost, is not one about these limits.
+    required = not (asked.get("requirement") or asked).get("risks") and (
+        most is not None or _deciding("coverage", asked)[0] == "upper"
+    )
+    ends = {name: {end: shown[name][end] for end in _END} for name in _BOTH}
+    for name, of_rate in ends.items():
+        side, end = _deciding(name, asked)
+        if end is not None and (required or _is_promised(shown[name])):
+            of_rate[side] = end
+    coverage, fpr = ((item["lower"], item["upper"]) for item in ends.values())
+    if (certificate.get("kept") or asked.get("kept_supported")) or None in (*coverage, *fpr):
+        return None
+    seen = shown["coverage"]["estimate"], shown["fpr"]["estimate"]
+    corner = (asked["min_coverage"], 1.0 if most is None else most) if required else None
+    at = None if None in seen else seen
+    return TargetBox(coverage, fpr, at, corner, asked["verdict"] if required else "")
+
+
+def target_figure(
+    asked: Json, confidence: float, curve: Json | None = None, *, moves: bool = False
+) -> parts.Figure | None:
+    """Return the picture of `target_box`, if there is one.
+
+    Parameters
+    ----------
+    asked : mapping
+        As for `target_box`.
+    confidence : float
+        Of what is shown.
+    curve : mapping, optional
+        Of a report.
+    moves : bool
+        Whether a slider moves a box in it.
+    """
+    if (box := target_box(asked)) is None:
+        return None
+    words = [f"{_span(box.coverage)} caught", f"{_span(box.fpr)} false alarms"]
+    agrees = _VERDICTS.get(box.lies) == box.verdict
+    about = {"box": box, "words": words, "confidence": confidence, "agrees": agrees}
+    caption = say("measure.target_caption", about, curve=curve is not None)
+    draw = partial(target_svg, box, say("measure.target", about), words, curve)
+    return parts.Figure("target", draw, caption, TARGET_RANGE if moves else None, "fixed")
+
+
+def share_of_group(row: Json, name: str) -> parts.Cell:
+    """Return a rate of a group with its bounds, and below the end that decides."""
+    return parts.Cell(text.share_with_bounds(together(row)[name]), shown_end(name, row))
+
+
+def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | None:
+    """Return a small target for each of the first groups; None where they have no verdicts."""
+    first = [
+        (text.group_of(row), box, row)
+        for row in rows[:MOST_GROUPS]
+        if (box := target_box(row)) and box.corner
+    ]
+    groups = [
+        ", ".join([f"{name} {box.verdict}", *(shown_end(rate, row) for rate in _BOTH)])
+        for name, box, row in first
+    ]
+    if not groups:
+        return None
+    about = {"groups": groups, "confidence": confidence, "more": len(rows) - len(groups)}
+    draw = partial(group_targets_svg, [item[:2] for item in first], say("measure.targets", about))
+    return parts.Figure("groups", draw, say("measure.targets_caption", about, most=MOST_GROUPS))
+
+
+def target_section(report: Json, *more: parts.Block) -> parts.Section:
+    """Return the target of a report, and what moves a box in it."""
+    confidence = (report["certificate"].get("region") or report)["confidence"]
+    moves = any(isinstance(block, parts.Slider) for block in more)
+    figure = target_figure(report, confidence, report["curve"], moves=moves)
+    limits = report["max_fpr"] is not None
+    heading = "What is required and what is shown" if limits else "What is shown"
+    return parts.section(heading, figure, *more, where="page")
+
+
+#: What the place of a box says about the limits.
+_VERDICTS: Final = {"inside": "certified", "outside": "rejected", "across": "inconclusive"}
+
+
+def _span(ends: tuple[float, float]) -> str:
+    """Return an interval in percent, rounded outward, without an end that says nothing.
+
+    >>> _span((0.8, 1.0)), _span((0.0, 0.123)), _span((0.41, 0.525))
+    ('at least 80%', 'at most 12.3%', '41 to 52.5%')
+    """
+    low, high = lower_percent(ends[0]), upper_percent(ends[1])
+    if ends[1] >= 1.0 and ends[0] > 0.0:
+        return f"at least {low}"
+    return f"at most {high}" if ends[0] <= 0.0 else f"{low.removesuffix('%')} to {high}"
 
 
 def together(certificate: Json) -> Json:
@@ -148,23 +290,18 @@ def together(certificate: Json) -> Json:
 
 
 def rates_figure(measured: Json, asked: Json) -> parts.Figure:
-    """Return a picture of what is caught and wrongly flagged, beside what was asked."""
-    caught, alarms, about = "caught", "false alarms", "What is caught and what is wrongly flagged"
-    between: list[tuple[str, Json, float | None]] = []
-    if kept := measured.get("kept"):
-        caught, alarms, about = "freed", "touched", "What is freed, kept and touched"
-        between = [("kept", kept, asked["min_kept"])]
+    """Return a picture of both rates as they are shown, or of what removing sentences does."""
+    kept = measured.get("kept")
     rows = [
-        (caught, measured["coverage"], asked["min_coverage"] or None),
-        *between,
-        (alarms, measured["fpr"], asked["max_fpr"]),
+        ("freed" if kept else "caught", measured["coverage"], asked["min_coverage"] or None),
+        *([("kept", kept, asked["min_kept"])] if kept else []),
+        ("touched" if kept else "false alarms", measured["fpr"], asked["max_fpr"]),
     ]
-    return parts.Figure(
-        "rates",
-        partial(rates_svg, rows),
-        f"{about}, with bounds. Dashed: required.",
-        lines=interval_lines(rows),
-    )
+    figure = target_figure(asked, measured["confidence"])
+    if figure is None:
+        caption = "What is freed, kept and touched, with bounds. Dashed: required."
+        figure = parts.Figure("rates", partial(rates_svg, rows), caption)
+    return replace(figure, lines=interval_lines(rows))
 
 
 def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
@@ -218,11 +355,37 @@ def measured_on(test: Json) -> str:
     return "On all answers" if text.is_proven(test["coverage"]) else "On the test part"
 
 
+def of_verdict(measured: Json, asked: Json) -> list[Line]:
+    """Return both rates as the verdict counts them, with intervals that hold together.
+
+    ``measured`` on the test part they are where a certificate has none; ``asked`` is as for
+    `target_box`.
+    """
+    certificate = asked.get("certificate") or measured
+    region = certificate.get("region") or certificate
+    # Of a share that is promised the test part tells more.
+    shown = {name: measured[name] if _is_promised(region[name]) else region[name] for name in _BOTH}
+    return rates(shown, asked)
+
+
+def _is_promised(bound: Json) -> bool:
+    """Return whether a share is bounded by how its threshold was made, from below alone."""
+    return bool(bound["upper"] == 1.0 and bound["estimate"] != 1.0)
+
+
 def of_test_part(report: Json) -> list[Line]:
-    """Return the measures of the test part: value, interval, what was asked, counts."""
-    test = report["test"]
+    """Return the measures of the test part: value, interval, what was asked, counts.
+
+    Where the verdict counts other answers, its rates follow those of the test part.
+    """
+    test, decided = report["test"], of_verdict(report["test"], report)
+    tested = rates(test, {**report, "min_coverage": None, "max_fpr": None})
+    lines = []
+    for line, counted in zip(tested, decided, strict=True):
+        same = line[4] == counted[4]
+        lines += [counted] if same else [line, (f"{line[0]} in the verdict", *counted[1:])]
     return [
-        *rates(test, report),
+        *lines,
         *([share_line("Accuracy", test["accuracy"])] if test["accuracy"]["n"] else []),
         _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
         _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),

@@ -5,7 +5,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from html import escape
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,13 @@ from numpy.typing import NDArray
 from calibrail.formatting import Scale, number, outward
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
-from calibrail.report.text import group_of
+from calibrail.report.text import group_of, is_proven
 
 #: What joins two parts of a label, by whether the figure is narrow.
 _NEXT: Final = (" ", "\n")
 
-#: Limits of the curve's axes, in percent: left, right, bottom, top.
-CURVE_RANGE: Final = (-1.0, 101.0, -1.0, 103.0)
+#: What the axes of a target span, in percent: left, right, bottom, top.
+TARGET_RANGE: Final = (0.0, 100.0, 0.0, 100.0)
 
 #: Groups that a figure shows at most.
 MOST_GROUPS: Final = 30
@@ -92,45 +93,166 @@ def distributions_svg(
         return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
 
 
-def curve_svg(
-    curve: Mapping[str, Any],
-    at: Mapping[str, Any],
-    max_fpr: float | None,
-    narrow: bool = False,
+class TargetBox(NamedTuple):
+    """What is shown of both rates, as shares, and the corner that was required.
+
+    Attributes
+    ----------
+    coverage, fpr : pair of float
+        Ends of the box: bounds from below and from above. An end that decides about a limit is the
+        bound that the verdict rests on.
+    at : pair of float or None
+        The rates observed, caught first; None where one of them was not observed.
+    corner : pair of float or None
+        Least share caught and most false alarms; None where nothing was required.
+    verdict : str
+        In whose colour it is drawn; empty without one.
+    """
+
+    coverage: tuple[float, float]
+    fpr: tuple[float, float]
+    at: tuple[float, float] | None
+    corner: tuple[float, float] | None
+    verdict: str
+
+    @property
+    def lies(self) -> str:
+        """Where it lies: ``inside`` the corner, ``outside`` or ``across`` its edge; or nothing."""
+        if self.corner is None:
+            return ""
+        least, most = self.corner
+        if self.coverage[0] >= least and self.fpr[1] <= most:
+            return "inside"
+        return "outside" if self.coverage[1] < least or self.fpr[0] > most else "across"
+
+
+#: Where the axes of a target stand in it: left, right, bottom, top.
+_FIELD: Final = (52.0, 402.0, 300.0, 24.0)
+
+
+def target_svg(
+    box: TargetBox, says: str, words: Sequence[str], curve: Json | None = None, _: bool = False
 ) -> str:
-    """Draw coverage against FPR over all thresholds, each with its simultaneous band.
+    """Draw the corner that was required and the box of what is shown, caught over false alarms.
 
     Parameters
     ----------
-    curve : mapping
-        ``calibrail.evaluation.sections.operating_curve``.
-    at : mapping
-        ``coverage`` and ``fpr`` of the threshold in use, marked in the figure.
-    max_fpr : float or None
-        Highest acceptable FPR, drawn as a line.
-    narrow : bool
-        Draw for a phone.
+    box : TargetBox
+        Both.
+    says : str
+        The same in words, for those who do not see it.
+    words : sequence of str
+        Lines beside the box.
+    curve : mapping, optional
+        ``calibrail.evaluation.sections.operating_curve``: what every threshold catches and costs.
     """
-    coverage, fpr = curve["coverage"], curve["fpr"]
-    x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
-    with plots.drawing(*((4.1, 3.4) if narrow else (7.2, 3.8))) as plot:
-        axes = plot.axes
-        # The true curve runs between the two: more caught for fewer alarms, and the reverse.
-        best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
-        worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
-        outline = [np.concatenate([a, b[::-1]]) for a, b in zip(best, worst, strict=True)]
-        axes.fill(*outline, color=plots.HALLUCINATED, alpha=0.16, linewidth=0)
-        axes.plot(x, y, color=plots.HALLUCINATED, linewidth=1.6)
-        axes.plot([0, 100], [0, 100], color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
-        if (caught := at["coverage"]["estimate"]) is not None:
-            point = (100 * at["fpr"]["estimate"], 100 * caught)
-            axes.plot([point[0]], [point[1]], "o", color=plots.INK, markersize=6)
-            plot.note("this threshold", point, (-8 if point[0] > 70 else 8, -12))
-        if max_fpr is not None:
-            plot.target(100 * max_fpr)
-        axes.set(xlim=CURVE_RANGE[:2], ylim=CURVE_RANGE[2:], ylabel="caught, % of hallucinations")
-        axes.set_xlabel("false alarms, % of faithful answers")
-        return plot.svg("Coverage against false positive rate over all thresholds, with band.")
+    left, right, bottom, top = _FIELD
+    drawn = list[str]()
+    for share in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+        (x, y), says_share = _in_field(_FIELD, share, share), f"{100 * share:g}"
+        grid = f"M{x} {bottom:g}V{top:g}M{left:g} {y}H{right:g}"
+        drawn.append(f'<path d="{grid}" stroke="var(--quiet)" stroke-opacity=".2"/>')
+        drawn.append(_text(says_share, x, bottom + 17, anchor="middle"))
+        drawn.append(_text(says_share, left - 7, y + 4.5, anchor="end"))
+    if curve is not None:
+        rates = (curve[name]["estimate"] for name in ("fpr", "coverage"))
+        points = [(1.0, 1.0), *zip(*rates, strict=True), (0.0, 0.0)]
+        line = " ".join("{},{}".format(*_in_field(_FIELD, *point)) for point in points)
+        drawn.append(f'<polyline points="{line}" fill="none" stroke="var(--quiet)"/>')
+    if box.corner is not None:
+        drawn.append(_text("required", left, top - 8, "certified"))
+    drawn.append(_box(_FIELD, box))
+    x, y = _in_field(_FIELD, box.fpr[0], box.coverage[0])
+    if y > bottom - 18 * len(words):
+        y = _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(words) - 8
+    x, anchor = (x, "start") if x < (left + right) / 2 else (right, "end")
+    halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
+    for word in words:
+        drawn.append(_text(word, x, y := y + 18, box.verdict or "ink", anchor, halo))
+    across, up = ((left + right) / 2, bottom + 36), (14.0, (top + bottom) / 2)
+    drawn.append(_text("false alarms, % of faithful answers", *across, "ink", "middle"))
+    turned = f'transform="rotate(-90 {up[0]:g} {up[1]:g})"'
+    drawn.append(_text("caught, % of hallucinations", *up, "ink", "middle", turned))
+    place = " ".join(map(repr, (*_FIELD, *TARGET_RANGE)))
+    head = f'viewBox="0 0 424 346" data-place="{place}" role="img" aria-label="{escape(says)}"'
+    return f'<svg {head} font-size="14">\n{"".join(drawn)}</svg>\n'
+
+
+def _in_field(field: tuple[float, ...], across: float, up: float) -> tuple[float, float]:
+    """Return where two shares stand in a field of these ends."""
+    left, right, bottom, top = field
+    return round(left + across * (right - left), 2), round(bottom + up * (top - bottom), 2)
+
+
+def _text(
+    text: str, x: float, y: float, colour: str = "quiet", anchor: str = "start", more: str = ""
+) -> str:
+    place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"'
+    return f'<text {place} fill="var(--{colour})" {more}>{escape(text)}</text>'
+
+
+def _box(field: tuple[float, ...], box: TargetBox) -> str:
+    """Return a frame, the corner that was required, the box of what is shown, and its middle."""
+    left, right, bottom, top = field
+    frame = f"M{left:g} {top:g}V{bottom:g}H{right:g}"
+    drawn = [f'<path d="{frame}" fill="none" stroke="var(--quiet)"/>']
+    if box.corner is not None:
+        x, y = _in_field(field, box.corner[1], box.corner[0])
+        style = 'fill="none" stroke="var(--certified)" stroke-width="1.3" stroke-dasharray="5 3"'
+        drawn.append(_rect("corner", (left, top, x, y), "certified", ".13"))
+        drawn.append(f'<path d="M{left:g} {y}H{x}V{top:g}" {style}/>')
+    colour = box.verdict or "faithful"
+    (x0, y1), (x1, y0) = (
+        _in_field(field, *ends) for ends in zip(box.fpr, box.coverage, strict=True)
+    )
+    edge = f'stroke="var(--{colour})" stroke-width="1.5"'
+    drawn.append(_rect("box", (x0, y0, x1, y1), colour, ".22", edge))
+    if box.at is not None:
+        x, y = _in_field(field, box.at[1], box.at[0])
+        radius = 4 if right - left > 200 else 2.5
+        drawn.append(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="var(--{colour})"/>')
+    return "".join(drawn)
+
+
+def _rect(name: str, ends: tuple[float, ...], colour: str, opacity: str, more: str = "") -> str:
+    x0, y0, x1, y1 = ends
+    place = f'x="{x0:g}" y="{y0:g}" width="{x1 - x0:.2f}" height="{y1 - y0:.2f}"'
+    fill = f'fill="var(--{colour})" fill-opacity="{opacity}"'
+    return f'<rect class="{name}" {place} {fill} {more}/>'
+
+
+#: Width and height of a group's place among the targets of groups, and its axes in that.
+_PLACE: Final = (134.0, 158.0)
+_SMALL: Final = (4.0, 118.0, 146.0, 36.0)
+
+
+def group_targets_svg(
+    boxes: Sequence[tuple[str, TargetBox]], says: str, narrow: bool = False
+) -> str:
+    """Draw a small target for each group: its name, its verdict, its corner and its box.
+
+    Parameters
+    ----------
+    boxes : sequence of (str, TargetBox)
+        Names and boxes.
+    says : str
+        The same in words.
+    narrow : bool
+        Draw for a phone: fewer side by side.
+    """
+    beside = 3 if narrow else 5
+    drawn = []
+    for place, (name, box) in enumerate(boxes):
+        x, y = ((place % beside) * _PLACE[0], place // beside * _PLACE[1])
+        bold = 'font-weight="600"'
+        named = _text(plots.axis_text(name, narrow=True), 4, 14, "ink", more=bold)
+        verdict = _text(box.verdict, 4, 30, box.verdict or "quiet")
+        drawn.append(
+            f'<g transform="translate({x:g} {y:g})">{named}{verdict}{_box(_SMALL, box)}</g>'
+        )
+    width, height = beside * _PLACE[0], math.ceil(len(boxes) / beside) * _PLACE[1]
+    head = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(says)}"'
+    return f'<svg {head} font-size="12">\n{"".join(drawn)}</svg>\n'
 
 
 def groups_svg(
@@ -173,13 +295,12 @@ def groups_svg(
 
 
 def rates_svg(rows: Sequence[plots.Row], narrow: bool = False) -> str:
-    """Draw what is caught and what is wrongly flagged with bounds, and what was asked.
+    """Draw what is freed, kept and touched with bounds, and what was asked.
 
     Parameters
     ----------
     rows : sequence of (str, mapping, float or None)
-        As for ``character_figure.interval_lines``: what is caught, and what is wrongly flagged; or
-        what is freed, kept and touched.
+        As for ``interval_lines``: what is freed, kept and touched.
     narrow : bool
         Draw for a phone.
     """
@@ -193,9 +314,8 @@ def rates_svg(rows: Sequence[plots.Row], narrow: bool = False) -> str:
                     [100 * asked] * 2, ends, color=plots.INK, linewidth=1.2, linestyle=plots.DASHED
                 )
         plot.rows([name for name, _, _ in rows])
-        plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class" if len(rows) == 2 else "%")
-        named = "caught and false alarms" if len(rows) == 2 else "freed, kept and touched"
-        return plot.svg(f"Share {named} with bounds, beside what is required.")
+        plot.axes.set(xlim=(-1.0, 101.0), xlabel="%")
+        return plot.svg("Share freed, kept and touched with bounds, beside what is required.")
 
 
 def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
@@ -323,8 +443,8 @@ def operating_points(report: Json) -> dict[str, Any] | None:
     -------
     dict or None
         ``points``, lists of the threshold, ascending as shown, and of what ``FIELDS`` names;
-        ``start`` and ``in_use``, places in it, the latter None where no single threshold decides.
-        None without a curve.
+        ``start`` and ``in_use``, places in it, the latter None where no single threshold decides;
+        ``jumps``, the places of ``edges`` by name, those that exist. None without a curve.
 
     Notes
     -----
@@ -335,10 +455,32 @@ def operating_points(report: Json) -> dict[str, Any] | None:
         return None
     points, start, in_use = _kept(report)
     scale, last = Scale.of(report["score"]), len(points) - 1
+    offered = [point[0] for point in points]
+    jumps = {
+        name: offered.index(report["curve"]["thresholds"][place])
+        for name, place in edges(report).items()
+        if place is not None
+    }
     if scale.negated:
         points = [[scale.shown(point[0]), *point[1:]] for point in points[::-1]]
         start, in_use = last - start, None if in_use is None else last - in_use
-    return {"points": points, "start": start, "in_use": in_use}
+        jumps = {name: last - place for name, place in jumps.items()}
+    return {"points": points, "start": start, "in_use": in_use, "jumps": jumps}
+
+
+def edges(report: Json) -> dict[str, int | None]:
+    """Return which thresholds of the curve reach either limit; nothing without one.
+
+    Of those that raise few enough false ``alarms`` and catch anything the lowest, and of those that
+    have enough ``caught`` the highest; None where there is none.
+    """
+    curve, most, least = report["curve"], report["max_fpr"], report["min_coverage"]
+    if None in (curve, most):
+        return {}
+    caught, alarms = (curve[rate]["estimate"] for rate in ("coverage", "fpr"))
+    kept = (i for i, share in enumerate(alarms) if share <= most and caught[i] > 0.0)
+    reached = (i for i, share in enumerate(caught) if share >= least)
+    return {"alarms": next(kept, None), "caught": max(reached, default=None)}
 
 
 def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
@@ -350,10 +492,15 @@ def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
     ]
     if len(points) > MOST:
         last = len(points) - 1
-        points = [points[round(place * last / (MOST - 1))] for place in range(MOST)]
+        even = {round(place * last / (MOST - 1)) for place in range(MOST)}
+        even |= {place for place in edges(report).values() if place is not None}
+        points = [points[place] for place in sorted(even)]
     used = None if report["by_group"] else report["threshold"]
     test = report["test"]
     rates = [test[name]["estimate"] for name in ("coverage", "fpr")]
+    if is_proven(test["coverage"]):
+        # No test part: the curve is of all answers.
+        rates = next(([point[1], point[4]] for point in points if point[0] == used), rates)
     if used is None or not math.isfinite(used) or None in rates:
         wanted = 1.0 - report["alpha"]
         start = max((place for place, point in enumerate(points) if point[1] >= wanted), default=0)

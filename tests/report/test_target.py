@@ -1,0 +1,187 @@
+"""Does the target say what the verdict says: inside certified, outside rejected, else across?"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import numpy as np
+import pytest
+from reports import classes, report
+
+from calibrail import calibrate, card
+from calibrail.conformal import ClassCounts, certify_counts, certify_groups
+from calibrail.formatting import lower_percent, upper_percent
+from calibrail.options import Requirement
+from calibrail.report import render_page
+from calibrail.report.document import Document, Figure, Table, all_blocks
+from calibrail.report.documents import measures
+from calibrail.report.documents.calibrate import document
+from calibrail.report.documents.card import document as card_document
+from calibrail.report.documents.certify import document as certify_document
+
+VERDICTS = {"inside": "certified", "outside": "rejected", "across": "inconclusive"}
+
+
+def figures(made: Document) -> list[Figure]:
+    return [block for block in all_blocks(made.blocks) if isinstance(block, Figure)]
+
+
+def rectangle(svg: str, name: str) -> tuple[float, float, float, float]:
+    """Return where a rectangle stands: left, top, right, bottom."""
+    found = re.search(rf'<rect class="{name}"([^>]*)>', svg)
+    assert found is not None
+    x, y, width, height = (
+        float(re.search(rf' {key}="([^"]*)"', found[1])[1])  # type: ignore[index]
+        for key in ("x", "y", "width", "height")
+    )
+    return x, y, x + width, y + height
+
+
+def lies(svg: str) -> str:
+    """Return how the box lies to the corner, as it is drawn."""
+    corner, box = rectangle(svg, "corner"), rectangle(svg, "box")
+    if box[2] <= corner[2] + 1e-6 and box[3] <= corner[3] + 1e-6:
+        return "inside"
+    return "outside" if box[0] >= corner[2] or box[1] >= corner[3] else "across"
+
+
+def label(svg: str) -> str:
+    found = re.search(r'aria-label="([^"]*)"', svg)
+    assert found is not None
+    return unescape(found[1])
+
+
+def shown(made: Document) -> str:
+    """Return all that the tables of a document show."""
+    tables = [block for block in all_blocks(made.shown_on("page").blocks)]
+    cells = [
+        cell
+        for table in tables
+        if isinstance(table, Table)
+        for row in table.rows
+        if isinstance(row, list)
+        for cell in row
+    ]
+    return " | ".join(f"{cell.text} {cell.below}" for cell in cells)  # type: ignore[union-attr]
+
+
+def test_it_lies_as_the_verdict_says_whatever_was_counted() -> None:
+    """The ends of the box are those that decide: at every count, both near and far of a limit."""
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(300):
+        n, m = (int(value) for value in rng.integers(1, 200, 2))
+        counts = ClassCounts(
+            int(rng.binomial(n, rng.uniform(0.6, 1))),
+            n,
+            int(rng.binomial(m, rng.uniform(0, 0.6))),
+            m,
+        )
+        asked = Requirement(float(rng.uniform(0.05, 0.6)), float(rng.uniform(0.5, 0.95)))
+        content = certify_counts(counts, asked).to_dict()
+        box = measures.target_box(content)
+        assert box is not None
+        assert VERDICTS[box.lies] == content["verdict"]
+        seen.add(box.lies)
+        region = content["region"]
+        assert box.coverage[0] >= region["coverage"]["lower"]
+        assert box.fpr[1] <= region["fpr"]["upper"]
+    assert seen == set(VERDICTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({"max_fpr": 0.5}, "certified"),
+        ({"max_fpr": 0.02}, "rejected"),
+        ({"max_fpr": 0.2}, "inconclusive"),
+        ({"max_fpr": 0.5, "guarantee": "marginal", "min_coverage": 0.7}, "certified"),
+    ],
+)
+def test_a_report_begins_with_it_and_its_numbers_are_those_of_the_table(
+    options: dict[str, Any], verdict: str
+) -> None:
+    value = report(**{"guarantee": "pac", **options})
+    assert value["verdict"] == verdict
+    made = document(value, classes())
+    first = figures(made)[0]
+    svg = first.svg()
+    assert first.name == "target" and VERDICTS[lies(svg)] == verdict
+    said, table = label(svg), shown(made)
+    assert f"The box lies {'across an edge of' if verdict == 'inconclusive' else lies(svg)}" in said
+    assert said.endswith(f": {verdict}.")
+    required = (lower_percent(value["min_coverage"]), upper_percent(value["max_fpr"]))
+    assert f"Required: at least {required[0]} caught and at most {required[1]} false" in said
+    for number in re.findall(r"[\d.]+(?=%| to)", said.split("confidence: ")[1].split(". The")[0]):
+        # With whole answers all are caught at most: that end says nothing.
+        assert re.search(rf"(?<![\d.]){re.escape(number)}(%| to)", table), (number, said, table)
+    # What is beside the box says the same, rounded outward.
+    assert ", ".join(re.findall(r">([^<]*(?:caught|false alarms))<", svg)) in said
+    assert "required" in svg and "polyline" in svg
+
+
+def test_without_a_requirement_there_is_a_box_and_no_corner_or_verdict() -> None:
+    made = document(report(), classes())
+    svg = figures(made)[0].svg()
+    assert 'class="box"' in svg and 'class="corner"' not in svg and ">required<" not in svg
+    for word in ("certified", "rejected", "inconclusive", "corner", "Required"):
+        assert word not in label(svg) + figures(made)[0].caption
+    assert "jump" not in re.sub(r"<script.*?</script>", "", render_page(made), flags=re.DOTALL)
+
+
+def test_a_verdict_that_was_taken_back_is_not_said_to_follow_from_the_box() -> None:
+    value = report(max_fpr=0.5, guarantee="pac")
+    figure = figures(document({**value, "verdict": "inconclusive"}, classes()))[0]
+    assert label(figure.svg()).endswith("inside the corner that was required.")
+    assert "the verdict rests on more than these bounds" in figure.caption
+
+
+def test_certify_and_its_groups_have_theirs() -> None:
+    asked = Requirement(0.3, 0.8)
+    counts = {
+        "<good>": ClassCounts(300, 300, 5, 300),
+        "bad": ClassCounts(200, 300, 5, 300),
+        "few": ClassCounts(9, 10, 1, 10),
+    }
+    rows = [
+        {"group": name, **item.to_dict()} for name, item in certify_groups(counts, asked).items()
+    ]
+    about: dict[str, Any] = {
+        "by_group": {"column": "kind", "confidence": 0.95, "rows": rows},
+        **{"reading": {}, "data": {}, "warnings": [], "risks": None, "blocked": None, "look": None},
+    }
+    content = certify_counts(ClassCounts(509, 610, 11, 610), asked).to_dict() | about
+    made = certify_document(content)
+    whole, groups = figures(made)
+    assert (whole.name, groups.name) == ("target", "groups")
+    assert whole.lines and VERDICTS[lies(whole.svg())] == content["verdict"]
+    for narrow in (False, True):
+        parts = groups.svg(narrow).split("<g ")[1:]
+        assert [VERDICTS[lies(part)] for part in parts] == ["certified", "rejected", "inconclusive"]
+        assert "&lt;good&gt;" in parts[0] and "<good>" not in groups.svg(narrow)
+    said, table = label(groups.svg()), shown(made)
+    for row in rows:
+        ends = [measures.shown_end(name, row) for name in ("coverage", "fpr")]
+        assert f"{row['group']} {', '.join([row['verdict'], *ends])}" in said
+        assert all(end and end in table for end in ends)
+    # Without limits there are no verdicts, and no targets.
+    open_ones = [{**row, "max_fpr": None, "verdict": "inconclusive"} for row in rows]
+    assert measures.group_targets(open_ones[:1], 0.95) is None
+
+
+def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
+    run = calibrate("example:facts", "novelty", alpha=0.2, max_fpr=0.6)
+    made = card(run.freeze())
+    figure = figures(made.document())[0]
+    assert figure.name == "target" and lies(figure.svg()) == "inside"
+    ends = run.report.to_dict()["certificate"]
+    most = upper_percent(ends["fpr_at_most"])
+    assert f"{most} false alarms. The box lies inside" in label(figure.svg())
+    assert f"at most {most} shown" in shown(made.document())
+    # A file of before has no bounds of its verdict: it shows the intervals that it has.
+    older = {**made.content, "guardrail": dict(made.content["guardrail"])}
+    headline = dict(older["guardrail"]["headline"])
+    del headline["certificate"]
+    older["guardrail"]["headline"] = headline
+    assert [item.name for item in figures(card_document(older))] == ["target"]
