@@ -73,8 +73,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             _threshold(report, scores),
             parts.section(
                 on,
-                measures.table(on, measures.of_test_part(report), report["confidence"]),
-                parts.folded("More measures", measures.details(report)),
+                measures.table(on, lines, report["confidence"]),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),
