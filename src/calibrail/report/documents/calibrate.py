@@ -73,7 +73,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             _threshold(report, scores),
             parts.section(
                 on,
-                measures.table(on, lines, report["confidence"]),
+                measures.table(on, measures.of_test_part(report), report["confidence"]),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),
