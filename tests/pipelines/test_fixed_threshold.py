@@ -106,7 +106,7 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
 def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     done = command("test", file, "--threshold", 3, *GOALS)
     said = " ".join(done.stdout.split())
-    assert done.returncode == 3 and "Fails what you asked: with 95% confidence it catches" in said
+    assert done.returncode == 3 and "Fails your requirement: with 95% confidence it catches" in said
     assert "At most 30% false alarms: about 9" in said and "70% caught: about" in said
     assert not any(line.startswith("At ") for line in done.stdout.splitlines())
 

@@ -63,7 +63,7 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
     assert report["test"]["auroc"]["estimate"] is not None
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
     assert "On all answers" in page and "proven by its rank" in page
-    assert "with 95% confidence in this very" in page
+    assert "of hallucinations, with 95% confidence" in page
     assert "97.5" not in page and "87.5" not in page
     assert "test part" not in page and "test answers" not in page
     assert "Try another threshold" in page and "this threshold" not in page
@@ -303,7 +303,7 @@ def test_questions_with_both_classes_have_the_verdict_of_all_their_groups(
 def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -> None:
     run = calibrated(by_topic(tiny=20), by="topic", max_fpr=0.7)
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
-    assert "95% confidence all together" in page and "with 95% confidence no group" in page
+    assert "95% confidence for all together" in page and "with 95% confidence no group" in page
     assert "counted on answers that set it" in page and "test part" not in page.split("Look at")[0]
     # A group that is certified does not show less than was asked for.
     assert "at least 90%" in page and "at least 8" not in page

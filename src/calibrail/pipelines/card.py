@@ -214,7 +214,8 @@ def _shortened(config: FrozenConfig) -> dict[str, Any]:
     for calibration in filter(None, calibrations):
         for name in ("scores", "clusters", "weights"):
             calibration.pop(name, None)
-    content.pop("probability", None)
+    for name in ("probability", "traffic"):
+        content.pop(name, None)
     data["calibration_examples"] = len(data["calibration_examples"])
     for name in ("looked_at", "sketches"):
         data.pop(name, None)

@@ -65,7 +65,7 @@ def test_no_winner_names_whom_the_data_does_not_separate() -> None:
     field = Field(3, 88, 200, np.random.default_rng(2))
     found = compared(field, baselines=("d2",))
     assert found.winner.name is None
-    assert finding(found.to_dict()).startswith("No winner: the data does not separate ")
+    assert finding(found.to_dict()).startswith("No winner: d0 raises the fewest false alarms ")
     assert "the baseline d2" in finding(found.to_dict())
     assert found.winner.certificate is None
 
