@@ -443,13 +443,9 @@ def possible(report: Json) -> Json | None:
     scale = Scale.of(report["score"])
     if report["verdict"] == "certified" or None in (curve, most):
         return None
-    found = edges(report)
     points: dict[str, Any] = {"alarms": None, "caught": None}
-    for name, place, rate, end in (
-        ("alarms", found["alarms"], "coverage", "lower"),
-        ("caught", found["caught"], "fpr", "upper"),
-    ):
-        if place is not None:
+    for name, rate, end in (("alarms", "coverage", "lower"), ("caught", "fpr", "upper")):
+        if (place := edges(report)[name]) is not None:
             values = {"rate": curve[rate]["estimate"][place], "bound": curve[rate][end][place]}
             at = scale.shown(curve["thresholds"][place])
             points[name] = {"threshold": at, **values}

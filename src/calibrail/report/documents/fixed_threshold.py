@@ -32,7 +32,6 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
-    lines = measures.of_test_part(report)
     where = "On the test part" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
@@ -68,7 +67,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                     caption="Scores of the two classes.{dashed}",
                     dashed=" Answers at or {side} of the dashed line are flagged.",
                 ),
-                measures.table(where, lines, report["confidence"]),
+                measures.table(where, measures.of_test_part(report), report["confidence"]),
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
             ),
