@@ -235,7 +235,9 @@ def test_a_new_key_signs_and_replaces_none(folder: Path, tmp_path: Path) -> None
     before, frozen = key.read_bytes(), file.read_bytes()
     again = calibrail(*export, "--force", "--on-failure", "flag")
     assert again.returncode == 1
-    assert "is there already; keys are not replaced: sign with it (`calibrail export" in again.stderr
+    assert (
+        "is there already; keys are not replaced: sign with it (`calibrail export" in again.stderr
+    )
     assert (key.read_bytes(), file.read_bytes()) == (before, frozen)
 
 

@@ -587,7 +587,9 @@ def monitor(
     compared = None if reference is None else reader.log_sources(reference)
     folder = None if output is None else fields.path(output, "output")
     named = ("LOG" if item == "-" else str(item) for item in sources)
-    names = str(file or "guardrail.json"), *named
+    # As it was given: a page that goes to others holds no path of this machine.
+    called = guardrail if isinstance(guardrail, str | PathLike) else file or "guardrail.json"
+    names = str(called), *named
     judge = None
     if judge_labels is not None:
         judge = JudgeLabels(fields.path(judge_labels, "judge_labels"), config, sources)

@@ -283,7 +283,7 @@ _PANELS: Final = (
     ("fpr", FAITHFUL, "% false alarms"),
 )
 #: Levels that the names of events take in turns, so that those of neighbours do not meet.
-_LEVELS: Final = 3
+_LEVELS: Final = 5
 
 
 def timeline_svg(
