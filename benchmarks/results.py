@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "results"
+#: The style sheet of pages, whose colours in the dark a dark figure has.
+STYLE = files("calibrail.report") / "templates" / "page.css.j2"
 
 
 def write(
@@ -29,3 +33,19 @@ def write(
     print(page)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.md").write_text(page + "\n", encoding="utf-8")
+
+
+def light_and_dark(svg: str, path: Path) -> None:
+    """Write a figure on no background for a light page and for a dark one, as NAME-*.svg."""
+    from calibrail.report.figures.plot import COLOURS
+    from calibrail.report.html import standing_alone
+
+    alone = re.sub(r'<rect [^>]*fill="#ffffff"/>', "", standing_alone(svg), count=1)
+    night = STYLE.read_text(encoding="utf-8").split("(prefers-color-scheme: dark)")[1]
+    path.parent.mkdir(exist_ok=True)
+    path.with_stem(f"{path.stem}-light").write_text(alone, encoding="utf-8")
+    for variable, colour in COLOURS.values():
+        found = re.search(rf"{variable[4:-1]}: (#[0-9a-f]{{6}})", night)
+        assert found is not None, variable
+        alone = alone.replace(colour, found[1])
+    path.with_stem(f"{path.stem}-dark").write_text(alone, encoding="utf-8")

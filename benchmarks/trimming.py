@@ -1,6 +1,6 @@
 """What do detectors leave of real answers that are trimmed, and what does that free?
 
-``python benchmarks/trimming.py`` writes ``results/trimming.md`` and docs/figures/trimming.svg:
+``python benchmarks/trimming.py`` writes ``results/trimming.md`` and docs/figures/trimming-*.svg:
 RAGTruth QA, FaithBench and two tables of WikiBio (``CALIBRAIL_DATA``), with the entailment model at
 ``CALIBRAIL_MODELS``. Sentences are scored once; then the answers are split by lot ``SPLITS`` times,
 half to calibrate and half to measure, as ``calibrail calibrate --unit sentence --clustered`` splits
@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from detectors import DATA, MODEL
 from numpy.typing import NDArray
-from results import write
+from results import light_and_dark, write
 from trimming_sets import OVERLAP, SETS, Set
 
 from calibrail.conformal import calibrate_clusters
@@ -32,7 +32,6 @@ from calibrail.evaluation.stats.intervals import Measure
 from calibrail.options import Promise, SplitOptions
 from calibrail.pipelines.splitting import group_codes, split_codes
 from calibrail.report.figures.plot import DOTTED, QUIET, SERIES, drawing
-from calibrail.report.html import standing_alone
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable, SentenceTable, Trimming
 
@@ -328,7 +327,7 @@ def draw(points: list[tuple[str, str, float, float]]) -> None:
         svg = plot.svg(
             "Supported sentences kept at alpha 0.1 by the AUROC per sentence, a point a detector."
         )
-    FIGURE.write_text(standing_alone(svg), encoding="utf-8")
+    light_and_dark(svg, FIGURE)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from results import write
+from results import light_and_dark, write
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
@@ -29,7 +29,6 @@ from scipy.stats import beta
 from calibrail.conformal import minimum_n, rank
 from calibrail.options import Guarantee
 from calibrail.report.figures.plot import DASHED, DOTTED, QUIET, SERIES, drawing
-from calibrail.report.html import standing_alone
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "trimming_pays.svg"
 AUROCS = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
@@ -363,8 +362,7 @@ def draw() -> None:
             "Supported sentences kept by the AUROC per sentence, trimmed (full lines) and where "
             "whole answers are flagged (dashed), at alpha 0.1."
         )
-    FIGURE.parent.mkdir(exist_ok=True)
-    FIGURE.write_text(standing_alone(svg), encoding="utf-8")
+    light_and_dark(svg, FIGURE)
 
 
 if __name__ == "__main__":

@@ -57,3 +57,16 @@ def test_fewer_answers_keep_less_and_too_few_give_no_threshold(pays: ModuleType)
     few, many = (pays.with_n(answers, d, 0.1, n, "pac") for n in (50, 1000))
     assert few < many < answers.kept(d, 0.1)
     assert pays.with_n(answers, d, 0.1, 8) is None
+
+
+@pytest.mark.painted
+def test_its_figure_has_the_colours_of_the_page_that_shows_it(
+    pays: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pays, "FIGURE", tmp_path / "trimming_pays.svg")
+    monkeypatch.setattr(pays, "shown_by_flags", lambda *_: 0.5)
+    pays.draw()
+    light, dark = ((tmp_path / f"trimming_pays-{on}.svg").read_text() for on in ("light", "dark"))
+    for ink, of_other, svg in (("#1c2330", "#e6e9ef", light), ("#e6e9ef", "#1c2330", dark)):
+        assert ink in svg and of_other not in svg
+        assert "#ffffff" not in svg and "var(" not in svg
