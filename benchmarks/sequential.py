@@ -1,17 +1,20 @@
 """How many labels does a verdict at any time save against one look after a fixed number?
 
 ``python benchmarks/sequential.py`` writes ``results/sequential.md``: labels until a verdict for
-simulated streams, and for real answers where they lie beside the project. About three minutes on
-one core.
+simulated streams, and for real answers where they lie beside the project, some of them by the
+commands themselves from a file. About five minutes on one core.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from validity.sequential import Learnt
 
+import calibrail
 from calibrail.conformal import Assumption, plan
 from calibrail.conformal.sequential.betting import FRACTIONS, mixture, wealth_of_counts
 from calibrail.conformal.sequential.forecast import Draw, Learner, Units, follow, gaussian
@@ -67,6 +71,14 @@ BET_RUNS = 500
 JUDGED_RATES = tuple(rates for rates in RATES if rates[1] - rates[0] > 0.04)
 #: How answers are drawn beside a judge.
 WITH_JUDGE = Drawing.beside("judge", None)
+#: How answers of a file are labelled, the same ones by each way; how often; and what is asked of
+#: the threshold that catches 85 % or more.
+WAYS: dict[str, dict[str, Any]] = {
+    "uniform": {},
+    "score alone": {"drawing": WITH_JUDGE},
+    "qags as judge": {"judge_column": "qags"},
+}
+FILE_RUNS, FILE_ASKED = 10, {"min_caught": 0.75, "max_false_alarms": 0.65}
 #: Columns of other detectors whose word is a judge's: hallucinated below this score.
 OTHERS = {
     "FRANK": {"qags": 0.6},
@@ -432,6 +444,96 @@ def judged_real(name: str, file: str, sign: int, column: str, _: tuple[str, ...]
     return lines
 
 
+def frank() -> list[dict[str, str]]:
+    """Return FRANK's rows with both scores, and a text each that is like no other: it has none."""
+    with (DATA / REAL[0][1]).open(encoding="utf-8", newline="") as handle:
+        rows = [*csv.DictReader(handle)]
+    names = ("id", "group", "label", "bertscore_p_article", "qags")
+    kept = [{name: row[name].strip() for name in names} for row in rows]
+    return [row | {"response": own_text(row["id"])} for row in kept if all(row.values())]
+
+
+def own_text(id: str) -> str:
+    """Return ten words that no other answer has, so that it is a near copy of none."""
+    digest = hashlib.sha256(id.encode()).hexdigest()
+    return " ".join(digest[i : i + 6] for i in range(0, 60, 6))
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, str]], without: str = "") -> None:
+    """Write rows as CSV, without a column."""
+    kept = [{name: cell for name, cell in row.items() if name != without} for row in rows]
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, [*kept[0]])
+        writer.writeheader()
+        writer.writerows(kept)
+
+
+def labelled_by_hand(
+    rows: Sequence[Mapping[str, str]], seed: int, way: Mapping[str, Any], folder: Path
+) -> tuple[int, str, int]:
+    """Label answers of a file until their verdict falls; return labels, verdict, answers drawn.
+
+    A fifth of the groups sets the threshold; the rest are the traces, whose labels are told as
+    they are handed out. The verdict is what `certify` reads off the folder.
+    """
+    groups = sorted({row["group"] for row in rows})
+    first = {*np.random.default_rng(seed).permutation(groups)[: len(groups) // PARTS].tolist()}
+    write_rows(folder / "labelled.csv", (row for row in rows if row["group"] in first))
+    traces = (row for row in rows if row["group"] not in first)
+    write_rows(folder / "traces.csv", traces, without="label")
+    score = "column:column=bertscore_p_article,higher=faithful"
+    run = calibrail.calibrate(folder / "labelled.csv", score, alpha=0.15, baselines=False)
+    file, labels = folder / "guardrail.json", folder / "labels"
+    run.freeze().save(file)
+    truth = {row["id"]: int(row["label"]) for row in rows}
+    asked = {"guardrail": file, "looks": False, "seed": seed, **FILE_ASKED}
+    n = 0
+    with calibrail.label(folder / "traces.csv", labels, **asked, **way) as session:
+        while not session.counts("ada").decided and (task := session.next("ada")) is not None:
+            session.put("ada", task.order, truth[task.id])
+            n += 1
+        drawn = session.counts("ada").drawn
+    return n, calibrail.certify(file, labels=labels, looks=False).verdict, drawn
+
+
+def from_files(rows: Sequence[Mapping[str, str]], runs: int = FILE_RUNS) -> list[str]:
+    """Return a line a way, with the standard error of means, and of what is saved by each pair."""
+    found: dict[str, list[tuple[int, str, int]]] = {name: [] for name in WAYS}
+    for seed in range(100, 100 + runs):
+        for name, way in WAYS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                found[name].append(labelled_by_hand(rows, seed, way, Path(folder)))
+            print(seed, name, *found[name][-1], flush=True)
+    return file_lines(found)
+
+
+def file_lines(found: Mapping[str, Sequence[tuple[int, str, int]]]) -> list[str]:
+    """Return the lines of what each way took, of the same seeds."""
+    lines, base = [], np.array([n for n, *_ in found["uniform"]], float)
+    for name, every in found.items():
+        labels, verdicts = np.array([n for n, *_ in every], float), [item[1] for item in every]
+        saved, root = 1.0 - labels / base, math.sqrt(len(every))
+        cells = [name, str(len(every)), f"{np.median(labels):.0f}"]
+        cells.append(f"{labels.mean():.0f} ± {labels.std(ddof=1) / root:.0f}")
+        cells.append(f"{saved.mean():+.0%} ± {saved.std(ddof=1) / root:.0%}")
+        cells.append(f"{np.median([drawn for *_, drawn in every]):.0f}")
+        kinds = ("certified", "rejected", "inconclusive")
+        cells.append(" / ".join(str(verdicts.count(kind)) for kind in kinds))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+#: What the section of a file says.
+FROM_FILE = (
+    "FRANK as a user labels it: `calibrate` on one group in 5 (alpha 0.15), `label --guardrail` on "
+    "the others, of which one answer a group is drawn, with labels told until the verdict falls, "
+    "`certify --labels`. Required: 75% caught, at most 65% false alarms. The same splits and seeds "
+    "each way: every answer drawn is labelled (uniform), as the score alone tells (`--design "
+    "active --floor 0.2`), and with another detector's number as judge (`--judge-column qags`). "
+    "± is the standard error; saved: mean over pairs."
+)
+
+
 def number(text: str) -> float:
     return float(text) if text.strip() else np.nan
 
@@ -540,6 +642,12 @@ def main() -> None:
             "detector | coverage | FPR | base rate | judge | right | uniform half "
             "| with the guess (saved) | drawn | certified",
             lambda: [line for item in sets for line in judged_real(*item)],
+        )
+        lines += section(
+            "From a file to its verdict",
+            FROM_FILE,
+            "way | runs | labels: half | mean | saved | drawn: half | certified / rejected / none",
+            lambda: from_files(frank()),
         )
     else:
         lines += ["", f"Real answers: no data at {DATA.name}; CALIBRAIL_DATA names its folder."]
