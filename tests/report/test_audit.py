@@ -84,7 +84,7 @@ def test_the_page_is_self_contained_complete_and_deterministic() -> None:
     assert page.index(audit["conclusions"][0]["message"][:30]) < page.index("<svg")
     for part in ("What explains it?", "Do they agree?", "Left out", "calibrail audit toy"):
         assert part in page
-    assert page.count("<svg") == 9
+    assert page.count("<svg") == 12
     assert page.count("aria-label=") >= 12
 
 

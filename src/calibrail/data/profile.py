@@ -41,8 +41,8 @@ class TextLengths(Record):
         ``question``, ``contexts`` (all chunks together) or ``response``.
     n, empty : int
         Examples with and without it.
-    median_chars, p95_chars, median_words, p95_words : float
-        Median and 95th percentile, in characters and in words between white space; NaN without any.
+    median_chars, p95_chars : float
+        Median and 95th percentile, in characters; NaN without any.
     """
 
     field: str
@@ -50,8 +50,6 @@ class TextLengths(Record):
     empty: int
     median_chars: float
     p95_chars: float
-    median_words: float
-    p95_words: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +186,6 @@ class Diagnosis(Shown, Record):
         Groups.
     lengths : tuple of TextLengths
         For question, contexts and response.
-    median_chunks, p95_chunks : float
-        Chunks an example, over those with contexts; NaN without any.
     repeated : int
         Examples whose texts are the same as an earlier example's.
     contradictory : int
@@ -255,8 +251,6 @@ class Diagnosis(Shown, Record):
     n_unlabelled: int
     groups: GroupSizes
     lengths: tuple[TextLengths, ...]
-    median_chunks: float
-    p95_chunks: float
     repeated: int
     contradictory: int
     copies: Mapping[str, int]
@@ -322,10 +316,8 @@ class Survey:
         0, 1, or -1 without a label.
     groups, ids : lists of length n
         As in the examples.
-    chars, words : ndarray of int64, shape (n, 3)
+    chars : ndarray of int64, shape (n, 3)
         Sizes of question, contexts and response.
-    chunks : ndarray of int64, shape (n,)
-        Number of context chunks.
     digests : ndarray of uint64, shape (n,)
         What tells examples apart: see `Example.digest`.
     texts : ndarray of uint64, shape (n,)
@@ -358,9 +350,7 @@ class Survey:
             self.groups.append(example.group)
             self.ids.append(example.id)
             texts = ((example.question,), example.contexts, (example.response,))
-            words = (sum(len(part.split()) for part in parts) for parts in texts)
-            chars = (sum(map(len, parts)) for parts in texts)
-            sizes.append([*chars, *words, len(example.contexts)])
+            sizes.append([sum(map(len, parts)) for parts in texts])
             places.append(_copied(example))
             appearance.extend(_appearance(example.response))
             opening = example.response[:_CHARACTERS].casefold().split()[:_OPENING_WORDS]
@@ -373,8 +363,7 @@ class Survey:
             sketcher.add(example)
         self.labels, where = np.array(labels, np.int8), np.array(places, np.int8)
         self.copies, self.quotes = where == _COPY, where > 0
-        table = np.array(sizes, np.int64).reshape(-1, 7)
-        self.chars, self.words, self.chunks = table[:, :3], table[:, 3:6], table[:, 6]
+        self.chars = np.array(sizes, np.int64).reshape(-1, 3)
         self.appearance = np.array(appearance, np.float32).reshape(
             -1, len(_LOOKS) + len(_OF_LETTERS)
         )
@@ -425,11 +414,9 @@ def text_lengths(survey: Survey) -> tuple[TextLengths, ...]:
     """Return the sizes of question, contexts and response."""
     lengths = []
     for i, field in enumerate(TEXT_FIELDS):
-        there = survey.chars[:, i] > 0
-        chars, words = survey.chars[there, i], survey.words[there, i]
-        n = int(there.sum())
-        quantiles = (*median_and_p95(chars), *median_and_p95(words))
-        lengths.append(TextLengths(field, n, len(there) - n, *quantiles))
+        chars = survey.chars[survey.chars[:, i] > 0, i]
+        empty = len(survey.chars) - len(chars)
+        lengths.append(TextLengths(field, len(chars), empty, *median_and_p95(chars)))
     return tuple(lengths)
 
 

@@ -20,7 +20,7 @@ from calibrail.evaluation.stats.auroc import (
     ranked,
 )
 from calibrail.evaluation.stats.intervals import Estimated, Floats, Measure
-from calibrail.evaluation.stats.tests import partial, pearson, spearman
+from calibrail.evaluation.stats.tests import partial, spearman
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
@@ -248,8 +248,8 @@ class Pair(Record):
         The detectors.
     n : int
         Answers.
-    pearson, spearman : Measure
-        Linear and rank correlation.
+    spearman : Measure
+        Rank correlation.
     given_label : Measure
         Rank correlation given the label: what they share beyond being right.
     top : tuple of TopOverlap
@@ -259,7 +259,6 @@ class Pair(Record):
     first: str
     second: str
     n: int
-    pearson: Measure
     spearman: Measure
     given_label: Measure
     top: tuple[TopOverlap, ...]
@@ -289,7 +288,6 @@ def _pair(names: tuple[str, str], detectors: Mapping[str, Floats], answers: Audi
     return Pair(
         *names,
         n=len(x),
-        pearson=answers.correlation(pearson(x, y), "pearson", few),
         spearman=answers.correlation(ranks, "spearman", few),
         given_label=answers.correlation(given_label, "partial spearman", few),
         top=tuple(overlap_at(x, y, share) for share in TOP) if len(x) else (),

@@ -254,7 +254,6 @@ def diagnose(
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
     copies = duplicates.find_copies(survey.sketches)
     cross_split, supports = _at_the_default_split(survey, copies)
-    median_chunks, p95_chunks = profile.median_and_p95(survey.chunks[survey.chunks > 0])
     # The group of copies of each answer that has some, by what tells answers apart.
     rows = np.flatnonzero(copies >= 0)
     copied = dict(zip(survey.digests[rows].tolist(), copies[rows].tolist(), strict=True))
@@ -274,8 +273,6 @@ def diagnose(
         n_unlabelled=int(np.count_nonzero(survey.labels < 0)),
         groups=profile.group_sizes(survey),
         lengths=profile.text_lengths(survey),
-        median_chunks=median_chunks,
-        p95_chunks=p95_chunks,
         repeated=repeated,
         contradictory=contradictory,
         copies=duplicates.counted_copies(copies),

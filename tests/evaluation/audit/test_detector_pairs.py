@@ -28,4 +28,4 @@ def test_agreement_by_hand() -> None:
     assert pair.spearman.lower < pair.spearman.estimate < pair.spearman.upper
     assert [item.by_chance for item in pair.top] == pytest.approx([0.05, 0.1, 0.2], abs=0.001)
     (flat,) = pair_agreement({"a": np.ones(N), "b": both["b"]}, ANSWERS)
-    assert flat.spearman.estimate is None and flat.pearson.reason
+    assert flat.spearman.estimate is None and flat.spearman.reason

@@ -47,26 +47,6 @@ def spearman(x: Floats, y: Floats) -> Estimated | None:
     return intervals.chained(value, tuple(zip((both, var_x, var_y), slopes, strict=True)))
 
 
-def pearson(x: Floats, y: Floats) -> Estimated | None:
-    """Return Pearson's correlation with each example's influence; None without variation.
-
-    Values are scaled first, so that large ones do not overflow.
-    """
-    if len(x) < 3:
-        return None
-    scaled = []
-    for column in (x, y):
-        small = column / (float(np.abs(column).max()) or 1.0)
-        centred = small - small.mean()
-        spread = math.sqrt(float(np.mean(centred**2)))
-        if spread <= 1e-15:
-            return None
-        scaled.append(centred / spread)
-    u, v = scaled
-    value = _clip(float(np.mean(u * v)))
-    return Estimated(value, (u * v - value * (u**2 + v**2) / 2.0) / len(x))
-
-
 def partial(xy: Estimated | None, xz: Estimated | None, yz: Estimated | None) -> Estimated | None:
     """Return the correlation of x and y given z, from the three pairwise ones.
 

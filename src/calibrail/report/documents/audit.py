@@ -223,7 +223,7 @@ def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
     rows = [
         (
             parts.Cell(f"{plain(pair['first'])} and {plain(pair['second'])}", f"n = {pair['n']:,}"),
-            *(measure_cell(pair[key], 2) for key in ("pearson", "spearman", "given_label")),
+            *(measure_cell(pair[key], 2) for key in ("spearman", "given_label")),
             *(
                 parts.Cell(percent(top["overlap"]), f"by chance {percent(top['by_chance'])}")
                 for top in pair["top"]
@@ -231,7 +231,7 @@ def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
         )
         for pair in pairs
     ]
-    heads = parts.numbers("Pearson", "Spearman", "Spearman given the label", *tops)
+    heads = parts.numbers("Spearman", "Spearman given the label", *tops)
     table = parts.Table("Do they agree?", (*parts.texts("Pair"), *heads), rows)
     return parts.section("Do they agree?", table, where="page")
 
