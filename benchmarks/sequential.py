@@ -508,14 +508,17 @@ def from_files(rows: Sequence[Mapping[str, str]], runs: int = FILE_RUNS) -> list
 
 
 def file_lines(found: Mapping[str, Sequence[tuple[int, str, int]]]) -> list[str]:
-    """Return the lines of what each way took, of the same seeds."""
+    """Return the lines of what each way took, of the same seeds; saved where both ended."""
     lines, base = [], np.array([n for n, *_ in found["uniform"]], float)
+    ended = np.array([item[1] != "inconclusive" for item in found["uniform"]])
     for name, every in found.items():
         labels, verdicts = np.array([n for n, *_ in every], float), [item[1] for item in every]
-        saved, root = 1.0 - labels / base, math.sqrt(len(every))
+        both = ended & (np.array(verdicts) != "inconclusive")
+        saved, root = (1.0 - labels / base)[both], math.sqrt(len(every))
         cells = [name, str(len(every)), f"{np.median(labels):.0f}"]
         cells.append(f"{labels.mean():.0f} ± {labels.std(ddof=1) / root:.0f}")
-        cells.append(f"{saved.mean():+.0%} ± {saved.std(ddof=1) / root:.0%}")
+        error = saved.std(ddof=1) / math.sqrt(len(saved))
+        cells.append(f"{saved.mean():+.0%} ± {error:.0%} ({len(saved)})")
         cells.append(f"{np.median([drawn for *_, drawn in every]):.0f}")
         kinds = ("certified", "rejected", "inconclusive")
         cells.append(" / ".join(str(verdicts.count(kind)) for kind in kinds))
@@ -530,7 +533,9 @@ FROM_FILE = (
     "`certify --labels`. Required: 75% caught, at most 65% false alarms. The same splits and seeds "
     "each way: every answer drawn is labelled (uniform), as the score alone tells (`--design "
     "active --floor 0.2`), and with another detector's number as judge (`--judge-column qags`). "
-    "± is the standard error; saved: mean over pairs."
+    "± is the standard error. A run that is through with all answers has no verdict, and counts "
+    "with the labels that these took; saved: mean over the pairs (their number) in which both ways "
+    "ended."
 )
 
 

@@ -76,12 +76,12 @@ def test_labels_of_a_file_are_counted_until_its_verdict(
 
 def test_a_line_of_files_has_its_errors(benchmark_module: ModuleType) -> None:
     found = {
-        "uniform": [(100, "certified", 100), (200, "certified", 200)],
-        "a judge": [(50, "certified", 90), (150, "inconclusive", 400)],
+        "uniform": [(100, "certified", 100), (200, "certified", 200), (300, "certified", 300)],
+        "a judge": [(50, "certified", 90), (150, "rejected", 400), (10, "inconclusive", 500)],
     }
     assert benchmark_module.file_lines(found) == [
-        "| uniform | 2 | 150 | 150 ± 50 | +0% ± 0% | 150 | 2 / 0 / 0 |",
-        "| a judge | 2 | 100 | 100 ± 50 | +38% ± 13% | 245 | 1 / 0 / 1 |",
+        "| uniform | 3 | 200 | 200 ± 58 | +0% ± 0% (3) | 200 | 3 / 0 / 0 |",
+        "| a judge | 3 | 50 | 70 ± 42 | +38% ± 12% (2) | 400 | 1 / 1 / 1 |",
     ]
 
 
