@@ -21,6 +21,7 @@ from calibrail.monitoring.history import Rows
 from calibrail.monitoring.monitor import Monitor, labelled_rows
 from calibrail.monitoring.prevalence import possible_share
 from calibrail.options import SplitOptions, WatchOptions
+from calibrail.pipelines import run as runs
 from tests.command_line import calibrail as run_command
 from tests.pipelines.logs import entries, unsketched
 
@@ -296,3 +297,14 @@ def test_a_watch_of_a_file_without_a_sketch_goes_on_without_it(
     assert watch.to_dict()["traffic"]["calibration"] is None
     with pytest.raises(DataError):
         calibrail.monitor(guardrail, log)
+
+
+def test_a_sketch_of_millions_is_drawn_without_a_copy_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "_MANY", 5_000)
+    labels, risks = answers(np.random.default_rng(10), 6_000, 0.3)
+    sketch = calibrated(labels, risks).config.traffic
+    assert sketch is not None and 400 < len(sketch.score) <= 500
+    assert abs(np.mean(sketch.hallucinated) - 0.3) < 0.1
+    assert abs(np.mean(np.array(sketch.score, float)) - risks.mean()) < 0.3

@@ -613,8 +613,12 @@ def traffic_sketch(scored: Scored, report: Report) -> file.TrafficSketch | None:
     if scored.sentences is not None:
         return None
     sample = _sample(scored, assume_independent=report.requirement.assume_independent)
-    sample = replace(sample, split=np.where(sample.split == splits.FIT, splits.FIT, splits.TEST))
+    whole = np.where(sample.split == splits.FIT, splits.FIT, splits.TEST).astype(np.int8)
+    sample = replace(sample, split=whole)
     rows = np.flatnonzero(sample.drawn(splits.TEST))
+    if len(rows) > _MANY:
+        # Of so many the order of the rows may tell, which needs no copy of them all.
+        rows = np.unique(rows[np.random.default_rng(0).integers(0, len(rows), _MANY // 10)])
     # Rows that share a digest and all else are numbered, so that a hash draws among them, too.
     told = scored.known_by.digests[rows] ^ example.mix64(sample.values[rows].view(np.uint64))
     told ^= sample.labels[rows].astype(np.uint64)
@@ -633,6 +637,10 @@ def traffic_sketch(scored: Scored, report: Report) -> file.TrafficSketch | None:
         **{name: [item[name] for item in found] for name in file.TrafficSketch.MEASURED},
         base_rate=cost["costs"]["base_rate"] if cost.get("base_rate_is") == "given" else None,
     )
+
+
+#: Rows above which a sketch is drawn by their numbers.
+_MANY: Final = 1_000_000
 
 
 def class_scores(
