@@ -208,7 +208,7 @@ def test_the_commands_freeze_it_and_write_it_for_a_base_rate(tmp_path: Path) -> 
     assert done.returncode == 2 and "is what --probability is for" in done.stderr
     assert "probability" not in json.loads((tmp_path / "plain.json").read_text())
     for words, says in (
-        (("plain.json", "--probability"), "export its run with --probability"),
+        (("plain.json", "--probability"), "`calibrail export RUN --probability`"),
         (("asked.json", "--base-rate", 0.1), "--base-rate is what --probability is for"),
         (("asked.json", "--probability", "--base-rate", 1.5), "base_rate must lie in (0, 1)"),
     ):

@@ -90,8 +90,8 @@ def possible_share(flag_rate: Json, limits: Mapping[str, float | None]) -> Json:
     ``fpr``: the flag rate lies between coverage s and s + fpr (1 - s), whatever the traffic is
     like. None where a limit is not named; where ``least`` is above ``most``, it is kept for none.
 
-    >>> possible_share({"lower": 0.1, "upper": 0.18}, {"coverage": 0.9, "fpr": None})
-    {'least': None, 'most': 0.2}
+    >>> possible_share({"lower": 0.1, "upper": 0.45}, {"coverage": 0.9, "fpr": None})
+    {'least': None, 'most': 0.5}
     """
     coverage, fpr = limits.get("coverage"), limits.get("fpr")
     least = None if fpr is None else max(0.0, (flag_rate["lower"] - fpr) / (1.0 - fpr))

@@ -225,8 +225,8 @@ def target_figure(
     words = [f"{_span(box.coverage)} caught", f"{_span(box.fpr)} false alarms"]
     agrees = _VERDICTS.get(box.lies) == box.verdict
     about = {"box": box, "words": words, "confidence": confidence, "agrees": agrees}
-    caption = say("measure.target_caption", about, curve=curve is not None)
-    draw = partial(target_svg, box, say("measure.target", about), words, curve)
+    caption = say("calibrate.target_caption", about, curve=curve is not None)
+    draw = partial(target_svg, box, say("calibrate.target", about), words, curve)
     return parts.Figure("target", draw, caption, TARGET_RANGE if moves else None, "fixed")
 
 
@@ -249,8 +249,8 @@ def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | Non
     if not groups:
         return None
     about = {"groups": groups, "confidence": confidence, "more": len(rows) - len(groups)}
-    draw = partial(group_targets_svg, [item[:2] for item in first], say("measure.targets", about))
-    return parts.Figure("groups", draw, say("measure.targets_caption", about, most=MOST_GROUPS))
+    draw = partial(group_targets_svg, [item[:2] for item in first], say("calibrate.targets", about))
+    return parts.Figure("groups", draw, say("calibrate.targets_caption", about, most=MOST_GROUPS))
 
 
 def target_section(report: Json, *more: parts.Block) -> parts.Section:
