@@ -160,7 +160,7 @@ def test_a_certified_guardrail_passes_with_a_summary_and_a_page(workspace: Path)
     assert float(outputs["coverage"]) == certificate["coverage"]["estimate"] > 0.5
     assert float(outputs["fpr"]) == certificate["fpr"]["estimate"]
     assert job.summary.startswith("# calibrail certificate of guardrail.json\n\n**Certified**")
-    assert "┃ asked" in job.summary
+    assert "┃ required" in job.summary
     assert job.summary == Path(outputs["markdown"]).read_text(encoding="utf-8")
     assert "<svg" in Path(outputs["page"]).read_text(encoding="utf-8")
     assert [text for kind, text in job.annotations() if kind == "error"] == []

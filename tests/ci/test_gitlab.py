@@ -66,7 +66,7 @@ def test_the_job_ends_as_the_verdict_and_reports_it(
     assert (folder / "asked").read_text().split() == ["install", "--quiet", "calibrail==0.1.0"]
     artifacts = JOB["artifacts"]
     assert artifacts["when"] == "always" and all((folder / p).stat() for p in artifacts["paths"])
-    assert "┃ asked" in (folder / "certificate.md").read_text(encoding="utf-8")
+    assert "┃ required" in (folder / "certificate.md").read_text(encoding="utf-8")
     report = ElementTree.parse(folder / artifacts["reports"]["junit"])
     (suite,) = report.getroot()
     (case,) = suite

@@ -97,7 +97,7 @@ def test_what_is_next_is_said_once_with_the_folder(answers: Path, tmp_path: Path
     command = "  calibrail export 'my runs/one' -o guardrail.json"
     certified = calibrail(*run, "--max-fpr", 0.9, "--min-coverage", 0.5, cwd=tmp_path)
     assert certified.returncode == 0 and "next: " not in certified.stderr
-    assert certified.stdout.splitlines()[-1] == command and certified.stdout.count("Next: ") == 1
+    assert command in certified.stdout.splitlines() and certified.stdout.count("Next: ") == 1
     page = (tmp_path / "my runs/one/report.html").read_text(encoding="utf-8")
     assert "calibrail export &#39;my runs/one&#39; -o guardrail.json" in page
     # What is not certified is not sent on to be frozen. A further look decides nothing.

@@ -52,10 +52,10 @@ def speaks_its_numbers(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--assume-independent",), ["its trust is at most 1", "from above of"]),
+        (("--assume-independent",), ["its trust is at most 1", "counted from the highest"]),
         (("--guarantee", "pac"), ["its trust is at most 1"]),
         (("--beta", 0.2), ["An answer passes when its trust is above 1", "is flagged below 1"]),
-        (("--by", "topic"), ["threshold of their own on the trust"]),
+        (("--by", "topic"), ["its own threshold on the trust"]),
         (("--clustered",), ["its trust is at most 1", "Groups that count once"]),
         (("--risk", "recall>=0.7", "--risk", "fpr<=0.8"), ["its trust is at most 1"]),
     ],

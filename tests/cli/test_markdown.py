@@ -158,10 +158,10 @@ def test_one_run_prints_json_and_writes_a_page_and_markdown(desk: Path, tmp_path
     comment = pages[1].read_text(encoding="utf-8")
     # The second look at these answers is said to be one.
     assert comment.splitlines()[:9] == printed.splitlines()[:9]
-    assert "**Inconclusive**" in comment and "┃ asked" in comment
+    assert "**Inconclusive**" in comment and "┃ required" in comment
     loaded = calibrail.Guardrail.load(desk / "guardrail.json")
     found = calibrail.certify(loaded, desk / f"{HOSTILE}.jsonl", max_fpr=0.1, fresh=True)
-    assert "**Inconclusive**" in found.markdown() and "┃ asked" in found.markdown()
+    assert "**Inconclusive**" in found.markdown() and "┃ required" in found.markdown()
 
 
 def test_how_a_result_is_shown_is_no_part_of_how_it_is_made(desk: Path, tmp_path: Path) -> None:

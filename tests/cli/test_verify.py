@@ -302,7 +302,7 @@ def test_an_endpoint_is_asked_about_probes_on_request_alone(judged: Path) -> Non
         assert calibrail(*calibrate, cwd=judged).returncode == 0
         n_sent = len(server.seen)
         done = calibrail("export", "run", "-o", "none.json", cwd=judged)
-        assert "with --probe-endpoint it is asked about 16 answers" in done.stderr
+        assert "`calibrail export --probe-endpoint` it is asked about 16 answers" in done.stderr
         done = calibrail("guardrail", "verify", "none.json", cwd=judged)
         assert done.returncode == 0
         assert "no probes compared: the detector asks an endpoint" in done.stdout
