@@ -310,8 +310,11 @@ class Plugin:
         if self.found:
             total = sum(cost.own + sum(cost.made.values()) for cost in self.found)
             terminalreporter.write_line(f"{total:.0f} s of processor time in tests")
+
+    def pytest_unconfigure(self) -> None:
+        # After the closing line of pytest, where a reader of a log looks for why it failed.
         for fault in self.faults:
-            terminalreporter.write_line(fault, red=True)
+            print(fault)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
