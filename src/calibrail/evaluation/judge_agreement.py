@@ -206,7 +206,7 @@ Direction = Literal["too often", "too rarely", "not shown"]
 
 KAPPA_METHOD: Final = "Cohen (1960); profile likelihood or score test, F"
 
-#: The search for the likeliest table of a given kappa: grid, how far it reaches round by round, halvings.
+#: The search for the likeliest table of a given kappa: grid, reach of each round, halvings.
 _STEPS: Final = np.linspace(-1.0, 1.0, 41)
 _REACHES: Final = tuple(16.0 * 0.1**zoom for zoom in range(6))
 _HALVINGS: Final = 34
