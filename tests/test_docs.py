@@ -142,6 +142,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pq.write_table(pa.Table.from_pylist(rows(60, prefix="Stored ")), tmp_path / "answers.parquet")
     (tmp_path / "metric_scores.csv").write_text(summaries())
     (tmp_path / "claims.csv").write_text(claims())
+    (tmp_path / "new.csv").write_text("id,factcg_base\nnew,0.03\n")
     for name, system in zip(("new", "old"), answers(1200, (0.1, 0.2), 150, words="!"), strict=True):
         write(tmp_path / f"{name}.jsonl", system)
     (tmp_path / "judged.csv").write_text(beside_people())
@@ -202,7 +203,7 @@ def _starts_and_stops(files: Any, options: Any, **given: Any) -> bool:
 
 
 def summaries() -> str:
-    """A stand-in for the file of the worked example: two sources, five summaries an article."""
+    """A stand-in for FRANK of the worked example: two sources, five summaries an article."""
     rng = np.random.default_rng(0)
     lines = ["id,group,dataset,label,bertscore_p_article"]
     for index in range(2250):
@@ -214,7 +215,7 @@ def summaries() -> str:
 
 
 def claims() -> str:
-    """A stand-in for the file of the worked example's second detector: blocks of claims."""
+    """A stand-in for Reveal of the worked example: blocks of claims."""
     rng = np.random.default_rng(1)
     lines = ["id,block,label,factcg_base"]
     for index in range(1200):

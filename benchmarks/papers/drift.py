@@ -21,7 +21,7 @@ from sources import Setup, parse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from how_far import LABELS, false_alarms, limit_with
+from how_far import CONFIDENCE, DELTA, LABELS, false_alarms, limit_with
 from results import FOLDER, write
 
 import calibrail
@@ -120,8 +120,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         f"An AUROC of {at} (Jev, published with an ECE of {JEV['ece']}) costs, if scores are "
         f"normal with equal variance, {false_alarms(at, 0.9):.1%} false alarms at 90% caught and "
-        f"{false_alarms(at, 0.95):.1%} at 95%; {n} labelled answers of each class would certify a "
-        f"limit of {limit_with(at, 0.9, n):.1%} at 90%.",
+        f"{false_alarms(at, 0.95):.1%} at 95%. A threshold that {n} labelled answers of each class "
+        f"set costs {false_alarms(at, 0.9, n):.1%} on average; at this mean they certify a limit "
+        f"of {limit_with(at, 0.9, n):.1%} at 90% ({CONFIDENCE - DELTA:.1%} confidence).",
     ]
     return lines
 

@@ -56,12 +56,19 @@ def test_words_add_sentences_and_change_no_number() -> None:
 
 
 def test_answers_that_share_a_group_are_named_counted_or_not() -> None:
-    def warnings(sample: Sample) -> dict[str, str]:
-        return {item.code: item.message for item in add_messages(evaluated(sample)).warnings}
+    def warnings(sample: Sample, **options: Any) -> dict[str, str]:
+        found = add_messages(evaluated(sample, **options)).warnings
+        return {item.code: item.message for item in found}
 
     counted = warnings(SHARING)
     assert "assumed_independent" not in counted
     assert "one answer of each group and class counts: 400 of 1,600" in counted["clustered"]
+    # All hallucinated answers that set a threshold of groups take part, however many a group has.
+    tests = GROUPED.thinned((CODES > 1) | (LABELS == 0), RNG.permutation(1600), LABELS)
+    assert (
+        "the threshold counts each group once, and of the other answers one of each group and "
+        f"class counts: {tests.n_set_aside:,} of 1,600 are set aside"
+    ) in warnings(tests, clustered=True)["clustered"]
     assumed = warnings(replace(GROUPED, independent=True))
     assert "clustered" not in assumed
     assert assumed["assumed_independent"].startswith("1,200 of 1,200 answers share a group")
