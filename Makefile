@@ -120,17 +120,26 @@ fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q -m hypothesis --hypothesis-profile=searching
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ_MINUTES)
 
-# What the service's image installs, by hash; needs uv.
-LOCK = examples/production/requirements.txt
+# What the service's image is built with and installs, by hash: the service, and each extra with it.
+# Of models torch is left out, whose build without CUDA has an index of its own, and so is CUDA.
+# Needs uv.
+LOCKS = examples/production/requirements
+COMPILE = uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 \
+  --python-platform x86_64-manylinux_2_28 --constraint constraints.txt
 lock:
-	uv pip compile --quiet --generate-hashes --no-header --no-annotate \
-	  --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
-	  --extra serve --extra signing --constraint constraints.txt pyproject.toml -o $(LOCK)
+	echo hatchling | $(COMPILE) - -o $(LOCKS)-build.txt
+	$(COMPILE) --extra serve --extra signing pyproject.toml -o $(LOCKS).txt
+	for extra in judge models; do \
+	  $(COMPILE) --extra serve --extra signing --extra $$extra --no-emit-package torch pyproject.toml \
+	  | awk '/^[a-z]/ {ours = !/^(cuda|nvidia|triton)/} ours' > $(LOCKS)-$$extra.txt || exit 1; done
 
-# The bill of materials of that (CycloneDX); needs cyclonedx-bom.
-sbom: $(LOCK)
-	mkdir -p dist
-	cyclonedx-py requirements $(LOCK) -o dist/sbom.json
+# The bills of materials of these (CycloneDX), by a tool that has an environment of its own.
+sbom:
+	$(PYTHON) -m venv .venv-sbom
+	.venv-sbom/bin/python -m pip --disable-pip-version-check install --quiet cyclonedx-bom==7.5.0
+	mkdir -p sbom
+	for lock in $(LOCKS)*.txt; do \
+	  .venv-sbom/bin/cyclonedx-py requirements $$lock -o sbom/$$(basename $$lock .txt).json || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-integrations site dist runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-integrations .venv-sbom site dist sbom runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

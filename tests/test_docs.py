@@ -42,6 +42,9 @@ from tests.pipelines.test_versus import answers
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+#: Of prose, in all pages together.
+MOST_WORDS = 25_000
+
 #: Shown as an example of a name that the reader fills in.
 PLACEHOLDERS = re.compile(
     r"\b(DATA|RUN|NAME|TRACES|LOG|ARCHIVE|HELDOUT|FILE|COL)\b|\bA --score B\b|\.\.\."
@@ -276,6 +279,46 @@ def test_the_page_of_a_report_names_every_warning() -> None:
     page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8").split("## Warnings")[1]
     named = [code for row in page.splitlines() for code in re.findall(r"`(\w+)`", row[:80])]
     assert sorted(named) == sorted(tomllib.loads(texts.read_text(encoding="utf-8")))
+
+
+def words(page: Path) -> int:
+    """Return how many words a reader of the page reads: its tables count, its code blocks do not.
+
+    What stands in a tab or in an item of a list counts, though it is indented as code is.
+    """
+    markdown = pytest.importorskip("markdown")
+    pytest.importorskip("pymdownx")
+    made = ["admonition", "attr_list", "tables", "pymdownx.superfences", "pymdownx.tabbed"]
+    shown = markdown.markdown(page.read_text(encoding="utf-8"), extensions=made)
+    text = re.sub(r"<pre.*?</pre>|<!--.*?-->|<[^>]*>", " ", shown, flags=re.DOTALL)
+    return sum(re.search(r"\w", word) is not None for word in text.split())
+
+
+def test_the_docs_keep_to_their_budget() -> None:
+    """All pages together have at most 25,000 words of prose: a page that grows shortens another.
+
+    Left out is what the code writes: pages of commands and metrics, which no file holds, and those
+    under ``reference``, which docstrings fill.
+    """
+    docs = ROOT / "docs"
+    pages = {page.relative_to(docs): words(page) for page in docs.rglob("*.md")}
+    longest = sorted((n, str(page)) for page, n in pages.items() if page.parts[0] != "reference")
+    assert sum(n for n, _ in longest) <= MOST_WORDS, longest[-10:]
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("# A head\n\nTwo words, `one` – [more](a-link.md).", 6),
+        ("| a | b |\n| --- | --- |\n| c | d |", 4),
+        ("Before\n\n```python\nx = 1\n```\n\n    in code\n\nafter <!-- a comment -->", 2),
+        ('=== "Tab"\n\n    In the tab\n\n        in code', 4),
+        ("- item\n\n    more of it\n\n    ```\n    in code\n    ```", 4),
+    ],
+)
+def test_words_are_counted_as_they_are_read(text: str, n: int, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert words(tmp_path / "page.md") == n
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -172,6 +172,7 @@ def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
         *("-P", "-m", "calibrail.serve.watch_status", "monitor", str(tmp_path / "guardrail.json")),
         *("decisions", "-o", str(tmp_path), "--follow"),
     ]
+    assert monitor(Path("decisions"), 0.05)(tmp_path)[-2:] == ["--base-rate", "0.05"]
     (tmp_path / "audit" / "session.json").touch()
     assert monitor(Path("decisions"))(tmp_path)[-2:] == ["--labels", str(tmp_path / "audit")]
 

@@ -131,6 +131,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_begins(tmp_p
         require_writable(tmp_path / "file" / "watch")
     with pytest.raises(InputError, match="is about the decision log; name its folder"):
         ServeOptions(monitor=tmp_path)
+    with pytest.raises(InputError, match="is about the watch; name its folder: monitor="):
+        ServeOptions(log=tmp_path, base_rate=0.1)
 
 
 def test_a_service_decides_whatever_becomes_of_the_folder_of_its_watch(

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.validity.from_files [RUNS]`` writes
 ``benchmarks/results/validity_from_files.md``, and exits with 1 if any rate lies beyond its limit.
-About a quarter of an hour on two cores.
+About an hour on two cores.
 """
 
 import os

@@ -146,6 +146,8 @@ class FromFile:
 
 #: The slowest first, so that none is left to one process in the end.
 FROM_FILES: Final = (
+    FromFile(certificates.judge_gates, 400, 0.05, each=2),
+    FromFile(production.session_verdicts, 120, 0.2, each=10),
     FromFile(certificates.seeds_tried, 400, 0.05, each=4),
     FromFile(certificates.calibrate_growing, 400, 0.05, each=2),
     FromFile(certificates.certify_growing, 240, 0.05, each=2),
@@ -169,10 +171,8 @@ FROM_FILES: Final = (
     FromFile(thresholds.exceeded_costs, 240, 0.1, each=2),
     FromFile(certificates.certify_by_topic, 240, 0.05),
     FromFile(certificates.by_lot, 400, 0.05),
-    FromFile(production.session_verdicts, 120, 0.2, each=10),
     FromFile(production.queued_verdicts, 120, 0.2, each=10),
     FromFile(certificates.broken_certified, 120, 0.05, each=2),
-    FromFile(certificates.judge_gates, 400, 0.05),
     FromFile(production.drift_seen, 240, 0.05),
     FromFile(production.until_calibrated, 300, 0.2, each=2),
     FromFile(production.false_alarms, 1000, 0.2, each=5),

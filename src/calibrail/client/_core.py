@@ -70,8 +70,7 @@ class Asking:
         ):
             # It is a secret: the message does not repeat it.
             raise InputError("token must be a text of visible ASCII characters")
-        if not 0.0 < fields.number(self.timeout, "timeout") < float("inf"):
-            raise InputError(f"timeout must be a number of seconds above 0; got {self.timeout!r}")
+        fields.seconds(self.timeout, "timeout")
         fields.whole(self.retries, "retries")
 
     def options(self) -> dict[str, Any]:

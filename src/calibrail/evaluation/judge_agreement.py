@@ -206,10 +206,9 @@ Direction = Literal["too often", "too rarely", "not shown"]
 
 KAPPA_METHOD: Final = "Cohen (1960); profile likelihood or score test, F"
 
-#: The search for the likeliest table of a given kappa: grid, rounds, and how far each closes in.
+#: The search for the likeliest table of a given kappa: grid, reach of each round, halvings.
 _STEPS: Final = np.linspace(-1.0, 1.0, 41)
-_ZOOMS: Final = 6
-_CLOSER: Final = 0.1
+_REACHES: Final = tuple(16.0 * 0.1**zoom for zoom in range(6))
 _HALVINGS: Final = 34
 
 
@@ -377,7 +376,8 @@ def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
         likelihood, cells = _profile(counts, value)
         expected = n * _positive(cells)
         score = float(np.sum((counts.ravel() - expected) ** 2 / expected))
-        return min(2.0 * (best - likelihood), score) - critical
+        # The root of the statistic is nearly linear in kappa: fewer evaluations.
+        return math.sqrt(max(0.0, min(2.0 * (best - likelihood), score))) - math.sqrt(critical)
 
     ends = []
     for edge in (-1.0, 1.0):
@@ -396,8 +396,8 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
     on the logits closes in.
     """
     weights = counts.ravel()[:, None]
-    centre, reach, best, likeliest = 0.0, 16.0, -math.inf, np.full(4, 0.25)
-    for _ in range(_ZOOMS):
+    centre, best, likeliest = 0.0, -math.inf, np.full(4, 0.25)
+    for reach in _REACHES:
         logits = centre + reach * _STEPS
         a = expit(logits)
         at_zero, at_one = _cells(a, 0.0, value), _cells(a, 1.0, value)
@@ -406,9 +406,10 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
         low = np.maximum(np.max(np.where(slope > 0, root, 0.0), axis=0), 0.0)
         high = np.minimum(np.min(np.where(slope < 0, root, 1.0), axis=0), 1.0)
         possible = low <= high
+        pull = weights * slope
         for _ in range(_HALVINGS):
             b = (low + high) / 2.0
-            rising = np.sum(weights * slope / _positive(at_zero + b * slope), axis=0) > 0.0
+            rising = (pull / _positive(at_zero + b * slope)).sum(axis=0) > 0.0
             low, high = np.where(rising, b, low), np.where(rising, high, b)
         cells = _positive(at_zero + (low + high) / 2.0 * slope)
         logs = np.sum(weights * np.log(cells), axis=0)
@@ -416,7 +417,6 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
         top = int(np.argmax(logs))
         if logs[top] > best:
             best, centre, likeliest = float(logs[top]), float(logits[top]), cells[:, top]
-        reach *= _CLOSER
     return best, likeliest
 
 

@@ -370,6 +370,13 @@ def rate(value: object, name: str) -> float:
     return checked
 
 
+def seconds(value: object, name: str) -> float:
+    """Return ``value`` as a finite float above 0, or raise naming the argument."""
+    if not 0.0 < (checked := number(value, name)) < float("inf"):
+        raise InputError(f"{name} must be a number of seconds above 0; got {value!r}")
+    return checked
+
+
 def count(value: Any, name: str) -> int:
     """Return ``value`` as an int from 1 to 10^12."""
     return whole(value, name, least=1)

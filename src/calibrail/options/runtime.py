@@ -1,5 +1,6 @@
 """EngineOptions, ServeOptions, WatchOptions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -74,18 +75,16 @@ class EngineOptions:
             raise InputError(f"gpus must be a fraction or a whole number; got {self.gpus!r}")
         for name, foreign in (("ray_address", self.ray_address), ("gpus", gpus or None)):
             if foreign is not None and self.engine != "ray":
-                given, engine = (
-                    fields.spell_option(EngineOptions, item) for item in (name, "engine")
-                )
+                given = fields.spell_option(EngineOptions, name)
+                engine = fields.spell_option(EngineOptions, "engine")
                 raise InputError(f"{given} is for {engine} ray; the engine is {self.engine}")
 
     def _check_workers(self) -> None:
         if self.workers is None:
             return
         if self.engine == "local":
-            workers, engine = (
-                fields.spell_option(EngineOptions, name) for name in ("workers", "engine")
-            )
+            workers = fields.spell_option(EngineOptions, "workers")
+            engine = fields.spell_option(EngineOptions, "engine")
             raise InputError(f"{workers} is for {engine} processes or ray")
         if isinstance(self.workers, tuple):
             least, most = (fields.count(number, "workers") for number in self.workers)
@@ -135,6 +134,8 @@ class ServeOptions(Record):
         File, best on another machine's disk, that gets the hash of each process's last line.
     monitor : Path or None
         Folder in which what is logged is watched.
+    base_rate : float or None
+        As in ``WatchOptions``, for each watch.
     tokens : Path or None
         File of the clients that may ask: a line each, name, token, and requests a minute.
     allow_rollback : bool
@@ -162,6 +163,7 @@ class ServeOptions(Record):
     log_text: bool = setting(default=False)
     log_heads: Path | None = setting(default=None, metavar="FILE")
     monitor: Path | None = setting(default=None, metavar="DIR")
+    base_rate: float | None = setting(default=None)
     tokens: Path | None = setting(default=None, metavar="FILE")
     allow_rollback: bool = setting(default=False)
 
@@ -173,21 +175,20 @@ class ServeOptions(Record):
         for name in ("workers", "max_batch", "queue", "max_body"):
             fields.count(getattr(self, name), name)
         for name in ("deadline", "read_timeout", "drain"):
-            if not 0.0 < fields.number(getattr(self, name), name) < float("inf"):
-                raise InputError(
-                    f"{name} must be a number of seconds above 0; got {getattr(self, name)!r}"
-                )
-        fields.yes_or_no(self.log_sync, "log_sync")
-        fields.yes_or_no(self.log_text, "log_text")
-        fields.yes_or_no(self.allow_rollback, "allow_rollback")
+            fields.seconds(getattr(self, name), name)
+        for name in ("log_sync", "log_text", "allow_rollback"):
+            fields.yes_or_no(getattr(self, name), name)
         paths = dict.fromkeys(("monitor", "log", "log_heads", "tokens"), fields.path)
-        fields.replace_checked(self, **paths)
-        names = ("log_sync", "log_text", "log_heads", "monitor")
-        about = {name: getattr(self, name) for name in names}
-        if self.log is None and (given := [name for name, value in about.items() if value]):
-            spelled = fields.spell_option(ServeOptions, given[0], about[given[0]])
-            folder = fields.spell_option(ServeOptions, "log", "DIR")
-            raise InputError(f"{spelled} is about the decision log; name its folder: {folder}")
+        fields.replace_checked(self, base_rate=fields.share, **paths)
+        self._require(("log_sync", "log_text", "log_heads", "monitor"), "log", "decision log")
+        self._require(("base_rate",), "monitor", "watch")
+
+    def _require(self, names: Sequence[str], needed: str, about: str) -> None:
+        given = [name for name in names if getattr(self, name)]
+        if given and getattr(self, needed) is None:
+            spelled = fields.spell_option(ServeOptions, given[0], getattr(self, given[0]))
+            folder = fields.spell_option(ServeOptions, needed, "DIR")
+            raise InputError(f"{spelled} is about the {about}; name its folder: {folder}")
 
 
 #: What answers may be grouped by: fields of the lines of a decision log.
@@ -243,9 +244,7 @@ class WatchOptions(Record):
                 f"{self.reference:,}: give a longer one as a log of its own"
             )
         fields.count(self.arl, "arl")
-        fields.replace_checked(self, delta=fields.share)
+        fields.replace_checked(self, delta=fields.share, base_rate=fields.share)
         fields.whole(self.seed, "seed")
         if self.by is not None:
             fields.one_of(self.by, WatchedBy, "by")
-        if self.base_rate is not None:
-            fields.replace_checked(self, base_rate=fields.share)

@@ -396,7 +396,7 @@ def serve(
         watchers = None
         if options.monitor is not None and options.log is not None:
             require_writable(options.monitor)
-            command = monitor(options.log)
+            command = monitor(options.log, options.base_rate)
             watchers = Watchers(options.monitor, files, command, note)
             stack.callback(watchers.stop)
 

@@ -308,13 +308,14 @@ def _end(*processes: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def monitor(log: Path) -> Command:
+def monitor(log: Path, base_rate: float | None = None) -> Command:
     """Return what makes the command that watches a decision log."""
+    more = () if base_rate is None else ("--base-rate", repr(base_rate))
 
     def command(folder: Path) -> list[str]:
         # -P: what lies in the folder that the service was started in is not imported.
         words = [sys.executable, "-P", "-m", "calibrail.serve.watch_status", "monitor"]
-        words += [str(folder / GUARDRAIL), str(log), "-o", str(folder), "--follow"]
+        words += [str(folder / GUARDRAIL), str(log), "-o", str(folder), "--follow", *more]
         if (folder / AUDIT / "session.json").is_file():
             words += ["--labels", str(folder / AUDIT)]
         return words

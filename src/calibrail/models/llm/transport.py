@@ -26,7 +26,7 @@ from uuid import uuid4
 
 from calibrail.errors import CalibrailError, InputError, ModelError, error_text, errors_as
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
-from calibrail.options.fields import cli_or_python, number, setting, whole, yes_or_no
+from calibrail.options.fields import cli_or_python, seconds, setting, whole, yes_or_no
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -189,8 +189,7 @@ class CallLimits:
         if self.max_calls is not None:
             whole(self.max_calls, "max_calls")
         for name in ("timeout", "patience"):
-            if not 0.0 < number(value := getattr(self, name), name) < float("inf"):
-                raise InputError(f"{name} must be a number of seconds above 0; got {value!r}")
+            seconds(getattr(self, name), name)
         yes_or_no(self.batch, "batch")
         if self.batch and self.cache is None:
             raise InputError(error_text("batch_without_cache", variable=CACHE_VARIABLE))
