@@ -309,7 +309,7 @@ def test_the_docs_keep_to_their_budget() -> None:
 @pytest.mark.parametrize(
     ("text", "n"),
     [
-        ("# A head\n\nTwo words, `one` – [more](a-link.md).", 6),
+        ("# A head\n\nTwo words, `one` \u2013 [more](a-link.md).", 6),
         ("| a | b |\n| --- | --- |\n| c | d |", 4),
         ("Before\n\n```python\nx = 1\n```\n\n    in code\n\nafter <!-- a comment -->", 2),
         ('=== "Tab"\n\n    In the tab\n\n        in code', 4),

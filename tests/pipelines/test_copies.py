@@ -446,6 +446,7 @@ def test_the_same_words_with_scores_of_their_own_may_be_different_answers(change
     asked: dict[str, Any] = {"alpha": 0.1, "guarantee": "pac", "max_fpr": 0.9, "baselines": False}
     run = calibrate(rows, SPEC, **asked)
     assert run.data["n_near_copies"] == 40 and run.calibration.threshold < -2.0
+    assert any("40 of these may be no copies: they count both" in it for it in run.report.notes)
     assert run.verdict != "certified"
     for row in rows:
         row["detector"] = max(row["detector"], -3.0)

@@ -314,15 +314,14 @@ def test_the_page_says_of_frank_what_is_found(real_data: Path, repository: Path)
     page = " ".join((repository / "docs" / "shift.md").read_text(encoding="utf-8").split())
     table = real_data / "frank" / "metric_scores.csv"
     score = build_column("bertscore_p_article", higher="faithful")
-    bbc, cnn = shift(table, score, alpha=0.1, by="dataset").to_dict()["tests"]
-    assert (bbc["tested_on"], cnn["tested_on"]) == ("bbc", "cnndm")
-    caught, needed, back = cnn["coverage"], cnn["needed"], bbc["coverage"]["estimate"]
+    _, cnn = shift(table, score, alpha=0.1, by="dataset").to_dict()["tests"]
+    assert cnn["tested_on"] == "cnndm"
+    caught, needed = cnn["coverage"], cnn["needed"]
     ends = f"{100 * caught['lower']:.0f} to {100 * caught['upper']:.0f}"
     assert cnn["finding"] == "broken" and cnn["adjusted_p"] < 0.001
     assert (
         f"the threshold from BBC articles catches {caught['estimate']:.1%} ({ends}) of the "
         "hallucinations in CNN/DM ones (p < 0.001). These would need "
         f"{needed['column_threshold']:.4f} in place of {cnn['column_threshold']:.4f}, at "
-        f"{needed['fpr']['estimate']:.1%} false alarms. The other way round "
-        f"{back:.1%} are caught, at {bbc['fpr']['estimate']:.1%} false alarms."
+        f"{needed['fpr']['estimate']:.1%} false alarms."
     ) in page

@@ -19,7 +19,7 @@ from calibrail.report.document import Table, TableColumn, numbers
 from calibrail.report.documents.calibrate import document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import distributions_svg
-from calibrail.report.html import figure_files
+from calibrail.report.html import figure_files, inline
 
 pytestmark = pytest.mark.painted
 
@@ -239,3 +239,43 @@ def test_what_says_nothing_about_the_data_is_left_out() -> None:
     page = render_page(Document("x", data=data))
     assert "split.column" not in page and "<bdi>0.506712</bdi>" in page
     assert page.index("a.csv") < page.index("How it was read and split") < page.index("split.share")
+
+
+def corners(path: str) -> list[tuple[float, float]]:
+    """Return where a path goes, whether its numbers are places or, in small letters, steps."""
+    at, start, places = (0.0, 0.0), (0.0, 0.0), []
+    for command, rest in re.findall(r"([MLQCmlqcz])([^MLQCmlqcz]*)", path):
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", rest)]
+        points = list(zip(numbers[::2], numbers[1::2], strict=True))
+        origin = at if command.islower() else (0.0, 0.0)
+        for point in points:
+            # A line that follows a move begins where the last one ended.
+            base = (at if command in "ml" else origin) if command.islower() else (0.0, 0.0)
+            place = (base[0] + point[0], base[1] + point[1])
+            places.append(place)
+            at = place if command in "mlML" else at
+        at = start if command == "z" else places[-1]
+        start = places[-len(points)] if command in "mM" else start
+    return places
+
+
+def test_a_page_draws_what_matplotlib_drew_and_names_each_style_once() -> None:
+    drawn = distributions_svg(*classes(), 0.5, "a", Scale())
+    page = render(report(), examples=errors())
+    short = inline(drawn, "one")
+    pairs = zip(re.findall(r' d="([^"]*)"', drawn), re.findall(r' d="([^"]*)"', short), strict=True)
+    n = 0
+    for before, after in pairs:
+        here, there = corners(before), corners(after)
+        assert len(here) == len(there)
+        n += len(here)
+        for one, other in zip(here, there, strict=True):
+            assert one == pytest.approx(other, abs=0.051)
+    assert n > 100 and len(short) < 0.6 * len(drawn)
+    assert ElementTree.fromstring(short).tag == "svg"
+    assert 'style="' not in page
+    used = set(re.findall(r'<(?:path|use|text|rect)[^>]* class="(f\d+)"', page))
+    rules = re.findall(r"^\.(f\d+) \{ (.*) \}$", page, re.MULTILINE)
+    assert {name for name, _ in rules} == used and len(dict(rules)) == len(rules) > 5
+    assert len({rule for _, rule in rules}) == len(rules)
+    assert not re.search(r'class="[^"]*"[^>]* class="', page)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -18,6 +19,7 @@ from calibrail.report import print_document, render_page
 from calibrail.report.documents import guardrail, monitor
 from calibrail.report.documents import monitor as words
 from calibrail.report.figures import sequential as figures
+from calibrail.report.figures.plot import drawing
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_markdown
 from calibrail.report.messages import catalogue
@@ -348,6 +350,91 @@ def test_a_value_that_was_always_the_same_and_fell_has_no_empty_share() -> None:
     bins: dict[str, Any] = {"edges": [5.0], "before": [100, 0], "after": [40, 0]}
     alarm = {"feature": "score", "before": {"mean": 5.0}, "after": {"mean": 4.0}, "histogram": bins}
     assert words.moved(alarm).endswith("went from 5 to 4")
+
+
+#: Bytes of a page of a run.
+HEAVIEST = 200_000
+EVERY_FEATURE = [*catalogue()["monitor.features"]]
+
+
+def heavy() -> dict[str, Any]:
+    """Return a year in which everything that is watched moved again and again, with long texts."""
+    status = made.year()
+    kinds = {"shares": made.LANGUAGES, "mean": made.LENGTHS}
+    rng, languages = np.random.default_rng(0), ("de", "en", "fr", "nl", "pl", "sv")
+    for number, item in enumerate(status["timeline"]):
+        item |= {"undefined": number % 7, "failed": number % 5}
+        item["means"] |= {"chunks": 4.0 + rng.normal()}
+        item["languages"] = {name: int(rng.integers(20, 90)) for name in languages}
+    text = {
+        "question": "Why is it so? " * 60,
+        "contexts": ["It is as it is, and nobody knows why. " * 30] * 5,
+        "response": "Because of it. " * 60,
+    }
+    first = status["traffic"]["alarms"][0]
+    for number in range(60):
+        feature, against = EVERY_FEATURE[number % 6], ("calibration", "stream")[number // 6 % 2]
+        moved = kinds["shares" if feature == "language" else "mean"]
+        if feature == "undefined":
+            moved = {"before": {"share": 0.01}, "after": {"share": 0.2}, "histogram": {}}
+        at = {"row": 2_400 * number, "time": made.moment(6.0 * number)}
+        examples = [
+            {"row": row, "chain": made.CHAIN, "seq": row, "id": f"a-{row}", "text": text}
+            for row in range(10)
+        ]
+        since = {**at, "lower": at, "upper": at}
+        alarm = {**first, **moved, **at, "feature": feature, "since": since}
+        status["traffic"]["alarms"] += [alarm | {"against": against, "examples": examples}]
+    status["traffic"] |= {"n_alarms": 62, "watched": EVERY_FEATURE}
+    ends = [(item["from"], item["to"]) for item in status["timeline"][::14]]
+    status["promise"]["windows"] = [
+        {"draw": 1, "from": low, "to": high, "n": 9, "coverage": CAUGHT, "fpr": CAUGHT}
+        for low, high in ends
+    ]
+    groups = [{**status["promise"], "group": f"customers {at}"} for at in range(12)]
+    status["promise"]["groups"] = groups
+    status["prevalence"]["judge"] = made.rate(0.07, 0.05, 0.09) | {"reason": None, "saved": 1200}
+    return status
+
+
+@pytest.mark.painted
+def test_a_year_with_every_kind_of_alarm_weighs_no_more_than_a_page_may() -> None:
+    status = heavy()
+    document = monitor.document(status)
+    page = render_page(document)
+    assert len(page.encode()) <= HEAVIEST
+    # What happened last is on the page, and what is left out is named.
+    assert page.count("behind the alarm of") == words._MOST_ALARMS
+    assert f"The latest {words._MOST_ALARMS} of 62 alarms." in page
+    assert "10 answers behind the alarm of 2026-12-21 00:00 UTC (1 shown; status.json" in page
+    few = render_page(monitor.document(made.year()))
+    assert "2 answers behind the alarm of" in few and "shown; status.json" not in few
+    assert "The latest" not in few
+
+
+def test_a_long_course_is_drawn_in_stretches_and_no_extreme_or_gap_is_lost() -> None:
+    """A line keeps the least and the largest value of a stretch, a band its outermost bounds."""
+    n, rng = 512, np.random.default_rng(1)
+    values: list[float | None] = rng.random(n).tolist()
+    values[100:140] = [None] * 40
+    bounds = [None if value is None else {"lower": value, "upper": value + 1} for value in values]
+    with drawing(4.1, 2.3) as plot:
+        at = figures.CoursePoints(plot, list(map(float, range(n))), False, "answers")
+        at.line(values, "#010101", scale=1.0)
+        at.band(bounds, "#010101")
+        line, drawn = plot.axes.lines[0], plot.axes.collections[0].get_paths()
+    x, y = (np.asarray(part, dtype=float) for part in line.get_data())
+    assert len(x) <= 256 and list(x) == sorted(set(x))
+    known = np.array([value for value in values if value is not None])
+    assert (np.nanmin(y), np.nanmax(y)) == (known.min(), known.max())
+    for place, value in zip(x, y, strict=True):
+        assert values[int(place)] == value or (values[int(place)] is None and np.isnan(value))
+    assert np.isnan(y[(x > 104) & (x < 136)]).all()
+    assert sum(len(path.vertices) for path in drawn) <= 4 * 128
+    corners = np.concatenate([path.vertices for path in drawn])
+    assert corners[:, 1].min() == 100.0 * known.min()
+    assert corners[:, 1].max() == 100.0 * (known.max() + 1.0)
+    assert (corners[:, 0].min(), corners[:, 0].max()) == (0.0, n - 1.0)
 
 
 CAUGHT: dict[str, Any] = {"estimate": 0.9, "lower": 0.8, "upper": 0.95}

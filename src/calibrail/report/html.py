@@ -62,21 +62,40 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
 
     svg = re.sub(r' id="([^"]*)"', renamed, svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    svg = re.sub(r"\s*<style.*?</style>", "", svg, flags=re.DOTALL)
+    unused = r'\s*<style.*?</style>| font-family: [^;"]*;| transform="rotate\(-0 [^"]*"'
+    svg = re.sub(unused, "", svg, flags=re.DOTALL)
     svg = re.sub(r" ?\n *(?=[LQCz])", " ", svg)
-    if limits is None:
-        return svg
-    if "data-place=" not in svg:
+    if limits is not None and "data-place=" not in svg:
         # matplotlib draws the axes' background first: from its lower left corner right, and up.
         patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
         left, bottom, right, _, _, top, *_ = map(float, patches[1])
         place = " ".join(map(repr, (left, right, bottom, top, *limits)))
         svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
+    svg, bare = re.sub(r">\s+<", "><", svg), r"<g>((?:[^<]|<(?!/?g\b))*)</g>"
+    while (flat := re.sub(bare, r"\1", svg)) != svg:
+        svg = flat
+    svg = re.sub(r' ([xy])="(-?\d+\.\d)\d*"', r' \1="\2"', svg)
+    svg = re.sub(r' d="(M [-\d. \nMLQCz]+)"', _shortened, svg)
     marks = (
         '<g class="moving" aria-hidden="true"><path d=""/>'
         '<circle class="spot" r="4" visibility="hidden"/></g>'
     )
-    return svg.replace("</svg>", f"{marks}</svg>", 1)
+    return svg if limits is None else svg.replace("</svg>", f"{marks}</svg>", 1)
+
+
+def _shortened(path: re.Match[str]) -> str:
+    """Return a path of matplotlib's in steps of a tenth of a point, which no screen shows."""
+    steps, at, start, last = "", (0, 0), (0, 0), ""
+    for command, numbers in re.findall(r"([MLQCz])([^MLQCz]*)", path[1]):
+        tenths = [round(10.0 * float(number)) for number in numbers.split()]
+        points = list(zip(tenths[::2], tenths[1::2], strict=True))
+        # What follows a move or a line is a line where nothing else is said.
+        steps += " " if command == "L" and last in "ML" else command.lower()
+        steps += " ".join(f"{(x - at[0]) / 10:g} {(y - at[1]) / 10:g}" for x, y in points)
+        at, last = (points[-1] if points else start), command
+        start = at if command == "M" else start
+    steps = re.sub(r"\b0\.", ".", steps).replace(" -", "-")
+    return f' d="{steps}"'
 
 
 def standing_alone(svg: str) -> str:
@@ -128,12 +147,21 @@ def render_page(document: parts.Document) -> str:
         "sort.js.j2": any(isinstance(block, parts.Table) and block.sortable for block in blocks),
     }
     scripts = [pages.get_template(name).render() for name, is_needed in needed.items() if is_needed]
-    return pages.get_template("page.html.j2").render(
+    page = pages.get_template("page.html.j2").render(
         page=document,
         points=Markup(embedded_json(sliders[0].points)) if sliders else None,
         scripts=[Markup(script) for script in scripts],
         script_hashes=Markup(" ".join(map(source_hash, scripts)) or "'none'"),
     )
+    # Each style that figures repeat stands on the page once.
+    names: dict[str, str] = {}
+    page = re.sub(
+        r' style="([^"]*)"',
+        lambda style: f' class="{names.setdefault(style[1], f"f{len(names)}")}"',
+        page,
+    )
+    rules = "".join(f"\n.{name} {{ {style} }}" for style, name in names.items())
+    return page.replace("</style>", f"{rules}\n</style>", 1)
 
 
 @cache

@@ -85,10 +85,8 @@ def test_what_published_figures_mean(drift: ModuleType, repository: Path) -> Non
     assert f"AUROC of {area} costs {costs[0]:.0f}% false alarms at 90% caught" in page
     assert f"{costs[1]:.0f}% at 95%" in page
     spent = 100 * drift.false_alarms(area, 0.9, n)
-    assert f"{n} labelled answers of each class set costs {spent:.0f}% on average" in page
-    assert (
-        f"they would certify {limit:.0f}% at 90% ({drift.CONFIDENCE - drift.DELTA:.1%} conf" in page
-    )
+    assert f"by {n} labelled answers of each class, 90% costs {spent:.0f}% on average" in page
+    assert f"certifies {limit:.0f}% ({drift.CONFIDENCE - drift.DELTA:.1%} confidence;" in page
     assert f"ECE of {drift.JEV['ece']}" in page
 
 

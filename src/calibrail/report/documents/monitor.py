@@ -145,13 +145,9 @@ def scale_of(status: Json) -> Scale:
 
 def lead(status: Json) -> list[Bullet]:
     """Return the three answers that everybody looks for first."""
-    texts = (
-        _traffic(status),
-        _promise_status(status["promise"]),
-        _prevalence(status["prevalence"]),
-    )
-    titles = ("Traffic", "Promise", "Hallucinations")
-    return [Bullet(capital(text), title) for text, title in zip(texts, titles, strict=True)]
+    promise, prevalence = _promise_status(status["promise"]), _prevalence(status["prevalence"])
+    said = {"Traffic": _traffic(status), "Promise": promise, "Hallucinations": prevalence}
+    return [Bullet(capital(text), title) for title, text in said.items()]
 
 
 def _traffic(status: Json) -> str:
@@ -225,20 +221,12 @@ def alike(promise: Json, clustered: bool) -> Iterator[str]:
 
 def rates(promise: Json) -> str:
     """Return both rates beside what was promised."""
-    return listed(
-        [
-            say(
-                "monitor.rate",
-                verb=verb,
-                whom=whom,
-                end=end,
-                value=promise[name],
-                limit=promise["limits"][name],
-            )
-            for name, (verb, whom, end) in RATES.items()
-            if promise[name]["estimate"] is not None
-        ]
-    )
+    said = []
+    for name, (verb, whom, end) in RATES.items():
+        about = {"verb": verb, "whom": whom, "end": end, "limit": promise["limits"][name]}
+        if promise[name]["estimate"] is not None:
+            said.append(say("monitor.rate", about, value=promise[name]))
+    return listed(said)
 
 
 def _prevalence(prevalence: Json) -> str:
@@ -262,6 +250,8 @@ def drawn_share(promise: Json) -> str:
 _MOST: Final = 3
 #: Characters of a text that the page shows at most.
 _LONGEST: Final = 400
+#: Alarms that the page shows, and answers behind all of them.
+_MOST_ALARMS: Final = 12
 
 #: The ways to tell how many answers are hallucinated: what each is called, and rests on.
 _WAYS: Final[Mapping[str, tuple[str, str]]] = {
@@ -391,6 +381,8 @@ def traffic_section(status: Json) -> parts.Section:
             for alarm in alarms
         ]
         table = parts.Table(title, (*heads, *parts.numbers("E-value")), rows)
+    most = max(1, _MOST_ALARMS // max(1, len(alarms)))
+    latest = say("monitor.latest_alarms", traffic, most=_MOST_ALARMS)
     if traffic["watched"]:
         named = {
             key: [word("monitor.features", name) for name in traffic[key]]
@@ -401,6 +393,7 @@ def traffic_section(status: Json) -> parts.Section:
     return parts.section(
         "Has the traffic changed?",
         table,
+        parts.note(latest) if traffic["n_alarms"] > _MOST_ALARMS else None,
         parts.note(promise),
         parts.folded(
             "Evidence, feature by feature",
@@ -409,7 +402,7 @@ def traffic_section(status: Json) -> parts.Section:
         )
         if timeline
         else None,
-        *(_answers(alarm) for alarm in reversed(alarms) if alarm["examples"]),
+        *(_answers(alarm, most) for alarm in reversed(alarms) if alarm["examples"]),
     )
 
 
@@ -421,11 +414,11 @@ def _features(status: Json) -> Iterator[parts.Figure]:
         yield parts.Figure(f"feature-{feature}", draw, name, size="half")
 
 
-def _answers(alarm: Json) -> parts.Folded:
-    """Return the answers behind an alarm, with their texts where the log has them."""
+def _answers(alarm: Json, most: int) -> parts.Folded:
+    """Return the first answers behind an alarm, with their texts where the log has them."""
     blocks: list[parts.Block] = []
     rows: list[parts.Row] = []
-    for item in alarm["examples"]:
+    for item in alarm["examples"][:most]:
         name = short(item.get("id", f"number {item['row']:,}"), 80)
         line = f"line {item['seq']:,} of {plain(item['chain'])}" if "chain" in item else ""
         if not (text := item.get("text")):
@@ -445,7 +438,8 @@ def _answers(alarm: Json) -> parts.Folded:
     if rows:
         table = parts.Table("Answers behind the alarm", parts.texts("Answer", "In the log"), rows)
         blocks += [table, parts.note(say("monitor.texts_missing"))]
-    behind = say("monitor.answers_behind", n=len(alarm["examples"]), place=place(alarm))
+    n = len(alarm["examples"])
+    behind = say("monitor.answers_behind", n=n, shown=min(n, most), place=place(alarm))
     return parts.folded(behind, *blocks)
 
 
@@ -473,6 +467,8 @@ def document(
     logs : sequence of str
         What was read.
     """
+    latest = {**status["traffic"], "alarms": status["traffic"]["alarms"][-_MOST_ALARMS:]}
+    status = {**status, "traffic": latest}
     promise, traffic = status["promise"], status["traffic"]
     state, verdict, _ = _STATES[promise["state"]]
     if promise["state"] == "undecided" and not promise["n_labels"]:
@@ -563,13 +559,8 @@ def _promise(status: Json) -> parts.Section:
     """Show both rates beside what was promised, and the evidence for the state."""
     promise = status["promise"]
     title, limits = "Is the promise kept?", promise["limits"]
-    promised = listed(
-        [
-            say(f"monitor.promised_{name}", limit=limit)
-            for name, limit in limits.items()
-            if limit is not None
-        ]
-    )
+    named = [(name, limit) for name, limit in limits.items() if limit is not None]
+    promised = listed([say(f"monitor.promised_{name}", limit=limit) for name, limit in named])
     if not promised or not promise["n_labels"]:
         cases = {
             "monitor.nothing_promised": not promised,
@@ -593,18 +584,14 @@ def _promise(status: Json) -> parts.Section:
         *parts.texts(f"{_level(promise)} interval", "Promised", "Labels"),
     )
     drawn = (("rates", figures.rates_svg), ("wealth", figures.watch_wealth_svg))
+    shown = [_figure(*item, status) for item in drawn if len(promise["course"]["draw"]) > 1]
     return parts.section(
         title,
         parts.Table(title, columns, rows),
         parts.Text(_evidence(promise)),
         parts.Text(drawn_share(promise)),
         parts.note(say("monitor.intervals", promise)),
-        parts.folded(
-            "Evidence over all draws",
-            *(_figure(*item, status) for item in drawn),
-        )
-        if len(promise["course"]["draw"]) > 1
-        else None,
+        parts.folded("Evidence over all draws", *shown) if shown else None,
     )
 
 

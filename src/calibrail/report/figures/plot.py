@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import extra
@@ -82,8 +83,9 @@ class Plot:
         self, x: Sequence[float], values: Sequence[Json], colour: str, width: float, scale: float
     ) -> None:
         """Draw intervals side by side, without their estimates."""
-        ends = [[scale * value[end] for value in values] for end in ("lower", "upper")]
-        self.axes.plot([x, x], ends, color=colour, linewidth=width)
+        # One line with gaps: a page holds it as one element.
+        ends = [scale * value.get(end, nan) for value in values for end in ("lower", "upper", "")]
+        self.axes.plot([at for at in x for _ in range(3)], ends, color=colour, linewidth=width)
 
     def rows(self, labels: Sequence[str], below: float = 0.5, above: float = 0.5) -> None:
         """Name the rows, the first on top, with some room around them."""
@@ -93,6 +95,10 @@ class Plot:
     def target(self, x: float, width: float = 1.2, colour: str = INK) -> None:
         """Draw a dashed line from bottom to top."""
         self.axes.axvline(x, color=colour, linewidth=width, linestyle=DASHED)
+
+    def limit(self, y: float, colour: str) -> None:
+        """Draw a dashed line from left to right."""
+        self.axes.axhline(y, color=colour, linewidth=1.1, linestyle=DASHED)
 
     def note(
         self, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any

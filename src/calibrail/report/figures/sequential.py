@@ -12,23 +12,7 @@ from typing import Any, Final, Self
 from calibrail.errors import InputError, error_text
 from calibrail.formatting import Scale, percent
 from calibrail.report.document import Json
-from calibrail.report.figures.plot import (
-    CERTIFIED,
-    COLOURS,
-    DASHED,
-    DOTTED,
-    FAITHFUL,
-    HALLUCINATED,
-    INCONCLUSIVE,
-    INK,
-    QUIET,
-    REJECTED,
-    SERIES,
-    VERDICT_COLOURS,
-    Plot,
-    axis_text,
-    drawing,
-)
+from calibrail.report.figures import plot as plots
 
 #: How the lines of the two rates are broken: what is caught, and false alarms.
 _LINES: Final = ("-", (0, (5, 2)))
@@ -43,6 +27,8 @@ BETS: Final = {
 #: bet that lost more than half has lost.
 _LEAST: Final = 0.5
 _MOST: Final = 20.0
+#: Stretches of a course that are drawn: more would be narrower than a pixel of a small figure.
+_MOST_STRETCHES: Final = 128
 #: Groups of a share, such as languages, that one figure shows.
 _MOST_LINES: Final = 5
 
@@ -61,15 +47,15 @@ def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
     narrow : bool
         Draw for a phone.
     """
-    with drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
+    with plots.drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
         axes, labelled = plot.axes, course["labelled"]
         most = _MOST * math.exp(goals["broken_at"])
         for name, (meaning, line, good) in BETS.items():
             wealth = [min(most, _power(value)) for value in course[name]]
-            colour = CERTIFIED if good else REJECTED
+            colour = plots.CERTIFIED if good else plots.REJECTED
             axes.plot(labelled, wealth, color=colour, linewidth=1.8, linestyle=line, label=meaning)
-        for key, colour in (("kept_at", CERTIFIED), ("broken_at", REJECTED)):
-            axes.axhline(math.exp(goals[key]), color=colour, linewidth=1.0, linestyle=DOTTED)
+        for key, colour in (("kept_at", plots.CERTIFIED), ("broken_at", plots.REJECTED)):
+            axes.axhline(math.exp(goals[key]), color=colour, linewidth=1.0, linestyle=plots.DOTTED)
         axes.set(xlabel="labelled answers", ylabel="wealth, from 1")
         _logarithmic(plot, 1.2 * most)
         axes.set_xlim(0, max(1, *labelled))
@@ -89,13 +75,13 @@ def intervals_svg(course: Json, asked: Json, narrow: bool = False) -> str:
     narrow : bool
         Draw for a phone.
     """
-    with drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
+    with plots.drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
         labelled = course["labelled"]
         limits = {"coverage": asked["min_coverage"], "fpr": asked["max_fpr"]}
         _rates(CoursePoints(plot, labelled, False, ""), course, limits, alpha=0.2, width=1.8)
         plot.axes.set(xlabel="labelled answers", ylabel="% of the class", ylim=(-1.0, 101.0))
         plot.axes.set_xlim(0, max(1, *labelled))
-        plot.axes.tick_params(colors=QUIET)
+        plot.axes.tick_params(colors=plots.QUIET)
         plot.legend(2, handlelength=2.6)
         return plot.svg("Confidence sequences of both rates by the number of labelled answers.")
 
@@ -126,8 +112,8 @@ def plan_svg(plan: Json, narrow: bool = False) -> str:
     narrow : bool
         Draw for a phone.
     """
-    with drawing(4.1 if narrow else 7.2, 3.8) as plot:
-        _draw(plot, plan, {colour: colour for colour in COLOURS})
+    with plots.drawing(4.1 if narrow else 7.2, 3.8) as plot:
+        _draw(plot, plan, {colour: colour for colour in plots.COLOURS})
         return plot.svg("Probability of each verdict by the number of labelled answers.")
 
 
@@ -155,21 +141,21 @@ def draw_plan(plan: Json, format: str = "svg") -> bytes:
         raise InputError(f"format must be one of {', '.join(FIGURE_FORMATS)}; got {format!r}")
     if not plan["curve"]["n"]:
         raise InputError(error_text("plan_without_curve"))
-    on_white = {stand_in: colour for stand_in, (_, colour) in COLOURS.items()}
+    on_white = {stand_in: colour for stand_in, (_, colour) in plots.COLOURS.items()}
     buffer, metadata = io.BytesIO(), dict(FIGURE_FORMATS[format])
-    with drawing(7.2, 3.8, on_white[INK], on_white[QUIET]) as plot:
+    with plots.drawing(7.2, 3.8, on_white[plots.INK], on_white[plots.QUIET]) as plot:
         _draw(plot, plan, on_white)
         plot.figure.savefig(buffer, format=format, dpi=200, facecolor="white", metadata=metadata)
     return buffer.getvalue()
 
 
-def _draw(plot: Plot, plan: Json, colours: Mapping[str, str]) -> None:
+def _draw(plot: plots.Plot, plan: Json, colours: Mapping[str, str]) -> None:
     """Draw the curves, each stand-in in the colour that this medium gives it."""
     axes, curve = plot.axes, plan["curve"]
     # Too few answers to calibrate give no verdict, and nothing to draw.
     undecided = [share == 1.0 and bool(plan["guarantee"]) for share in curve["inconclusive"]]
     start = undecided.index(False) if False in undecided else 0
-    for (verdict, dashes), stand_in in zip(VERDICTS.items(), VERDICT_COLOURS, strict=True):
+    for (verdict, dashes), stand_in in zip(VERDICTS.items(), plots.VERDICT_COLOURS, strict=True):
         n, shares = curve["n"][start:], [100.0 * share for share in curve[verdict][start:]]
         colour = colours[stand_in]
         axes.plot(n, shares, color=colour, linewidth=1.8, linestyle=dashes, label=verdict)
@@ -177,9 +163,11 @@ def _draw(plot: Plot, plan: Json, colours: Mapping[str, str]) -> None:
     if high > 50 * low:
         axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.axhline(100.0 * plan["power"], color=colours[QUIET], linewidth=0.9, linestyle=DOTTED)
+    axes.axhline(
+        100.0 * plan["power"], color=colours[plots.QUIET], linewidth=0.9, linestyle=plots.DOTTED
+    )
     if plan["at"] and low <= plan["n"] <= high:
-        plot.target(plan["n"], 1.1, colours[INK])
+        plot.target(plan["n"], 1.1, colours[plots.INK])
         text = f"{plan['n']:,} answers:\nat least {percent(plan['power'])} from here on"
         offset = -7 if plan["n"] > 0.7 * high else 7
         place = ("data", "axes fraction")
@@ -205,13 +193,13 @@ class CoursePoints:
         What is counted where they are not.
     """
 
-    plot: Plot
+    plot: plots.Plot
     x: list[float]
     dated: bool
     unit: str
 
     @classmethod
-    def of_periods(cls, plot: Plot, periods: Sequence[Json]) -> Self:
+    def of_periods(cls, plot: plots.Plot, periods: Sequence[Json]) -> Self:
         """Return the middles of periods, which hold ``from``, ``to``, ``row`` and ``n``."""
         if periods and all(item["from"] and item["to"] for item in periods):
             ends = [_days([item["from"], item["to"]]) for item in periods]
@@ -219,7 +207,7 @@ class CoursePoints:
         return cls(plot, [item["row"] + item["n"] / 2.0 for item in periods], False, "answers")
 
     @classmethod
-    def of_course(cls, plot: Plot, course: Json) -> Self:
+    def of_course(cls, plot: plots.Plot, course: Json) -> Self:
         """Return the latest times up to draws, or else their numbers.
 
         A batch is drawn by lot, so that the times of its draws go forth and back.
@@ -243,31 +231,39 @@ class CoursePoints:
             return sum(_days([window["from"], window["to"]])) / 2.0
         return math.nan if self.dated else float(window["draw"])
 
+    def _stretches(self, known: Sequence[bool]) -> list[list[int]]:
+        """Return the numbers of the points by stretches, of each the known ones if any is."""
+        size = max(1, math.ceil(len(known) / _MOST_STRETCHES))
+        parts = (range(at, min(at + size, len(known))) for at in range(0, len(known), size))
+        return [[at for at in part if known[at]] or [part[0]] for part in parts]
+
     def line(
         self, values: Sequence[float | None], colour: str, label: str = "", **style: Any
     ) -> None:
-        """Draw values over time; a lonely one as a dot."""
+        """Draw values over time, of a stretch the least and the largest; a lonely one as a dot."""
         scale = style.pop("scale", 100.0)
         shown = [math.nan if value is None else scale * value for value in values]
+        parts = self._stretches([value is not None for value in values])
+        kept = sorted({pick(part, key=shown.__getitem__) for part in parts for pick in (min, max)})
+        x, y = [self.x[at] for at in kept], [shown[at] for at in kept]
         style = {"linewidth": 1.5, "marker": "o" if len(shown) == 1 else "", **style}
-        self.plot.axes.plot(self.x, shown, label=label or None, color=colour, **style)
+        self.plot.axes.plot(x, y, label=label or None, color=colour, **style)
 
     def band(
         self, values: Sequence[Json | None], colour: str, label: str = "", alpha: float = 0.22
     ) -> None:
-        """Draw from lower to upper bounds, in percent; nothing where there are none."""
-        low, high = (
-            [
-                math.nan if not value or value[end] is None else 100.0 * value[end]
-                for value in values
-            ]
-            for end in ("lower", "upper")
-        )
+        """Draw from lower to upper bounds, in percent, of a stretch the outermost ones."""
+        nothing = {"lower": math.nan, "upper": math.nan}
+        ends = [value if value and value["lower"] is not None else nothing for value in values]
+        parts = self._stretches([value is not nothing for value in ends])
+        x = [self.x[part[0]] for part in parts[:-1]] + self.x[-1:]
+        low = [100.0 * min(ends[at]["lower"] for at in part) for part in parts]
+        high = [100.0 * max(ends[at]["upper"] for at in part) for part in parts]
         style: Json = {"color": colour, "label": label or None}
-        if len(self.x) == 1:
-            self.plot.axes.plot(self.x * 2, [low[0], high[0]], linewidth=2.0, **style)
+        if len(x) == 1:
+            self.plot.axes.plot(x * 2, [low[0], high[0]], linewidth=2.0, **style)
         else:
-            self.plot.axes.fill_between(self.x, low, high, alpha=alpha, linewidth=0, **style)
+            self.plot.axes.fill_between(x, low, high, alpha=alpha, linewidth=0, **style)
 
 
 def _days(times: Sequence[str]) -> list[float]:
@@ -279,16 +275,16 @@ def _days(times: Sequence[str]) -> list[float]:
 
 #: Panels of a timeline below its traffic: a rate, its colour and its name.
 _PANELS: Final = (
-    ("coverage", HALLUCINATED, "% caught"),
-    ("fpr", FAITHFUL, "% false alarms"),
+    ("coverage", plots.HALLUCINATED, "% caught"),
+    ("fpr", plots.FAITHFUL, "% false alarms"),
 )
+#: What happened: the place of each as alarms have it, its name, and whether the promise broke.
+Events = Sequence[tuple[Json, str, bool]]
 #: Levels that the names of events take in turns, so that those of neighbours do not meet.
 _LEVELS: Final = 5
 
 
-def timeline_svg(
-    status: Json, events: Sequence[tuple[Json, str, bool]], narrow: bool = False
-) -> str:
+def timeline_svg(status: Json, events: Events, narrow: bool = False) -> str:
     """Draw traffic, what is caught and false alarms over one time, with what happened when.
 
     Parameters
@@ -304,53 +300,47 @@ def timeline_svg(
     windows, limits = status["promise"].get("windows", ()), status["promise"]["limits"]
     n_panels = 3 if windows else 1
     height = 2.0 + 1.5 * (n_panels - 1)
-    with drawing(4.1 if narrow else 7.2, height + 0.4) as whole:
+    with plots.drawing(4.1 if narrow else 7.2, height + 0.4) as whole:
         whole.figure.clear()
-        panels = whole.figure.subplots(n_panels, 1, sharex=True, squeeze=False)[:, 0].tolist()
-        plots = [replace(whole, axes=axes) for axes in panels]
-        at = CoursePoints.of_periods(plots[0], timeline)
-        at.line([_share(item, "flagged") for item in timeline], INK, "flagged")
+        rows = whole.figure.subplots(n_panels, 1, sharex=True, squeeze=False)
+        panels = [replace(whole, axes=axes) for axes in rows[:, 0]]
+        at = CoursePoints.of_periods(panels[0], timeline)
+        at.line([_share(item, "flagged") for item in timeline], plots.INK, "flagged")
         if len(periods) == len(timeline):
-            at.band([item["flag_rate"] for item in periods], INK)
-        for key, colour in (("undefined", INCONCLUSIVE), ("failed", REJECTED)):
+            at.band([item["flag_rate"] for item in periods], plots.INK)
+        for key, colour in (("undefined", plots.INCONCLUSIVE), ("failed", plots.REJECTED)):
             if any(item[key] for item in timeline):
                 shares = [_share(item, key) for item in timeline]
                 at.line(shares, colour, "without a score" if key == "undefined" else key)
         _finish(at, "% of answers")
-        for plot, (rate, colour, name) in zip(plots[1:], _PANELS, strict=False):
+        for plot, (rate, colour, name) in zip(panels[1:], _PANELS, strict=False):
             measured = [item for item in windows if item[rate]["estimate"] is not None]
             x, values = [*map(at.middle, measured)], [item[rate] for item in measured]
             plot.upright_intervals(x, values, colour, 2.0, 100.0)
             estimates = [100.0 * value["estimate"] for value in values]
             plot.axes.plot(x, estimates, "o", color=colour, markersize=5)
             if limits[rate] is not None:
-                plot.axes.axhline(100.0 * limits[rate], color=colour, linestyle=DASHED)
+                plot.limit(100.0 * limits[rate], colour)
             plot.axes.set(ylabel=name, ylim=(-3.0, 103.0))
-            plot.axes.tick_params(colors=QUIET)
-        _mark(at, plots, events, narrow=narrow)
+            plot.axes.tick_params(colors=plots.QUIET)
+        _mark(at, panels, events, narrow)
         return whole.svg("Traffic, caught and false alarms over time, with what happened when.")
 
 
-def _mark(
-    at: "CoursePoints",
-    plots: Sequence[Plot],
-    events: Sequence[tuple[Json, str, bool]],
-    *,
-    narrow: bool,
-) -> None:
+def _mark(at: CoursePoints, panels: Sequence[plots.Plot], events: Events, narrow: bool) -> None:
     """Draw events through all panels, their names above the first one."""
-    low, high = plots[0].axes.get_xlim()
+    low, high = panels[0].axes.get_xlim()
     for number, (event, name, broken) in enumerate(events):
         if (where := at.of(event)) is None:
             continue
-        colour = REJECTED if broken else INCONCLUSIVE
-        for plot in plots:
+        colour = plots.REJECTED if broken else plots.INCONCLUSIVE
+        for plot in panels:
             plot.axes.axvline(where, color=colour, linewidth=1.3)
         left = where > low + 0.7 * (high - low)
         offset = (-3 if left else 3, 3 + 11 * (number % _LEVELS))
         text = str(number + 1) if narrow else name
         above: Any = ("data", "axes fraction")
-        plots[0].note(text, (where, 1.0), offset, xycoords=above, fontsize=9, color=colour)
+        panels[0].note(text, (where, 1.0), offset, xycoords=above, fontsize=9, color=colour)
 
 
 def prevalence_svg(status: Json, narrow: bool = False) -> str:
@@ -362,11 +352,11 @@ def prevalence_svg(status: Json, narrow: bool = False) -> str:
         As for `timeline_svg`.
     """
     timeline, periods = status["timeline"], status["prevalence"]["periods"]
-    with drawing(*_size(narrow)) as plot:
+    with plots.drawing(*_size(narrow)) as plot:
         at = CoursePoints.of_periods(plot, timeline)
         for name, colour, label in (
-            ("flags", FAITHFUL, "from flags alone"),
-            ("labels", HALLUCINATED, "from labels"),
+            ("flags", plots.FAITHFUL, "from flags alone"),
+            ("labels", plots.HALLUCINATED, "from labels"),
         ):
             values = [item[name] for item in periods]
             if any(values):
@@ -385,11 +375,11 @@ def traffic_svg(status: Json, narrow: bool = False) -> str:
         As for `timeline_svg`.
     """
     timeline, traffic = status["timeline"], status["traffic"]
-    with drawing(*_size(narrow)) as plot:
+    with plots.drawing(*_size(narrow)) as plot:
         at, axes = CoursePoints.of_periods(plot, timeline), plot.axes
         evidence = [_power(item["log_e"]) for item in timeline]
-        at.line(evidence, INK, "evidence", scale=1.0)
-        axes.axhline(traffic["threshold"], color=REJECTED, linewidth=1.1, linestyle=DASHED)
+        at.line(evidence, plots.INK, "evidence", scale=1.0)
+        plot.limit(traffic["threshold"], plots.REJECTED)
         _finish(at, "e-value", traffic["alarms"], bottom=None)
         _logarithmic(plot, _MOST * traffic["threshold"])
         axes.yaxis.set_major_formatter(_in_powers)
@@ -410,21 +400,21 @@ def feature_svg(status: Json, feature: str, name: str, narrow: bool = False) -> 
     """
     timeline = status["timeline"]
     alarms = [item for item in status["traffic"]["alarms"] if item["feature"] == feature]
-    with drawing(4.1, 2.3) as plot:
+    with plots.drawing(4.1, 2.3) as plot:
         at = CoursePoints.of_periods(plot, timeline)
         if feature == "language":
-            for language, colour in zip(_languages(timeline), SERIES, strict=False):
+            for language, colour in zip(_languages(timeline), plots.SERIES, strict=False):
                 shares = [
                     item["languages"].get(language, 0) / max(1, sum(item["languages"].values()))
                     for item in timeline
                 ]
-                at.line(shares, colour, axis_text(language))
+                at.line(shares, colour, plots.axis_text(language))
         elif feature == "undefined":
-            at.line([_share(item, "undefined") for item in timeline], INK)
+            at.line([_share(item, "undefined") for item in timeline], plots.INK)
         else:
             negated = Scale.of(status["score"]).negated and feature == "score"
             means = [item["means"].get(feature) for item in timeline]
-            at.line(means, INK, scale=-1.0 if negated else 1.0)
+            at.line(means, plots.INK, scale=-1.0 if negated else 1.0)
         if feature in ("language", "undefined"):
             _finish(at, "% of answers", alarms)
             plot.axes.set_ylim(top=max(1.0, plot.axes.get_ylim()[1]))
@@ -443,16 +433,16 @@ def watch_wealth_svg(status: Json, narrow: bool = False) -> str:
     """
     promise = status["promise"]
     goal = max(promise[name].get("wanted") or 0.0 for name in ("coverage", "fpr"))
-    with drawing(*_size(narrow)) as plot:
+    with plots.drawing(*_size(narrow)) as plot:
         at, won = (
             CoursePoints.of_course(plot, promise["course"]),
             promise["course"]["log_wealth_broken"],
         )
-        for name, colour in (("coverage", HALLUCINATED), ("fpr", FAITHFUL)):
+        for name, colour in (("coverage", plots.HALLUCINATED), ("fpr", plots.FAITHFUL)):
             if wealth := won.get(name):
                 values = [_power(min(goal + 3.0, value)) for value in wealth]
                 at.line(values, colour, BETS[f"{name}_broken"][0], scale=1.0)
-        plot.axes.axhline(math.exp(goal), color=REJECTED, linewidth=1.1, linestyle=DASHED)
+        plot.limit(math.exp(goal), plots.REJECTED)
         _finish(at, "wealth, from 1", decided=promise["decided"], bottom=None)
         _logarithmic(plot, math.exp(goal + 3.0))
         return plot.svg("Wealth of the bets that the promise is broken, over time.")
@@ -467,7 +457,7 @@ def rates_svg(status: Json, narrow: bool = False) -> str:
         As for `timeline_svg`.
     """
     promise = status["promise"]
-    with drawing(*_size(narrow)) as plot:
+    with plots.drawing(*_size(narrow)) as plot:
         at = CoursePoints.of_course(plot, promise["course"])
         _rates(at, promise["course"], promise["limits"])
         _finish(at, "% of the class", decided=promise["decided"])
@@ -480,7 +470,7 @@ def _rates(
 ) -> None:
     """Draw the confidence sequences of both rates, and what was asked of each."""
     for (name, colour, label), style in zip(
-        (("coverage", HALLUCINATED, "caught"), ("fpr", FAITHFUL, "false alarms")),
+        (("coverage", plots.HALLUCINATED, "caught"), ("fpr", plots.FAITHFUL, "false alarms")),
         _LINES,
         strict=True,
     ):
@@ -488,12 +478,10 @@ def _rates(
         at.band([{"lower": low, "upper": high} for low, high in ends], colour, alpha=alpha)
         at.line(course[name]["estimate"], colour, label, linestyle=style, linewidth=width)
         if limits[name] is not None:
-            at.plot.axes.axhline(
-                100.0 * limits[name], color=colour, linewidth=1.1, linestyle=DASHED
-            )
+            at.plot.limit(100.0 * limits[name], colour)
 
 
-def _logarithmic(plot: Plot, most: float) -> None:
+def _logarithmic(plot: plots.Plot, most: float) -> None:
     """Draw wealths on a logarithmic axis, from the least that is drawn."""
     plot.axes.set_yscale("log")
     plot.axes.set_ylim(_LEAST, most)
@@ -541,8 +529,11 @@ def _finish(
     for alarm in alarms:
         low, high = at.of(alarm["since"]["lower"]), at.of(alarm["since"]["upper"])
         if low is not None and high is not None:
-            axes.axvspan(low, high, color=INCONCLUSIVE, alpha=0.3, linewidth=0)
-    for moment, colour in (*((alarm, INCONCLUSIVE) for alarm in alarms), (decided, REJECTED)):
+            axes.axvspan(low, high, color=plots.INCONCLUSIVE, alpha=0.3, linewidth=0)
+    for moment, colour in (
+        *((alarm, plots.INCONCLUSIVE) for alarm in alarms),
+        (decided, plots.REJECTED),
+    ):
         if (where := at.of(moment)) is not None:
             axes.axvline(where, color=colour, linewidth=1.3)
     axes.set(ylabel=what)
@@ -559,5 +550,5 @@ def _finish(
         axes.set_xlabel(at.unit)
     if len(set(at.x)) > 1:
         axes.set_xlim(min(at.x), max(at.x))
-    axes.tick_params(colors=QUIET)
+    axes.tick_params(colors=plots.QUIET)
     at.plot.legend(3, handlelength=1.8)
