@@ -1,0 +1,95 @@
+"""The pictures of docs/ that show what commands write, for light pages and for dark ones.
+
+``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
+of the report in docs/report.md with numbered marks, photographed by chromium.
+
+    PYTHONPATH=. python benchmarks/page_pictures.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+from results import light_and_dark
+
+from calibrail.report.figures.sequential import plan_svg
+
+FIGURES: Final = Path(__file__).resolve().parents[1] / "docs" / "figures"
+#: What is marked on the report's first screen, in the order of docs/report.md.
+MARKED: Final = (
+    ".verdict strong",
+    ".verdict p:has(b)",
+    ".tiles",
+    "[data-figure=target]",
+    "#try",
+)
+#: Pixels of the photograph.
+WIDTH, HEIGHT = 1000, 1260
+#: Colours of the photograph's palette: it shows text and plain areas.
+N_COLOURS: Final = 64
+
+
+def draw_plan(path: Path) -> None:
+    """Write the figure of the plan, by the command of the page."""
+    page = (FIGURES.parent / "planning.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"calibrail (plan .*) --figure", page)
+    command = [sys.executable, "-m", "calibrail", *line.split(), "--json"]
+    plan = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    light_and_dark(plan_svg(json.loads(plan)), path)
+
+
+def marked_report(folder: Path) -> Path:
+    """Write the report of docs/report.md with a number before each part."""
+    text = (FIGURES.parent / "report.md").read_text(encoding="utf-8")
+    line = re.findall(r"calibrail (calibrate .*) -o", text)[0]
+    command = [sys.executable, "-m", "calibrail", *line.split(), "-o", folder]
+    done = subprocess.run(command, check=False, capture_output=True)
+    # A report that is rejected or inconclusive is one, too.
+    assert done.returncode in (0, 3, 4), done.stderr
+    page = folder / "report.html"
+    rules = "".join(
+        f'{part} {{ position: relative }} {part}::after {{ content: "{number}" }}\n'
+        for number, part in enumerate(MARKED, start=1)
+    )
+    badge = (
+        "{ position: absolute; left: -2.1rem; top: 0; width: 1.5rem; height: 1.5rem; "
+        "border-radius: 50%; background: var(--moving); color: var(--ground); "
+        "font: 600 .9rem/1.5rem sans-serif; text-align: center }"
+    )
+    every = ", ".join(f"{part}::after" for part in MARKED)
+    style = f"<style>main {{ padding-left: 3rem }}\n{rules}{every} {badge}</style></head>"
+    text = page.read_text(encoding="utf-8").replace("</head>", style, 1)
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def photograph(page: Path, path: Path) -> None:
+    """Write what chromium shows of the page, as NAME-light.png and NAME-dark.png."""
+    for scheme, number in (("dark", 0), ("light", 1)):
+        target = path.with_stem(f"{path.stem}-{scheme}")
+        command = [
+            *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+            f"--user-data-dir={page.parent / scheme}",
+            f"--blink-settings=preferredColorScheme={number}",
+            *(f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={target}", page.as_uri()),
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        with Image.open(target) as seen:
+            seen.convert("RGB").quantize(N_COLOURS).save(target, optimize=True)
+
+
+def main() -> None:
+    draw_plan(FIGURES / "plan.svg")
+    with tempfile.TemporaryDirectory() as folder:
+        photograph(marked_report(Path(folder) / "report"), FIGURES / "report.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The pictures of pages are those that commands draw, one for light pages and one for dark ones."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def pictures(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
+    return importlib.import_module("page_pictures")
+
+
+def test_every_picture_of_a_page_has_a_light_and_a_dark_version(repository: Path) -> None:
+    docs = repository / "docs"
+    seen = 0
+    for page in docs.rglob("*.md"):
+        shown = re.findall(r"!\[([^\]]*)\]\(([^)]*figures/[^)]*)\)", page.read_text("utf-8"))
+        light = [
+            (text, path) for text, path in shown if re.search(r"-light\.\w+#only-light$", path)
+        ]
+        twins = [
+            (text, path.replace("-light.", "-dark.").replace("#only-light", "#only-dark"))
+            for text, path in light
+        ]
+        assert sorted(shown) == sorted([*light, *twins]), page
+        for _, path in shown:
+            assert (page.parent / path.split("#")[0]).is_file(), path
+        seen += len(shown)
+    assert seen > 20
+
+
+@pytest.mark.painted
+def test_the_plan_is_that_of_its_page_and_has_no_ground(
+    pictures: ModuleType, repository: Path, tmp_path: Path
+) -> None:
+    pictures.draw_plan(tmp_path / "plan.svg")
+    for scheme in ("light", "dark"):
+        drawn = (tmp_path / f"plan-{scheme}.svg").read_bytes()
+        assert drawn == (repository / "docs" / "figures" / f"plan-{scheme}.svg").read_bytes()
+        assert b"#ffffff" not in drawn and b"var(" not in drawn
+    light, dark = ((tmp_path / f"plan-{name}.svg").read_bytes() for name in ("light", "dark"))
+    assert light != dark
