@@ -144,7 +144,8 @@ def rate(found: Mapping[str, Any]) -> dict[str, Any]:
 def draw_card(page: str, path: Path) -> None:
     """Write the card's picture, whose words stand on no curve and need no halo."""
     [svg] = re.findall(r"<svg [^>]*data-place.*?</svg>\n?", page, re.DOTALL)
-    light_and_dark(svg.replace('stroke="var(--ground)"', 'stroke="none"'), path)
+    svg = "".join(svg.splitlines()).replace('stroke="var(--ground)"', 'stroke="none"')
+    light_and_dark(svg, path)
 
 
 def draw_curve(report: dict[str, Any], colours: dict[str, str], path: Path) -> None:
