@@ -109,7 +109,8 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
 def _tile(tile: parts.Tile) -> str:
     """Return a number with its bounds and what is required of it, in one phrase."""
     asked, _, bound = tile.asked.removesuffix(")").partition(" (")
-    inside = (bound or tile.interval, f"required {asked}" if asked else "")
+    shown = "" if bound == f"{tile.value} shown" else bound or tile.interval
+    inside = (shown, f"required {asked}" if asked else "")
     told = "; ".join(plain(item) for item in inside if item)
     return f"{tile.name} {tile.value}{f' ({told})' if told else ''}" if tile.value else ""
 
