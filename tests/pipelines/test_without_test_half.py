@@ -21,6 +21,7 @@ from calibrail.conformal import (
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.report.documents.calibrate_sections import next_step
+from calibrail.report.documents.measures import target_box
 from tests.command_line import calibrail as run_command
 
 SCORE = "column:column=s,higher=hallucinated"
@@ -286,7 +287,9 @@ def test_nothing_is_proven_of_a_group_that_shares_a_threshold_but_what_its_answe
     assert worst["verdict"] == "rejected" and worst["shared_p_undercovered"] < 0.01
 
 
-@pytest.mark.parametrize(("max_fpr", "verdict"), [(0.9, "certified"), (0.3, "inconclusive")])
+@pytest.mark.parametrize(
+    ("max_fpr", "verdict"), [(0.9, "certified"), (0.3, "inconclusive"), (0.2, "inconclusive")]
+)
 def test_questions_with_both_classes_have_the_verdict_of_all_their_groups(
     max_fpr: float, verdict: str
 ) -> None:
@@ -298,6 +301,10 @@ def test_questions_with_both_classes_have_the_verdict_of_all_their_groups(
     assert run.report.certificate["coverage_at_least"] == 0.9
     highest = max(row["fpr_at_most"] for row in run.report.by_group["rows"])
     assert run.report.certificate["fpr_at_most"] == highest
+    # The picture has the ends that decide: no bound of all answers together refutes a limit here.
+    box = target_box(run.report.to_dict())
+    assert box is not None and box.lies == ("inside" if verdict == "certified" else "across")
+    assert (box.fpr, box.coverage) == ((0.0, highest), (0.9, 1.0))
 
 
 def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -> None:

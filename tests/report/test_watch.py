@@ -487,3 +487,13 @@ def test_a_broken_promise_names_the_rates_of_the_latest_labels() -> None:
     said = monitor.document(status).lead[1].text
     assert f"Of the latest {latest['n']} labels" in said and "over all draws" in said
     assert "Caught, lately" in render_markdown(monitor.document(status))
+    # The first numbers are those of the labels that the verdict speaks of, and name the others.
+    caught, alarms, *_ = monitor.document(status).tiles
+    assert (caught.name, caught.value, caught.asked) == ("Caught, lately", "60%", ">= 90%")
+    assert caught.interval == "80 to 95% lately; over all draws 88%"
+    assert (alarms.name, alarms.value) == ("False alarms, lately", "90%")
+    # Where the promise is kept, the verdict speaks of all draws, and so do they.
+    kept = made.year("kept")
+    kept["promise"]["lately"] = status["promise"]["lately"]
+    whole = monitor.document(kept).tiles[0]
+    assert (whole.name, whole.value, whole.interval) == ("Caught", "88%", "80 to 93%")

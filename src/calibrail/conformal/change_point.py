@@ -225,8 +225,6 @@ def _likelihood(counts: Floats) -> Floats:
 _STEP: Final = 16
 #: Comparisons that are held in memory at once.
 _AT_ONCE: Final = 1 << 22
-#: Bins at most: their numbers are compared as 16 bits.
-_MOST_BINS: Final = 1 << 15
 #: Row i of a step comes after row j.
 _BEFORE: Final = np.tril(np.ones((_STEP, _STEP), bool), -1)
 

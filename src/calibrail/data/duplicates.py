@@ -41,9 +41,6 @@ N_OF_NAMED: Final = 4
 #: Words from which an answer without question and contexts is no accident when it is repeated.
 TELLING: Final = 8
 
-#: Consecutive words in one shingle.
-SHINGLE: Final = 2
-
 _WORD: Final = re.compile(r"\w+")
 _BATCH_BYTES: Final = 1 << 19
 

@@ -209,6 +209,9 @@ def decide_by_groups(
         "coverage_at_least": min(row["coverage_at_least"] for row in rows),
         "fpr_at_most": max(row["fpr_at_most"] for row in rows),
         "region": None,
+        # Answers of all groups together refute nothing here: only the ends above decide.
+        "coverage": {**content["coverage"], "upper": 1.0},
+        "fpr": {**content["fpr"], "lower": 0.0},
         **dict.fromkeys(("reason", "reason_code"), "groups_apart"),
     }
     return VerdictResult(left["verdict"], "groups_apart", content | left)

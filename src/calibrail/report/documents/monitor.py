@@ -539,10 +539,15 @@ def _change(traffic: Json) -> str:
 
 def _tiles(status: Json) -> Iterator[parts.Tile]:
     promise, prevalence, span = status["promise"], status["prevalence"], ""
+    # What broke is seen in the latest labels; all draws since the start are named beside them.
+    latest = _latest(promise) if promise["decided"] else None
     for name, title, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms", "<=")):
         value, limit = promise[name], promise["limits"][name]
         asked = "" if limit is None else f"{sign} {percent(limit)}"
         seen = interval(value) if value["estimate"] is not None else ""
+        if latest is not None:
+            seen = f"{interval(latest[name])} lately; over all draws {share(value)}"
+            title, value = f"{title}, lately", latest[name]
         yield parts.Tile(title, share(value), seen, asked)
     low, known = prevalence["lower"], prevalence["estimate"] is not None
     bounded = low is not None and (low > 0.0 or prevalence["upper"] < 1.0)

@@ -275,8 +275,8 @@ def _days(times: Sequence[str]) -> list[float]:
 
 #: Panels of a timeline below its traffic: a rate, its colour and its name.
 _PANELS: Final = (
-    ("coverage", plots.HALLUCINATED, "% caught"),
-    ("fpr", plots.FAITHFUL, "% false alarms"),
+    ("coverage", plots.HALLUCINATED, "caught"),
+    ("fpr", plots.FAITHFUL, "false alarms"),
 )
 #: What happened: the place of each as alarms have it, its name, and whether the promise broke.
 Events = Sequence[tuple[Json, str, bool]]
@@ -321,7 +321,7 @@ def timeline_svg(status: Json, events: Events, narrow: bool = False) -> str:
             plot.axes.plot(x, estimates, "o", color=colour, markersize=5)
             if limits[rate] is not None:
                 plot.limit(100.0 * limits[rate], colour)
-            plot.axes.set(ylabel=name, ylim=(-3.0, 103.0))
+            plot.axes.set(ylabel=f"% {name}", ylim=(-3.0, 103.0))
             plot.axes.tick_params(colors=plots.QUIET)
         _mark(at, panels, events, narrow)
         return whole.svg("Traffic, caught and false alarms over time, with what happened when.")
@@ -434,10 +434,8 @@ def watch_wealth_svg(status: Json, narrow: bool = False) -> str:
     promise = status["promise"]
     goal = max(promise[name].get("wanted") or 0.0 for name in ("coverage", "fpr"))
     with plots.drawing(*_size(narrow)) as plot:
-        at, won = (
-            CoursePoints.of_course(plot, promise["course"]),
-            promise["course"]["log_wealth_broken"],
-        )
+        at = CoursePoints.of_course(plot, promise["course"])
+        won = promise["course"]["log_wealth_broken"]
         for name, colour in (("coverage", plots.HALLUCINATED), ("fpr", plots.FAITHFUL)):
             if wealth := won.get(name):
                 values = [_power(min(goal + 3.0, value)) for value in wealth]
@@ -469,11 +467,7 @@ def _rates(
     at: CoursePoints, course: Json, limits: Json, alpha: float = 0.22, width: float = 1.5
 ) -> None:
     """Draw the confidence sequences of both rates, and what was asked of each."""
-    for (name, colour, label), style in zip(
-        (("coverage", plots.HALLUCINATED, "caught"), ("fpr", plots.FAITHFUL, "false alarms")),
-        _LINES,
-        strict=True,
-    ):
+    for (name, colour, label), style in zip(_PANELS, _LINES, strict=True):
         ends = zip(course[name]["lower"], course[name]["upper"], strict=True)
         at.band([{"lower": low, "upper": high} for low, high in ends], colour, alpha=alpha)
         at.line(course[name]["estimate"], colour, label, linestyle=style, linewidth=width)
