@@ -7,23 +7,10 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.conformal import argument_checks
+from calibrail.conformal import argument_checks, group_thresholds, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
-from calibrail.conformal.group_thresholds import (
-    ClusteredCalibration,
-    GroupedCalibration,
-    calibrate_clusters,
-    calibrate_groups,
-)
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
-from calibrail.conformal.threshold import (
-    Calibration,
-    add_tolerance,
-    calibrate_threshold,
-    flags_under,
-    minimum_n,
-)
 from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -53,9 +40,9 @@ class Rule(Record):
         which then serves the p-values and the policy for undefined scores alone.
     """
 
-    calibration: Calibration
-    groups: GroupedCalibration | OverlappingCalibration | None = None
-    upper: Calibration | None = None
+    calibration: threshold.Calibration
+    groups: group_thresholds.GroupedCalibration | OverlappingCalibration | None = None
+    upper: threshold.Calibration | None = None
     chosen: float | None = None
 
     @property
@@ -95,7 +82,7 @@ class Rule(Record):
         """Return which answers are not passed; an undefined score (NaN) follows the policy."""
         queries = argument_checks.vector(values, "values")
         if self.groups is None:
-            return flags_under(self.undefined, queries, self._threshold, tolerance)
+            return threshold.flags_under(self.undefined, queries, self._threshold, tolerance)
         return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
 
     def decide(
@@ -128,19 +115,21 @@ class Rule(Record):
         """Rebuild a rule; every calibration in it is checked against its own scores."""
         with errors_as(InputError, (KeyError, TypeError), "rule_lacks_field"):
             calibration = content["calibration"]
-            build: type[Calibration] = Calibration
+            build: type[threshold.Calibration] = threshold.Calibration
             if "clusters" in calibration:
-                build = ClusteredCalibration
+                build = group_thresholds.ClusteredCalibration
             elif "weights" in calibration:
                 build = AuditedCalibration
             groups, upper = content.get("groups"), content.get("upper")
-            kind: type[GroupedCalibration | OverlappingCalibration] = GroupedCalibration
+            kind: type[group_thresholds.GroupedCalibration | OverlappingCalibration] = (
+                group_thresholds.GroupedCalibration
+            )
             if groups is not None and "columns" in groups:
                 kind = OverlappingCalibration
             return cls(
                 build.from_dict(calibration),
                 None if groups is None else kind.from_dict(groups),
-                None if upper is None else Calibration.from_dict(upper),
+                None if upper is None else threshold.Calibration.from_dict(upper),
                 content.get("chosen"),
             )
 
@@ -150,7 +139,7 @@ class Rule(Record):
         return groups
 
 
-def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
+def upper_calibration(faithful: ArrayLike, promise: Promise) -> threshold.Calibration:
     """Find the threshold above which answers are flagged, from faithful calibration scores.
 
     The one-sided promise of ``calibrate_threshold`` on negated scores: P(flag | faithful) <= beta.
@@ -172,7 +161,7 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
     promise = promise.settled()
     beta = argument_checks.share(promise.beta, "beta")
     values = argument_checks.scores(faithful, "faithful")
-    least = minimum_n(beta, promise.guarantee, promise.delta)
+    least = threshold.minimum_n(beta, promise.guarantee, promise.delta)
     if len(values) < least:
         raise TooFewExamplesError(
             f"{len(values)} faithful calibration answers are too few for the {promise.guarantee} "
@@ -184,7 +173,7 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
         )
     mirrored: Undefined = "pass" if promise.undefined == "flag" else "flag"
     one_sided = Promise(beta, promise.guarantee, promise.delta, mirrored)
-    return calibrate_threshold(-values, one_sided)
+    return threshold.calibrate_threshold(-values, one_sided)
 
 
 def three_way(hallucinated: ArrayLike, faithful: ArrayLike, promise: Promise) -> Rule:
@@ -217,7 +206,8 @@ def three_way(hallucinated: ArrayLike, faithful: ArrayLike, promise: Promise) ->
     ['pass', 'review', 'review', 'flag']
     """
     return Rule(
-        calibrate_threshold(hallucinated, promise), upper=upper_calibration(faithful, promise)
+        threshold.calibrate_threshold(hallucinated, promise),
+        upper=upper_calibration(faithful, promise),
     )
 
 
@@ -268,8 +258,8 @@ def fit_rule(
     """
     source = calibrating & (labels == 1)
     scores = values[source]
-    grouped: GroupedCalibration | OverlappingCalibration | None = None
-    calibration: Calibration
+    grouped: group_thresholds.GroupedCalibration | OverlappingCalibration | None = None
+    calibration: threshold.Calibration
     upper = None
     if names is not None:
         members = [names[row] for row in np.flatnonzero(source).tolist()]
@@ -277,13 +267,13 @@ def fit_rule(
         grouped = (
             replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
             if overlap
-            else calibrate_groups(scores, members, promise, together=together)
+            else group_thresholds.calibrate_groups(scores, members, promise, together=together)
         )
         calibration = grouped.fallback
     elif clusters is not None:
-        calibration = calibrate_clusters(scores, clusters[source], promise)
+        calibration = group_thresholds.calibrate_clusters(scores, clusters[source], promise)
     else:
-        calibration = calibrate_threshold(scores, promise)
+        calibration = threshold.calibrate_threshold(scores, promise)
     if promise.beta is not None:
         upper = upper_calibration(values[calibrating & (labels == 0)], promise)
     return Rule(calibration, grouped, upper)
@@ -318,7 +308,7 @@ def least_cost(
         raise InputError(error_text("no_finite_score"))
     cost = np.zeros(len(edges))
     for label, weight in zip((1, 0), weights, strict=True):
-        scores = np.sort(add_tolerance(values[labels == label], tolerance))
+        scores = np.sort(threshold.add_tolerance(values[labels == label], tolerance))
         # NaN sorts to the end: undefined ones add the same everywhere.
         below = np.searchsorted(scores, edges) / max(1, len(scores))
         cost += weight * (below if label else -below)

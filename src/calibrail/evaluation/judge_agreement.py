@@ -20,13 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, expit, gammaln, ndtri, xlog1py, xlogy
 from scipy.stats import binomtest, f, fisher_exact
 
-from calibrail.conformal.bounds import (
-    Bound,
-    Interval,
-    clopper_pearson,
-    exact_bound,
-    share_behind,
-)
+from calibrail.conformal import bounds
 from calibrail.data import labels
 from calibrail.evaluation.confounds import Division
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, missing
@@ -256,9 +250,9 @@ class Agreement(Record):
     """
 
     table: dict[str, int]
-    agreement: Bound
-    sensitivity: Bound
-    specificity: Bound
+    agreement: bounds.Bound
+    sensitivity: bounds.Bound
+    specificity: bounds.Bound
     kappa: Measure
     asymmetry: Asymmetry
     confidence: float
@@ -295,9 +289,9 @@ def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
             for human in (1, 0)
             for judge in (1, 0)
         },
-        agreement=exact_bound(hits + faithful, n, level),
-        sensitivity=exact_bound(hits, int(table[1].sum()), level),
-        specificity=exact_bound(faithful, int(table[0].sum()), level),
+        agreement=bounds.exact_bound(hits + faithful, n, level),
+        sensitivity=bounds.exact_bound(hits, int(table[1].sum()), level),
+        specificity=bounds.exact_bound(faithful, int(table[0].sum()), level),
         kappa=kappa(table, level),
         asymmetry=asymmetry(int(table[0, 1]), int(table[1, 0]), level),
         confidence=level,
@@ -456,12 +450,12 @@ class Ends:
         """Return the ends of one minus the quantity."""
         return Ends(1.0 - self.high, 1.0 - self.low)
 
-    def interval(self, level: float) -> Interval:
+    def interval(self, level: float) -> bounds.Interval:
         """Return the interval of the quantity, within [0, 1]."""
         tail = (1.0 - level) / 2.0
         ends = np.quantile(self.low, tail), np.quantile(self.high, 1.0 - tail)
         lower, upper = (min(1.0, max(0.0, float(end))) for end in ends)
-        return Interval(lower, upper)
+        return bounds.Interval(lower, upper)
 
 
 def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
@@ -523,7 +517,7 @@ Rate = Mapping[Method, Measure]
 _POWERED: Final = "prediction-powered, by judge label; melded exact bounds (2015)"
 
 
-def _measure(estimate: float, interval: Interval, method: str, level: float) -> Measure:
+def _measure(estimate: float, interval: bounds.Interval, method: str, level: float) -> Measure:
     estimate = min(1.0, max(0.0, estimate))
     return Measure(estimate, min(estimate, interval[0]), max(estimate, interval[1]), method, level)
 
@@ -567,8 +561,8 @@ def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
     if sensitivity <= error:
         return missing(name, f"judge_uninformative:{sensitivity - error:.2f}", level)
     part = 1.0 - (1.0 - level) / 3.0
-    errors, hits, calls = (Interval(*clopper_pearson(*item, part)) for item in shares)
-    interval, unbounded = share_behind(calls, hits, errors)
+    errors, hits, calls = (bounds.Interval(*bounds.clopper_pearson(*item, part)) for item in shares)
+    interval, unbounded = bounds.share_behind(calls, hits, errors)
     estimate = (called - error) / (sensitivity - error)
     if unbounded == "contradiction":
         return missing(name, f"rate_outside:{estimate:.2f}", level)
@@ -599,7 +593,7 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
         return missing(_POWERED, "two_needed" if counts.n_both < 2 else "class_not_labelled", level)
     if not counts.judge_alone.sum():
         # There is nothing to add to what people say.
-        exact = exact_bound(hits if flagged else int(both[1].sum()), n, level)
+        exact = bounds.exact_bound(hits if flagged else int(both[1].sum()), n, level)
         return Measure(exact.estimate, exact.lower, exact.upper, exact.method, level)
     rows = both.sum(axis=0) + counts.judge_alone
     if not flagged:
@@ -774,7 +768,7 @@ _AIM, _MOST_BET = 0.8, 0.93
 _SEEN, _DOUBT = 2, 10.0
 
 
-def difference_by_bets(units: PairedUnits, confidence: float, *limits: float) -> Interval:
+def difference_by_bets(units: PairedUnits, confidence: float, *limits: float) -> bounds.Interval:
     """Return the interval of D that bets on the units do not refute; ends are limits or so.
 
     Whether D is at most m is bet against with 1 + b (human - w judge - m rows), unit by unit, b and
@@ -807,7 +801,7 @@ def difference_by_bets(units: PairedUnits, confidence: float, *limits: float) ->
     turned = units._replace(human=-units.human, judge=-units.judge)
     high = -_first_open(turned, -tried[::-1], tail)
     # Bets that were won early may refute what later units show.
-    return Interval(min(low, high), max(low, high))
+    return bounds.Interval(min(low, high), max(low, high))
 
 
 def _first_open(units: PairedUnits, tried: Floats, tail: float) -> float:
@@ -836,7 +830,9 @@ def _first_open(units: PairedUnits, tried: Floats, tail: float) -> float:
 _CELLS, _BEYOND = 256, 1e-3
 
 
-def exact_difference(only_first: int, only_second: int, n: int, confidence: float) -> Interval:
+def exact_difference(
+    only_first: int, only_second: int, n: int, confidence: float
+) -> bounds.Interval:
     """Return the exact interval of D from n questions that were labelled alone.
 
     The upper end is the largest D at which outcomes that speak no more for a large D than what was
@@ -862,7 +858,7 @@ def exact_difference(only_first: int, only_second: int, n: int, confidence: floa
     """
     tail = (1.0 - confidence) / 2.0
     lower = -_difference_at_most(only_second, only_first, n, tail)
-    return Interval(lower, _difference_at_most(only_first, only_second, n, tail))
+    return bounds.Interval(lower, _difference_at_most(only_first, only_second, n, tail))
 
 
 def _difference_at_most(first: int, second: int, n: int, tail: float) -> float:
@@ -871,7 +867,7 @@ def _difference_at_most(first: int, second: int, n: int, tail: float) -> float:
     limit = gap + math.sqrt(curve * (share - gap**2))
     if limit >= 1.0:
         return 1.0
-    low, high = clopper_pearson(second, n, 1.0 - _BEYOND * tail)
+    low, high = bounds.clopper_pearson(second, n, 1.0 - _BEYOND * tail)
     edges = np.linspace(low, high, _CELLS + 1)
     reach = math.sqrt(n * high) * 7.0 + 20.0
     few = np.arange(max(0, int(n * low - reach)), min(n, int(n * high + reach)) + 1)

@@ -32,14 +32,7 @@ from calibrail.models.hardware import machine
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.llm.transport import BudgetError, account, limit_calls
 from calibrail.options.guarantee import Unit
-from calibrail.scores.base import (
-    DetectorFailure,
-    Score,
-    learns,
-    scored_alone,
-    state_bytes,
-    with_state,
-)
+from calibrail.scores import base
 from calibrail.scores.custom import find_source
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, members_of
 from calibrail.text.sentences import answer_sentences_version
@@ -119,7 +112,7 @@ ANSWERS: Final[tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...]] = 
 )
 
 
-def probe_examples(score: Score, unit: Unit = "answer") -> list[Example]:
+def probe_examples(score: base.Score, unit: Unit = "answer") -> list[Example]:
     """Return the sixteen answers, with a number in each column that the score reads beside them.
 
     Of a guardrail of sentences their sentences: one more or less shows another splitter.
@@ -141,7 +134,7 @@ def probe_examples(score: Score, unit: Unit = "answer") -> list[Example]:
     return [sentence for answer in answers for sentence in sentence_examples(answer)]
 
 
-def not_computed(score: Score) -> Literal["column", "endpoint"] | None:
+def not_computed(score: base.Score) -> Literal["column", "endpoint"] | None:
     """Return why this machine alone does not compute a score; None where it does."""
     if isinstance(score, ColumnScore):
         return "column"
@@ -149,14 +142,14 @@ def not_computed(score: Score) -> Literal["column", "endpoint"] | None:
     return "endpoint" if any(isinstance(model, RemoteModel) for model in models) else None
 
 
-def local_members(score: Score) -> dict[str, Score]:
+def local_members(score: base.Score) -> dict[str, base.Score]:
     """Return the members, at any depth, that this machine computes; none of them a column.
 
     >>> from calibrail.scores.registry import ScoreSpec, build
     >>> list(local_members(build(ScoreSpec("ensemble", {"scores": "rouge_l,length"}))))
     ['rouge_l', 'length']
     """
-    found: dict[str, Score] = {}
+    found: dict[str, base.Score] = {}
     for name, member in getattr(score, "members", {}).items():
         if (why := not_computed(member)) is None:
             found[name] = member
@@ -166,7 +159,9 @@ def local_members(score: Score) -> dict[str, Score]:
     return found
 
 
-def freeze_probes(score: Score, *, endpoint: bool = False, unit: Unit = "answer") -> Probes | None:
+def freeze_probes(
+    score: base.Score, *, endpoint: bool = False, unit: Unit = "answer"
+) -> Probes | None:
     """Return the probes' scores to freeze; None where there is nothing to compare later.
 
     Parameters
@@ -203,20 +198,20 @@ def freeze_probes(score: Score, *, endpoint: bool = False, unit: Unit = "answer"
 
 
 def _computed_parts(
-    score: Score, endpoint: bool
-) -> tuple[Literal["column", "endpoint"] | None, bool, dict[str, Score]]:
+    score: base.Score, endpoint: bool
+) -> tuple[Literal["column", "endpoint"] | None, bool, dict[str, base.Score]]:
     """Return why this machine does not compute a score, whether it is asked, and its members."""
     why = not_computed(score)
     asked = why is None or (why == "endpoint" and endpoint)
     return why, asked, local_members(score) if why == "endpoint" else {}
 
 
-def _versions(scores: Iterable[Score]) -> dict[str, str]:
+def _versions(scores: Iterable[base.Score]) -> dict[str, str]:
     return machine([model for item in scores for model in getattr(item, "models", ())])
 
 
 def compare_probes(
-    frozen: Probes | None, score: Score, *, endpoint: bool = False, unit: Unit = "answer"
+    frozen: Probes | None, score: base.Score, *, endpoint: bool = False, unit: Unit = "answer"
 ) -> Probed:
     """Score the probes on this machine and compare.
 
@@ -270,7 +265,7 @@ def compare_probes(
 
 
 def _compare(
-    frozen: ProbedMember, score: Score, unit: Unit, side_by_side: str, whose: str = ""
+    frozen: ProbedMember, score: base.Score, unit: Unit, side_by_side: str, whose: str = ""
 ) -> Probed:
     """Compare one detector's scores, or refuse them."""
     computed, remedy = _probe_scores(score, unit), "Install what was frozen, or calibrate again"
@@ -331,7 +326,7 @@ def _side_by_side(frozen: Mapping[str, str], here: Mapping[str, str]) -> str:
     return f"What differs: {differ}. Alike: {', '.join(alike) or 'nothing'}"
 
 
-def _probe_scores(score: Score, unit: Unit) -> ProbedMember:
+def _probe_scores(score: base.Score, unit: Unit) -> ProbedMember:
     """Return the probes' scores as this machine computes them now, and why some have none.
 
     Each is scored alone, as `check` scores one answer: a batch would pad all to the longest.
@@ -350,7 +345,7 @@ def _probe_scores(score: Score, unit: Unit) -> ProbedMember:
         for number, example in enumerate(probe_examples(score, unit), start=1):
             row = str(number)
             try:
-                scores = scored_alone(score, example)
+                scores = base.scored_alone(score, example)
             except (ModelError, BudgetError):
                 raise
             except Exception as error:
@@ -362,7 +357,7 @@ def _probe_scores(score: Score, unit: Unit) -> ProbedMember:
             values.append(None if np.isnan(scores.values[0]) else float(scores.values[0]))
             if (why := scores.reasons.get(0)) is not None:
                 reasons[row] = str(why)
-            if isinstance(why, DetectorFailure):
+            if isinstance(why, base.DetectorFailure):
                 # That an endpoint is down says nothing of what it would say.
                 raise GuardrailError(error_text("probe_failed", row=row, why=why))
     known = np.array([value for value in values if value is not None])
@@ -381,7 +376,7 @@ RENEW: Final = (
 )
 
 
-def frozen_fingerprint(score: Score, unit: Unit = "answer") -> dict[str, Any]:
+def frozen_fingerprint(score: base.Score, unit: Unit = "answer") -> dict[str, Any]:
     """Return everything that parameters leave unsaid: of sentences, how answers become them, too.
 
     Parameters
@@ -404,8 +399,8 @@ def edition_of(frozen: ScoreSpecConfig) -> int:
 
 
 def frozen_detector(
-    frozen: ScoreSpecConfig, score: Score | None = None, unit: Unit = "answer"
-) -> Score:
+    frozen: ScoreSpecConfig, score: base.Score | None = None, unit: Unit = "answer"
+) -> base.Score:
     """Return the detector that was frozen, with what it had learnt.
 
     Parameters
@@ -427,9 +422,9 @@ def frozen_detector(
             spec = ScoreSpec(frozen.name, frozen.params)
             _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
             score = build(spec)
-        if learns(score):
+        if base.learns(score):
             with errors_as(GuardrailError, InputError, "guardrail_not_loaded"):
-                score = with_state(score, frozen.state_bytes())
+                score = base.with_state(score, frozen.state_bytes())
         _refuse_other_detector(frozen, score, unit)
     return score
 
@@ -467,7 +462,7 @@ def _digests(fingerprint: object) -> Iterator[str]:
         yield from _digests(value)
 
 
-def _refuse_other_detector(frozen: ScoreSpecConfig, score: Score, unit: Unit) -> None:
+def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Unit) -> None:
     for what, here, there in (
         ("name", score.name, frozen.name),
         ("parameters", plain(score.params), frozen.params),
@@ -475,7 +470,7 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: Score, unit: Unit) ->
     ):
         if here != there:
             raise GuardrailError(f"the detector's {what}: {here!r}; frozen was {there!r}")
-    if state_bytes(score) != frozen.state_bytes():
+    if base.state_bytes(score) != frozen.state_bytes():
         raise GuardrailError(error_text("learnt_otherwise", score=score, renew=RENEW))
     here, there = frozen_fingerprint(score, unit), frozen.fingerprint
     if here != there:

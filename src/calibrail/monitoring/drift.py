@@ -26,15 +26,6 @@ from calibrail.conformal.change_point import (
     stream_ranks,
 )
 from calibrail.monitoring import history
-from calibrail.monitoring.history import (
-    FEATURES,
-    MOST_BINS,
-    Bins,
-    Ref,
-    learn_bins,
-    moment,
-    rows_for_bins,
-)
 from calibrail.options.runtime import WatchOptions
 from calibrail.serialization import Record
 
@@ -60,14 +51,14 @@ class Recent(Record):
 
     row: int
     bins: Ints
-    refs: tuple[Ref | None, ...]
+    refs: tuple[history.Ref | None, ...]
 
     @classmethod
     def empty(cls) -> Self:
         """Return no rows."""
         return cls(0, np.zeros((0, 0), np.int64), ())
 
-    def extend(self, row: int, bins: Ints, refs: Sequence[Ref | None]) -> Self:
+    def extend(self, row: int, bins: Ints, refs: Sequence[history.Ref | None]) -> Self:
         """Return these and the rows that follow, the latest only."""
         before = self.bins if self.refs else bins[:, :0]
         every = np.concatenate([before, bins], axis=1)[:, -N_RECENT:]
@@ -76,7 +67,7 @@ class Recent(Record):
 
 
 def alarm(
-    watched: Sequence[Bins],
+    watched: Sequence[history.Bins],
     at: int,
     blocks: history.Blocks,
     recent: Recent,
@@ -118,7 +109,7 @@ def alarm(
 
 def _place(blocks: history.Blocks, block: int) -> dict[str, Any]:
     """Return the row at which a block begins, with its time."""
-    return {"row": int(blocks.row[block]), "time": moment(float(blocks.time[block]))}
+    return {"row": int(blocks.row[block]), "time": history.moment(float(blocks.time[block]))}
 
 
 def _examples(recent: Recent, at: int, since: int, gained: Any) -> list[dict[str, Any]]:
@@ -196,8 +187,8 @@ class Traffic:
     def _restart(self, reference: Reference) -> None:
         self.reference = reference
         self.sample: list[Floats] = []
-        self.bins: list[Bins] | None = None
-        self.counts: Ints = np.zeros((0, MOST_BINS), np.int64)
+        self.bins: list[history.Bins] | None = None
+        self.counts: Ints = np.zeros((0, history.MOST_BINS), np.int64)
         self.won: Floats = np.zeros((0, N_BETS))
         self.now: Floats = np.zeros(0)
         self.history: history.History | None = None
@@ -206,7 +197,7 @@ class Traffic:
     @property
     def threshold(self) -> float:
         """Where a detector raises an alarm."""
-        n_features = max(1, len(self.bins or FEATURES))
+        n_features = max(1, len(self.bins or history.FEATURES))
         return alarm_threshold(self.options.arl, n_features * self.n_watches)
 
     def refer_to(self, part: history.RowRun, languages: Sequence[str]) -> None:
@@ -230,7 +221,7 @@ class Traffic:
     def _learn(self, part: history.RowRun, languages: Sequence[str]) -> int:
         """Take rows into the reference until it is complete; return how many."""
         reference, taken = self.reference, 0
-        n_for_bins = rows_for_bins(reference.size)
+        n_for_bins = history.rows_for_bins(reference.size)
         for end in (n_for_bins, reference.size):
             n = min(len(part) - taken, end - reference.n)
             if n <= 0:
@@ -247,9 +238,9 @@ class Traffic:
         return taken
 
     def _fix_bins(self, languages: Sequence[str], row: int) -> None:
-        self.bins = learn_bins(np.concatenate(self.sample, axis=1), languages)
+        self.bins = history.learn_bins(np.concatenate(self.sample, axis=1), languages)
         self.sample, n = [], len(self.bins)
-        self.counts = np.zeros((n, MOST_BINS), np.int64)
+        self.counts = np.zeros((n, history.MOST_BINS), np.int64)
         self.won, self.now = np.zeros((n, N_BETS)), np.zeros(n)
         nothing = np.zeros((1, sum(item.n for item in self.bins)), np.int64)
         self.history = history.History(
@@ -269,12 +260,12 @@ class Traffic:
     def _used(self, counts: Ints) -> Ints:
         """Return the counts of bins that a feature has, those of all features in a row."""
         sizes = np.array([item.n for item in self.bins or []])
-        return counts[:, np.arange(MOST_BINS) < sizes[:, None]]
+        return counts[:, np.arange(history.MOST_BINS) < sizes[:, None]]
 
     def _binned(self, part: history.RowRun, languages: Sequence[str]) -> tuple[Ints, Floats]:
         """Return bins and values of the features that are watched."""
         bins, binned = self.bins or [], np.zeros((len(self.bins or []), len(part)), np.int64)
-        values = part.values[[FEATURES.index(item.feature) for item in bins]]
+        values = part.values[[history.FEATURES.index(item.feature) for item in bins]]
         for place, item in enumerate(bins):
             binned[place] = item.assign(values[place], languages)
         return binned, values
@@ -288,7 +279,7 @@ class Traffic:
         assert self.bins is not None and self.history is not None
         bins, values = self._binned(part, languages)
         uniforms = _uniforms(self.options.seed, part.row, len(part))
-        which = [FEATURES.index(item.feature) for item in self.bins]
+        which = [history.FEATURES.index(item.feature) for item in self.bins]
         ranks, counts = stream_ranks(bins, uniforms[which], self.counts)
         detector, won = shiryaev_roberts(ranks, self.won)
         over = np.flatnonzero((detector >= self.threshold).any(axis=0))
@@ -315,7 +306,7 @@ class Traffic:
         """Keep an alarm at the last of the rows, and begin anew after it."""
         assert self.bins is not None and self.history is not None
         at = int(detector.argmax())
-        head = {"row": part.row + len(part) - 1, "time": moment(float(part.time[-1]))}
+        head = {"row": part.row + len(part) - 1, "time": history.moment(float(part.time[-1]))}
         event = alarm(self.bins, at, self.history.blocks(), self.recent, head)
         feature = {"feature": self.bins[at].feature, "e_value": float(detector[at])}
         self.alarms = [*self.alarms, head | feature | event][-MOST_ALARMS:]
@@ -348,11 +339,13 @@ class Traffic:
                 "given": reference.given,
                 "complete": reference.n == reference.size,
                 "row": None if reference.given else reference.row,
-                "from": moment(reference.begin),
-                "to": moment(reference.end),
+                "from": history.moment(reference.begin),
+                "to": history.moment(reference.end),
             },
             "watched": names,
-            "unwatched": [] if self.bins is None else [n for n in FEATURES if n not in names],
+            "unwatched": []
+            if self.bins is None
+            else [n for n in history.FEATURES if n not in names],
             "n_alarms": self.n_alarms,
             "alarms": copy.deepcopy(self.alarms),
             "now": {
@@ -393,9 +386,9 @@ class Traffic:
         if content["sample"] is not None:
             traffic.sample = [np.array(content["sample"], np.float64)]
         if content["bins"] is not None:
-            traffic.bins = [Bins.from_dict(item) for item in content["bins"]]
+            traffic.bins = [history.Bins.from_dict(item) for item in content["bins"]]
             sizes = [item.n for item in traffic.bins]
-            traffic.counts = np.zeros((len(sizes), MOST_BINS), np.int64)
+            traffic.counts = np.zeros((len(sizes), history.MOST_BINS), np.int64)
             for row, counts in zip(traffic.counts, content["counts"], strict=True):
                 row[: len(counts)] = counts
             traffic.won = np.array(content["won"], np.float64).reshape(len(sizes), N_BETS)
@@ -412,24 +405,24 @@ def _uniforms(seed: int, row: int, n: int) -> Floats:
     numbers: as easy as 1, 2, 3"); 53 bits each.
     """
     drawn = np.random.Philox(key=seed, counter=[0, row // history.BLOCK, 0, 0]).random_raw(
-        history.BLOCK * len(FEATURES)
+        history.BLOCK * len(history.FEATURES)
     )
     start = row % history.BLOCK
     uniform = (drawn >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return uniform.reshape(history.BLOCK, len(FEATURES))[start : start + n].T
+    return uniform.reshape(history.BLOCK, len(history.FEATURES))[start : start + n].T
 
 
 def _counted(bins: Ints, values: Floats, block: Ints) -> tuple[Ints, Floats]:
     """Return how many values of each block fell into each bin, and their sums."""
     n, features = int(block[-1]) + 1, len(bins)
-    place = (block * features + np.arange(features)[:, None]) * (MOST_BINS + 1)
-    cells = np.where(bins < 0, MOST_BINS, bins) + place
-    counts = np.bincount(cells.ravel(), minlength=n * features * (MOST_BINS + 1))
+    place = (block * features + np.arange(features)[:, None]) * (history.MOST_BINS + 1)
+    cells = np.where(bins < 0, history.MOST_BINS, bins) + place
+    counts = np.bincount(cells.ravel(), minlength=n * features * (history.MOST_BINS + 1))
     # One value after the other: the order of the sum is that of the rows.
     totals = np.bincount(
         (block * features + np.arange(features)[:, None]).T.ravel(),
         np.nan_to_num(values, nan=0.0).T.ravel(),
         n * features,
     )
-    shaped = counts.reshape(n, features, MOST_BINS + 1)[:, :, :MOST_BINS]
+    shaped = counts.reshape(n, features, history.MOST_BINS + 1)[:, :, : history.MOST_BINS]
     return np.asarray(shaped, np.int64), np.asarray(totals.reshape(n, features), np.float64)

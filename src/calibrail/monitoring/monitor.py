@@ -13,14 +13,12 @@ from scipy.special import bdtr, bdtrc
 from calibrail.data.example import Example
 from calibrail.errors import InputError, error_text
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
-from calibrail.guardrail.decision_log.reader import Cursor, LogCounts
 from calibrail.guardrail.file import TrafficSketch, read_file
 from calibrail.monitoring.drift import Traffic
 from calibrail.monitoring.history import BLOCK, RowRun, Rows, Timeline
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
 from calibrail.options.runtime import WatchedBy, WatchOptions
-from calibrail.serialization import plain
 
 #: Name of the content of a state.
 SCHEMA: Final = "calibrail.watch-state/1"
@@ -341,80 +339,3 @@ def labelled_rows(sketch: TrafficSketch, options: WatchOptions) -> Rows | None:
 _FEWEST: Final = 40
 #: How probable it may be that a class has too few answers for the number drawn.
 _INFEASIBLE: Final = 2e-4
-
-
-STATUS_SCHEMA: Final = "calibrail.watch/1"
-
-
-def status(
-    guardrail: str,
-    score: Mapping[str, Any],
-    options: WatchOptions,
-    log: Mapping[str, Any],
-    traffic: Mapping[str, Any],
-    timeline: Sequence[Mapping[str, Any]],
-    promise: Mapping[str, Any],
-    prevalence: Mapping[str, Any],
-    labels: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """Return what ``status.json`` holds; nothing in it depends on when it was made.
-
-    Parameters
-    ----------
-    guardrail : str
-        Digest of the guardrail.
-    score : mapping
-        ``name`` and ``params`` of its detector: in which numbers a user knows its scores.
-    options : WatchOptions
-        How it is watched.
-    log : mapping
-        What `log_status` gives.
-    traffic, timeline
-        What `Monitor` gives.
-    promise, prevalence : mapping
-        What the labels, and the flags, say.
-    labels : mapping or None
-        What became of the answers that were drawn; None without labels.
-    """
-    content = {
-        "schema": STATUS_SCHEMA,
-        "guardrail": guardrail,
-        "score": score,
-        "n": log["used"],
-        "from": log["from"],
-        "to": log["to"],
-        "traffic": {
-            **traffic,
-            **{name: _in_order(traffic[name]) for name in ("alarms", "calibration")},
-        },
-        "promise": promise,
-        "prevalence": prevalence,
-        "labels": labels,
-        "log": log,
-        "timeline": timeline,
-        "options": options,
-    }
-    return {name: plain(value) for name, value in content.items()}
-
-
-def _in_order(value: Any) -> Any:
-    """Return a value whose keys stand in one order, whether it was just made or read again."""
-    if isinstance(value, Mapping):
-        return {name: _in_order(value[name]) for name in sorted(value)}
-    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def log_status(
-    tally: LogCounts, cursor: Cursor, first: str | None, last: str | None
-) -> dict[str, Any]:
-    """Return what became of a log's lines; ``first`` and ``last`` are times of those used."""
-    counted = tally.to_dict()
-    names = ("lines", "used", "skipped", "missing", "found", "findings")
-    return {
-        **{name: counted[name] for name in names},
-        "other_guardrails": counted["others"],
-        "whole": tally.whole,
-        "chains": len(cursor.chains),
-        "from": first,
-        "to": last,
-    }

@@ -39,18 +39,9 @@ from calibrail.options import (
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import optional, share
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, independence, scoring
+from calibrail.pipelines import data_reuse, independence, loading, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
 from calibrail.pipelines.fixed_threshold import asked_of
-from calibrail.pipelines.loading import (
-    Context,
-    JudgedLabels,
-    batches,
-    chance_of,
-    column_of_people,
-    open_source,
-    source_name,
-)
 from calibrail.pipelines.run import frozen_config
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say, spell_reasons
@@ -173,7 +164,7 @@ def agree(
     n_looks: int | None = None,
     looks: data_reuse.LooksFile = None,
     reading: ReadOptions | None = None,
-    context: Context | None = None,
+    context: loading.Context | None = None,
     **how: Unpack[ReadKeywords],
 ) -> JudgedRates:
     """Say whether a judge may stand in for people, and estimate rates from both.
@@ -255,9 +246,11 @@ def agree(
     if labelled_by := next((item.judge for _, item in of_folder if item.judge), None):
         reading = replace(reading, labelled_by=labelled_by)
     source = reusable(source)
-    seen = open_source(source, replace(reading, label_column=None), labelled=False)
+    seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
-    human = cast(str, reading.label_column) or column_of_people(seen, others, labels is None)
+    human = cast(str, reading.label_column) or loading.column_of_people(
+        seen, others, labels is None
+    )
     for option, value in (("label_column", human), *(("judge_column", item) for item in judges)):
         fields.column(value, option)
     named = (*judges, *((human,) if labels is None else ()))
@@ -272,7 +265,7 @@ def agree(
     if guardrail is not None:
         require_answers(guardrail.config, "agree")
     columns, described, decide = _flagging(guardrail, scores)
-    context = optional(context, Context, "context")
+    context = optional(context, loading.Context, "context")
     by_people: dict[str, Any] | None = None
     if folder is not None:
         by_people = {it.draw.id: it.label for _, it in of_folder if it.label is not None}
@@ -288,9 +281,11 @@ def agree(
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
-    examples = open_source(source, replace(reading, label_column=None), keep=keep, labelled=False)
+    examples = loading.open_source(
+        source, replace(reading, label_column=None), keep=keep, labelled=False
+    )
     fresh, drawn_with = Fresh(guardrail), {it.draw.id: it.draw.probability for _, it in of_folder}
-    pairs = JudgedLabels(name, reading, human, judges, judge_higher, examples, by_people)
+    pairs = loading.JudgedLabels(name, reading, human, judges, judge_higher, examples, by_people)
     table_rows: list[tuple[float, ...]] = []
     met: dict[str, Example] = {}
     flags: list[bool] = []
@@ -300,7 +295,7 @@ def agree(
     groups: list[str | None] = []
     n_undefined = n_errors = 0
     readable = ((item, row) for item in examples if (row := pairs.read(item)) is not None)
-    for some in batches(readable):
+    for some in loading.batches(readable):
         # Near copies are looked for many at a time.
         batch = [*compress(some, fresh.admits([example for example, _ in some]))]
         decided, undefined, errors = decide([example for example, _ in batch])
@@ -317,7 +312,7 @@ def agree(
             if drawn_with:
                 chances.append(drawn_with.get(example.id, 0.0))
             elif probability is not None:
-                chances.append(chance_of(name, example, probability, row[0]))
+                chances.append(loading.chance_of(name, example, probability, row[0]))
         if context.progress is not None:
             context.progress(len(table_rows))
     pairs.append()
@@ -366,7 +361,7 @@ def agree(
         columns={"human": human, "judges": list(judges), "by": by, "probability": probability},
         flag=described,
         data={
-            "source": source_name(asked),
+            "source": loading.source_name(asked),
             "sha256": examples.digest(),
             "n": len(table_rows),
             "n_human": len(drawn),

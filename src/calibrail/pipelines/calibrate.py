@@ -43,16 +43,9 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, fixed_threshold, scoring
+from calibrail.pipelines import data_reuse, fixed_threshold, independence, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
-from calibrail.pipelines.independence import (
-    at_worst,
-    independent,
-    joint_report,
-    readings,
-    settled_report,
-)
 from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, run_of
 from calibrail.pipelines.splitting import BySentence, by_sentence
@@ -447,7 +440,7 @@ def calibrate(
         level = requirement.confidence
         shown = streamed(source, scored, sample, rule, promise, names, reading, level)
         report = replace(report, sentences=shown)
-    report = settled_report(report)
+    report = independence.settled_report(report)
     report = data_reuse.report_after_reuse(report, standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
     report = with_repeats(report, scored, sample, rule, names)
@@ -525,7 +518,7 @@ def _evaluated(
         weights = costs.weights(scored.data["n_hallucinated"] / scored.data["n_examples"])
 
     def counted(way: scoring.Scored) -> _Counted | None:
-        samples, kept = independent(way, promise, requirement, names)
+        samples, kept = independence.independent(way, promise, requirement, names)
         kept = promise if weights else kept
         try:
             made = _thresholds(samples[0], kept, requirement, names, cuts, weights)
@@ -539,14 +532,14 @@ def _evaluated(
     def flags(way: _Counted) -> NDArray[np.bool_]:
         return way[2].flags(way[0][0].values, names, way[0][0].tolerance)
 
-    ways = readings(scored, requirement)
+    ways = independence.readings(scored, requirement)
     every = [counted(way) for way in ways]
     decides, lower = cast(_Counted, every[-1]), len(ways) > 1
     while lower:
         values, flagged = decides[0][0].values, flags(decides)
         above = flagged & ~(values <= decides[2].thresholds(len(values), names))
         # Of those at the threshold one may be too few to hold it, and all of them too many.
-        tried = [counted(at_worst(scored, right)) for right in (flagged, above)]
+        tried = [counted(independence.at_worst(scored, right)) for right in (flagged, above)]
         every[len(ways) :] = tried[:1]
         lower = False
         # What costs least need not move with how copies count.
@@ -571,7 +564,7 @@ def _evaluated(
         report = evaluate(rule, first, promise, requirement, origin, **options)
         return with_cost(report, rule, first, costs)
 
-    place, report = joint_report([measured(way) for way in every])
+    place, report = independence.joint_report([measured(way) for way in every])
     return rule, promise, cast(_Counted, every[place])[0][0], report
 
 

@@ -28,16 +28,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.pipelines import data_reuse
-from calibrail.pipelines.independence import (
-    at_worst,
-    certified_by_all,
-    independent,
-    joint_comparison,
-    readings,
-    settled,
-    settled_report,
-)
+from calibrail.pipelines import data_reuse, independence
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source, settle
@@ -219,9 +210,11 @@ def compare(
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     notes = (*data_notes(scored.data, scored.lessons), *more)
     reproduce = context.reproduce()
-    ways = readings(scored, requirement)
+    ways = independence.readings(scored, requirement)
     # Where near copies count at worst tells of one detector, and only what is certified may fall.
-    *_, (each, _) = counted = [independent(way, promise, requirement, halved=True) for way in ways]
+    *_, (each, _) = counted = [
+        independence.independent(way, promise, requirement, halved=True) for way in ways
+    ]
     each = tuple(replace(sample, near=table.copies) for sample in each)
 
     def joined(samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -256,23 +249,25 @@ def compare(
 
     samples, promise = counted[0]
     comparisons, worst = [made(*way) for way in counted], {}
-    for name in certified_by_all(comparisons) if len(ways) > 1 else ():
+    for name in independence.certified_by_all(comparisons) if len(ways) > 1 else ():
         sample = each[keys.index(name)]
         flagged = sample.calibrated(promise).flags(sample.values, sample.tolerance)
-        way = at_worst(scored, flagged)
-        worst[name] = made(*independent(way, promise, requirement, halved=True))
-    comparison = joint_comparison(comparisons, worst)
+        way = independence.at_worst(scored, flagged)
+        worst[name] = made(*independence.independent(way, promise, requirement, halved=True))
+    comparison = independence.joint_comparison(comparisons, worst)
     winner = comparison.winner
     if winner.reference is not None and not standing.share:
         rows = [{**row, "verdict": "looked before"} for row in winner.reference["detectors"]]
         winner = replace(winner, reference={**winner.reference, "detectors": rows})
     assumed, reports = requirement.assume_independent, []
     for name, report in comparison.detectors:
-        report = data_reuse.report_after_reuse(settled_report(report), standing)
+        report = data_reuse.report_after_reuse(independence.settled_report(report), standing)
         reports.append((name, add_messages(report)))
     if (certificate := winner.candidate_certificate) is not None:
         judge = judge_of(scored.data["reading"])
-        left = settled(certificate, scored.data["n_alike"], assumed=assumed, judge=judge)
+        left = independence.settled(
+            certificate, scored.data["n_alike"], assumed=assumed, judge=judge
+        )
         left = data_reuse.certificate_after_reuse(left, standing)
         winner = replace(winner, candidate_certificate=left)
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)

@@ -16,14 +16,8 @@ from calibrail.data.splits import TEST
 from calibrail.errors import InputError, errors_as
 from calibrail.evaluation import Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
+from calibrail.models.llm import transport
 from calibrail.models.llm.chat import LanguageModel, RemoteModel, asked_again
-from calibrail.models.llm.transport import (
-    BATCH_SHARE,
-    BudgetError,
-    account,
-    no_calls,
-    takes_batches,
-)
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import Scored, resolve_scores
@@ -162,7 +156,7 @@ def plan_calls(
         return ()
     plans: dict[tuple[str, int], _CallPlan] = {}
     n_examples = 0
-    with errors_as(InputError, BudgetError, "dry_run_asks"), no_calls():
+    with errors_as(InputError, transport.BudgetError, "dry_run_asks"), transport.no_calls():
         # Which answers a hybrid asks about follows from what it has learnt; others ask about all.
         if any(base.learns(score) and hasattr(score, "undecided") for score in detectors):
             examples = answers_read = dataset.Dataset(examples)
@@ -192,7 +186,7 @@ class _CallPlan:
     def __init__(self, score: str, model: RemoteModel, in_batches: bool) -> None:
         self._score, self._model, self._in_batches = score, model, in_batches
         self._known: dict[bytes, bool] = {}
-        self._share = BATCH_SHARE
+        self._share = transport.BATCH_SHARE
         self.n_judged = self._tokens_out = self._n_bytes = self._n_characters = 0
 
     def add(self, items: Sequence[Any]) -> None:
@@ -212,12 +206,14 @@ class _CallPlan:
 
     def finish(self, n_examples: int, unit: guarantee.Unit) -> PlannedCalls:
         model, n_known = self._model, sum(self._known.values())
-        price = account().limits.price_of(model.name)
+        price = transport.account().limits.price_of(model.name)
         rate = model.tokens_so_far()
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
         tokens_in = math.ceil(tokens)
         dollars = None if price is None else price.of(tokens_in, self._tokens_out)
-        is_known = dollars is not None and self._in_batches and takes_batches(model.endpoint)
+        is_known = (
+            dollars is not None and self._in_batches and transport.takes_batches(model.endpoint)
+        )
         return PlannedCalls(
             score=self._score,
             model=model.model,
@@ -252,7 +248,7 @@ def with_repeats(
     models = getattr(detector, "models", ())
     judges = {model.model for model in models if isinstance(model, LanguageModel)}
     for number in count(1):
-        with asked_again(number), no_calls():
+        with asked_again(number), transport.no_calls():
             plans: Sequence[PlannedCalls] = ()
             # What a hybrid asks follows from replies to its cheap score, which are not kept.
             with suppress(InputError):

@@ -34,16 +34,9 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional
 from calibrail.options.guarantee import Undefined
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, scoring
+from calibrail.pipelines import data_reuse, independence, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
-from calibrail.pipelines.independence import (
-    at_worst,
-    independent,
-    joint_report,
-    readings,
-    settled_report,
-)
 from calibrail.pipelines.loading import Context, calibration_source
 from calibrail.pipelines.run import Run, class_scores, score_config, traffic_sketch
 from calibrail.report.documents.calibrate_sections import add_messages
@@ -183,7 +176,7 @@ def test(
     requirement = standing.strict(requirement) if asked else requirement
     origin = origin_of(scored, context)
     rule, sample, report = _tested(scored, edge, promise, requirement, origin, costs)
-    report = data_reuse.report_after_reuse(settled_report(report), standing)
+    report = data_reuse.report_after_reuse(independence.settled_report(report), standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
     coverage, fpr = (Bound(**report.certificate["region"][name]) for name in ("coverage", "fpr"))
     notes = [say("fixed_threshold.halved")] if asked and halved else []
@@ -252,11 +245,13 @@ def _tested(
     """
     labels, values = scored.table.labels, scored.table.columns[scored.keys[0]]
     rule = Rule(fixed_threshold(values[(scored.codes == TEST) & (labels == 1)], edge, promise))
-    ways = [*readings(scored, requirement)]
+    ways = [*independence.readings(scored, requirement)]
     if len(ways) > 1:
-        ways.append(at_worst(scored, rule.flags(values, None, scored.detectors[0].tolerance)))
-    samples = [independent(way, promise, requirement)[0][0] for way in ways]
-    place, report = joint_report(
+        ways.append(
+            independence.at_worst(scored, rule.flags(values, None, scored.detectors[0].tolerance))
+        )
+    samples = [independence.independent(way, promise, requirement)[0][0] for way in ways]
+    place, report = independence.joint_report(
         [
             with_cost(evaluate(rule, sample, promise, requirement, origin), rule, sample, costs)
             for sample in samples

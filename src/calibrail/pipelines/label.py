@@ -27,15 +27,9 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, optional, spell_option
 from calibrail.options.guarantee import whole_answers
 from calibrail.options.keywords import options_from_keywords
+from calibrail.pipelines import data_reuse
 from calibrail.pipelines.calibration_overlap import Fresh
 from calibrail.pipelines.certify_labels import certify_labels, write_verdict
-from calibrail.pipelines.data_reuse import (
-    DataUseHistory,
-    LooksFile,
-    Standing,
-    begin_look,
-    history_of_labels,
-)
 from calibrail.pipelines.loading import BLOCK, Progress
 from calibrail.pipelines.run import inherited_reading
 from calibrail.report.documents import label as words
@@ -54,7 +48,7 @@ class _LabelRequest:
     options: LabelOptions
     reading: ReadOptions | None
     guardrail_file: str | None = None
-    looks: LooksFile = None
+    looks: data_reuse.LooksFile = None
 
 
 def _begin(
@@ -71,12 +65,12 @@ def _begin(
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
     unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
-    requirement, share, history = None, 1.0, DataUseHistory(None)
+    requirement, share, history = None, 1.0, data_reuse.DataUseHistory(None)
     if guardrail is not None:
         requirement = _limits(guardrail, asked.requirement)
-        history = DataUseHistory.of_guardrail(asked.guardrail_file, asked.looks)
+        history = data_reuse.DataUseHistory.of_guardrail(asked.guardrail_file, asked.looks)
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
-        requirement = Standing(share=share).strict(requirement)
+        requirement = data_reuse.Standing(share=share).strict(requirement)
     seen = Fresh(guardrail)
     column = None if judge is None else sampling.JudgeColumn(judge)
     compared = [sampling.JudgeColumn(name) for name in judges]
@@ -156,7 +150,7 @@ def _begin(
         # The last one: without it nothing has begun.
         folders.write_plan(folder, plan)
     if plan.purpose == "certify":
-        begin_look(folder, history)
+        data_reuse.begin_look(folder, history)
     return plan
 
 
@@ -362,7 +356,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     options: LabelOptions | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
-    looks: LooksFile = None,
+    looks: data_reuse.LooksFile = None,
     max_false_alarms: float | None = None,
     min_caught: float | None = None,
     confidence: float = 0.95,
@@ -527,8 +521,8 @@ def look_first(plan: SessionPlan, labels: Path, guardrail: Path | None) -> list[
     """Keep that labelling has begun; return what a person should know before."""
     if plan.purpose != "certify":
         return []
-    history = history_of_labels(plan, guardrail, None)
-    earlier = begin_look(labels, history)
+    history = data_reuse.history_of_labels(plan, guardrail, None)
+    earlier = data_reuse.begin_look(labels, history)
     notes = [words.begun_before(earlier)] if earlier else []
     if plan.requirement is None:
         return notes
@@ -542,7 +536,7 @@ def look_first(plan: SessionPlan, labels: Path, guardrail: Path | None) -> list[
     needed = fewest_drawn(plan.requirement, plan.drawing)
     # What is begun in another folder is a further look.
     share = history.following(plan.guardrail, plan.requirement.n_looks) or 1.0
-    further = Standing(share=share).strict(plan.asked or plan.requirement)
+    further = data_reuse.Standing(share=share).strict(plan.asked or plan.requirement)
     instead = {name: fewest_drawn(further, other) for name, other in others.items()}
     notes += words.too_few(
         needed,

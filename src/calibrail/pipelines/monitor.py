@@ -22,7 +22,7 @@ from calibrail.guardrail.decision_log.writer import files_of, parse_line_if_soun
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.ledger import Lock
-from calibrail.monitoring.monitor import Monitor, log_status, status
+from calibrail.monitoring.monitor import Monitor
 from calibrail.monitoring.prevalence import possible_share
 from calibrail.options import Requirement, fields, keywords, runtime
 from calibrail.options.fields import cli_or_python
@@ -31,12 +31,14 @@ from calibrail.pipelines.monitor_inputs import JudgeLabels, OwnDecisions, WatchL
 from calibrail.pipelines.run import frozen_config, json_parts, write_figures, write_page
 from calibrail.report.documents import monitor as words
 from calibrail.report.messages import say
+from calibrail.serialization import plain
 
 #: Files in the folder of a watch, in the order in which they are written.
 STATE: Final = "state.json"
 STATUS: Final = "status.json"
 PAGE: Final = "watch.html"
 SCHEMA: Final = "calibrail.watch_state/1"
+STATUS_SCHEMA: Final = "calibrail.watch/1"
 
 _LOCK: Final = ".lock"
 _REMEDY: Final = "; restore it, or name a new folder"
@@ -444,19 +446,38 @@ class MonitorLoop:
             effect = {"flag_rate": flag_rate, "labelled": share, "limits": promise["limits"]}
             effect |= possible_share(flag_rate, promise["limits"])
             traffic["calibration"] = {**compared, "promise": effect}
-        content = status(
-            config.digest,
-            score,
-            self._options,
-            log_status(file.tally, file.cursor, file.first, file.last),
-            traffic,
-            timeline,
-            promise,
-            prevalence,
-            labels.status(),
-        )
+        # Nothing in it depends on when it was made, or whether the watch was read again.
+        traffic |= {name: _in_order(traffic[name]) for name in ("alarms", "calibration")}
+        log = self._log_status()
+        content = {
+            "schema": STATUS_SCHEMA,
+            "guardrail": config.digest,
+            "score": score,
+            **{"n": log["used"], "from": log["from"], "to": log["to"]},
+            "traffic": traffic,
+            "promise": promise,
+            "prevalence": prevalence,
+            "labels": labels.status(),
+            "log": log,
+            "timeline": timeline,
+            "options": self._options,
+        }
         folder = None if labels.folder is None else str(labels.folder)
-        return Watch(content, file.to_bytes(), self._names, folder)
+        return Watch(plain(content), file.to_bytes(), self._names, folder)
+
+    def _log_status(self) -> dict[str, Any]:
+        """Return what became of the log's lines, and the times of those used."""
+        file = self._file
+        counted = file.tally.to_dict()
+        names = ("lines", "used", "skipped", "missing", "found", "findings")
+        return {
+            **{name: counted[name] for name in names},
+            "other_guardrails": counted["others"],
+            "whole": file.tally.whole,
+            "chains": len(file.cursor.chains),
+            "from": file.first,
+            "to": file.last,
+        }
 
     def _with_texts(self, alarms: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return alarms with the texts of their examples, each of which is looked up once."""
@@ -483,6 +504,13 @@ class MonitorLoop:
             except InputError as error:
                 self._labels.refuse(error)
         return True
+
+
+def _in_order(value: Any) -> Any:
+    """Return a value whose keys stand in one order, whether it was just made or read again."""
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @contextmanager

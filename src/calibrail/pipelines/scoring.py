@@ -25,28 +25,11 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional, spell_option, yes_or_no
 from calibrail.options.keywords import options_from_keywords
+from calibrail.pipelines import loading
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
-from calibrail.pipelines.loading import (
-    Progress,
-    RowOrder,
-    RowPlace,
-    open_source,
-    source_columns,
-    source_name,
-    watched,
-)
 from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split_codes, with_copies
 from calibrail.report.messages import say
-from calibrail.scores.base import (
-    Fittable,
-    GivenUpFailure,
-    NoReplyFailure,
-    Pinning,
-    Score,
-    learns,
-    require_sentences,
-    try_out,
-)
+from calibrail.scores import base
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
 from calibrail.scores.table import ScoreFile, ScoreTable, SentenceTable
@@ -80,8 +63,8 @@ class Scored:
 
     table: ScoreTable
     codes: NDArray[np.int8]
-    detectors: tuple[Score, ...]
-    beside: tuple[Score, ...]
+    detectors: tuple[base.Score, ...]
+    beside: tuple[base.Score, ...]
     data: Mapping[str, Any]
     known_by: KnownBy
     sketches: duplicates.Sketches | None = None
@@ -139,14 +122,16 @@ class Scored:
 
 
 #: What is computed beside the detectors, told from them and the first example; None for nothing.
-Beside: TypeAlias = Callable[[Sequence[Score], example.Example], Sequence[Score]] | None
+Beside: TypeAlias = Callable[[Sequence[base.Score], example.Example], Sequence[base.Score]] | None
 
 #: Why no baseline stands beside the detectors at all.
 NOT_ASKED: Final = "not asked for"
 NO_TEXTS: Final = "no texts"
 
 
-def baselines_beside(detectors: Sequence[Score], first: example.Example) -> tuple[Score, ...]:
+def baselines_beside(
+    detectors: Sequence[base.Score], first: example.Example
+) -> tuple[base.Score, ...]:
     """Return the baselines that are not detectors themselves."""
     named = {score.name for score in detectors}
     return tuple(build(ScoreSpec(name)) for name in BASELINES if name not in named)
@@ -238,17 +223,17 @@ def require_defined(scored: Scored, index: int = 0) -> None:
     values = scored.table.columns[key]
     if np.isnan(values).all():
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
-        if isinstance(reasons[0], GivenUpFailure):
+        if isinstance(reasons[0], base.GivenUpFailure):
             raise DataError(f"{key}: {reasons[0]}")
         raise DataError(say("refused.score_undefined", key=key, values=values, reasons=reasons))
 
 
 def scored_columns(
     opened: Reading,
-    detectors: Sequence[Score],
+    detectors: Sequence[base.Score],
     keep: Sequence[str],
     *,
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
 ) -> tuple[ScoreTable, KnownBy] | None:
     """Score a source by its columns; None where its rows must be read one by one.
 
@@ -265,7 +250,7 @@ def scored_columns(
     """
     columns = (score for score in detectors if type(score) is ColumnScore)
     scores = [score for score in columns if score.positive is None]
-    names, keys = source_columns(scores), {key_of(score) for score in scores}
+    names, keys = loading.source_columns(scores), {key_of(score) for score in scores}
     if not names or len(keys) < len(detectors) or set(names) & set(keep):
         return None
     known_by = KnownBy()
@@ -275,7 +260,7 @@ def scored_columns(
         known_by.add_many(block.digests, block.by_content, n_nothing)
 
     try:
-        blocks = watched(opened.blocks(names), watch)
+        blocks = loading.watched(opened.blocks(names), watch)
         table = table_of_columns(blocks, scores, keep=keep, progress=progress)
     except NotPlainError:
         return None
@@ -285,7 +270,7 @@ def scored_columns(
     return table, known_by
 
 
-def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]:
+def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[base.Score, ...]:
     """Turn names, specs such as ``"rad:weighting=question"`` or objects into scores.
 
     Raises
@@ -304,7 +289,7 @@ def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]
     )
 
 
-def resolve_unlearnt(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]:
+def resolve_unlearnt(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[base.Score, ...]:
     """Turn names, specs or objects into scores, none of which has to learn first.
 
     Raises
@@ -313,7 +298,7 @@ def resolve_unlearnt(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ..
         If there is none, or one learns.
     """
     detectors = resolve_scores(scores)
-    if names := ", ".join(score.name for score in detectors if learns(score)):
+    if names := ", ".join(score.name for score in detectors if base.learns(score)):
         raise InputError(say("refused.must_learn_first", names=names))
     return detectors
 
@@ -327,7 +312,7 @@ def score_source(
     beside: Beside = baselines_beside,
     companions: bool = True,
     keep: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
     by_sentence: BySentence | None = None,
 ) -> Scored:
     """Read, score and split labelled answers; the source is read once.
@@ -362,23 +347,23 @@ def score_source(
     """
     detectors = resolve_scores(scores)
     if by_sentence is not None:
-        require_sentences(detectors)
+        base.require_sentences(detectors)
     split = optional(splitting, SplitOptions, "splitting")
     columns = tuple(dict.fromkeys((*keep, *(() if split.column is None else (split.column,)))))
-    learning = any(map(learns, detectors))
+    learning = any(map(base.learns, detectors))
     learnt_before = [
-        score.name for score in detectors if isinstance(score, Fittable) and score.fitted
+        score.name for score in detectors if isinstance(score, base.Fittable) and score.fitted
     ]
     apart = by_sentence is not None
-    opened = open_source(source, reading, detectors, keep=columns, by_sentence=apart)
+    opened = loading.open_source(source, reading, detectors, keep=columns, by_sentence=apart)
     by_columns = sentences = answers = None
     why_none = _why_none(beside, opened)
     if not apart and not learning and why_none is not None:
         by_columns = scored_columns(opened, detectors, columns, progress=progress)
         if by_columns is None and opened.begun:
-            opened = open_source(source, reading, detectors, keep=columns)
-    others: tuple[Score, ...] = ()
-    extra: dict[str, Score] = {}
+            opened = loading.open_source(source, reading, detectors, keep=columns)
+    others: tuple[base.Score, ...] = ()
+    extra: dict[str, base.Score] = {}
     named = {key_of(score) for score in detectors}
     if by_columns is not None:
         table, known_by = by_columns
@@ -401,8 +386,8 @@ def score_source(
         }
         if beside is not None and why_none is None:
             others = tuple(beside(detectors, answers[0]))
-        known_by, finder = KnownBy(), duplicates.CopyFinder(source_columns(detectors))
-        examples = watched(answers, known_by.add, finder.add)
+        known_by, finder = KnownBy(), duplicates.CopyFinder(loading.source_columns(detectors))
+        examples = loading.watched(answers, known_by.add, finder.add)
         every = (*detectors, *extra.values(), *others)
         if by_sentence is None:
             table = score_examples(examples, every, keep=columns, progress=progress)
@@ -428,7 +413,7 @@ def score_source(
         codes = split_codes(table, splitting, learning)
     # The rows on which a call to a judge failed.
     reasons = (item for key in named for item in table.reasons.get(key, {}).items())
-    unanswered = sorted({row for row, reason in reasons if isinstance(reason, NoReplyFailure)})
+    unanswered = sorted({row for row, reason in reasons if isinstance(reason, base.NoReplyFailure)})
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = splits.FIT
     # Copies that the data itself puts on a further side take no part there.
@@ -441,7 +426,7 @@ def score_source(
     known, grouped = known_by.counts(copies.together), _grouped(table)
     n_answers = None if sentences is None else len(table)
     data = {
-        "source": source_name(source),
+        "source": loading.source_name(source),
         "format": opened.format,
         "sha256": opened.digest(),
         "reading": opened.how(),
@@ -481,7 +466,7 @@ def score_source(
             if cost.calls is not None and cost.score in named
         ],
     }
-    pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
+    pinned = tuple(score.pinned() if isinstance(score, base.Pinning) else score for score in listed)
     return Scored(table, codes, pinned, others, data, known_by, copies.sketches, sentences, answers)
 
 
@@ -503,7 +488,7 @@ def score_only(
     scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
 ) -> tuple[ScoreTable, Reading]:
     """Score every example, labelled or not; return the table, and the reading with its counts."""
     tables: list[ScoreTable] = []
@@ -516,10 +501,10 @@ def score_only(
 def score_by_parts(
     source: sources.Source,
     scores: ScoreLike | Sequence[ScoreLike],
-    take: Callable[[ScoreTable, list[RowPlace]], None],
+    take: Callable[[ScoreTable, list[loading.RowPlace]], None],
     *,
     reading: ReadOptions | None = None,
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
 ) -> tuple[ScoreTable, Reading]:
     """Score as `score_only` does, in constant memory: ``take`` gets the table part by part.
 
@@ -527,8 +512,8 @@ def score_by_parts(
     table that is returned has no rows; it holds what the scores cost.
     """
     detectors = resolve_unlearnt(scores)
-    examples = open_source(source, reading, detectors, labelled=False)
-    order = RowOrder(examples)
+    examples = loading.open_source(source, reading, detectors, labelled=False)
+    order = loading.RowOrder(examples)
     made = score_parts(
         order.answers(), detectors, lambda part: take(part, order.of(len(part))), progress=progress
     )
@@ -537,10 +522,10 @@ def score_by_parts(
     return made, examples
 
 
-def _say_given_up(detectors: Iterable[Score]) -> None:
+def _say_given_up(detectors: Iterable[base.Score]) -> None:
     """Say which judges were given up."""
     for score in detectors:
-        if (why := try_out(score, ())) is not None:
+        if (why := base.try_out(score, ())) is not None:
             say_once(f"{key_of(score)}: {why}")
 
 
@@ -548,12 +533,12 @@ def _say_given_up(detectors: Iterable[Score]) -> None:
 PLACES: Final = ("sentence", "start", "end")
 
 #: Called with the next rows, where their answers stand, and their columns of `PLACES`.
-Take = Callable[[ScoreTable, list[RowPlace], dict[str, pa.Array]], None]
+Take = Callable[[ScoreTable, list[loading.RowPlace], dict[str, pa.Array]], None]
 
 
 #: A sentence: the id of its answer, its number there, its first character, and the one after it;
 #: and where its answer stands.
-_Place = tuple[str, int, int, int, RowPlace]
+_Place = tuple[str, int, int, int, loading.RowPlace]
 
 
 @options_from_keywords(reading=ReadOptions, override=True)
@@ -606,7 +591,7 @@ def score_sentences_by_parts(
     take: Take,
     *,
     reading: ReadOptions | None = None,
-    progress: Progress | None = None,
+    progress: loading.Progress | None = None,
 ) -> tuple[ScoreTable, Reading]:
     """Score as `score_sentences` does, in constant memory: ``take`` gets the rows part by part.
 
@@ -614,11 +599,11 @@ def score_sentences_by_parts(
     many answers are done.
     """
     detectors = resolve_unlearnt(scores)
-    require_sentences(detectors)
+    base.require_sentences(detectors)
     if taken := [name for name in map(key_of, detectors) if name in PLACES]:
         raise InputError(say("refused.name_of_a_place", name=taken[0]))
     share = optional(reading, ReadOptions, "reading").span_share
-    examples = open_source(source, reading, detectors, labelled=False, by_sentence=True)
+    examples = loading.open_source(source, reading, detectors, labelled=False, by_sentence=True)
     waiting: deque[_Place] = deque()
     ends = [0]
 
