@@ -23,6 +23,7 @@ from calibrail.errors import (
     CalibrailError,
     DataError,
     InputError,
+    error_text,
     errors_as,
     file_errors,
     variable_set,
@@ -473,8 +474,7 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
         return
     if options.ray_address is not None:
         raise InputError(
-            f"on a cluster {spell_option(EngineOptions, 'shards')} must name a folder that all "
-            "nodes share"
+            error_text("shards_on_cluster", option=spell_option(EngineOptions, "shards"))
         )
     with (
         own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,

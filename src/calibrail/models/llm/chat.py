@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from calibrail.errors import CalibrailError, InputError, error_text, variable_set
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as, variable_set
 from calibrail.models.batching import report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
@@ -154,8 +154,9 @@ class AnswerCache:
             run(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
             raise CacheError(
-                f"the cache {path} was written by another version (layout {version}, this one is "
-                f"{VERSION}); remove the file"
+                error_text(
+                    "cache_of_another_version", path=path, version=version, own_version=VERSION
+                )
             )
         return connection
 
@@ -242,14 +243,9 @@ class AnswerCache:
                 self._connection = self._opened()
             yield self._connection
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, ValueError) as error:
-            raise CacheError(
-                error_text("cache_unusable", value=self.path or "in memory", error=error)
-            ) from error
+    def _explained(self) -> AbstractContextManager[None]:
+        broken = (sqlite3.Error, OSError, ValueError)
+        return errors_as(CacheError, broken, "cache_unusable", value=self.path or "in memory")
 
 
 @lru_cache(maxsize=8)

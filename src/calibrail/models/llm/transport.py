@@ -402,10 +402,7 @@ def key_for(endpoint: str) -> str | None:
     # A file that holds a key usually ends in a newline.
     key = os.environ.get(KEY_VARIABLE, "").strip() or None
     if endpoint == OPENAI and key is None:
-        raise ModelError(
-            f"{OPENAI} wants a key: set the environment variable {KEY_VARIABLE}, or name another "
-            "endpoint with base_url"
-        )
+        raise ModelError(error_text("key_missing", openai=OPENAI, key_variable=KEY_VARIABLE))
     if key is not None and not (key.isascii() and key.isprintable()):
         raise ModelError(f"the environment variable {KEY_VARIABLE} holds more than a key")
     return key
@@ -556,12 +553,10 @@ class OpenAITransport:
     """
 
     def __init__(self, endpoint: str) -> None:
-        try:
+        with errors_as(
+            ModelError, ImportError, "judge_extra_missing", endpoint=endpoint, install=INSTALL
+        ):
             import openai
-        except ImportError as error:
-            raise ModelError(
-                f"calling {endpoint} needs the judge extra: {INSTALL} ({error})"
-            ) from error
         self._endpoint, self._sdk = endpoint, openai
         self._broken: tuple[type[Exception], ...] = (
             openai.APIConnectionError,
