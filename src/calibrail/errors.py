@@ -4,9 +4,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
+
+Value = TypeVar("Value")
 
 
 class CalibrailError(Exception):
@@ -147,6 +150,16 @@ def keep_libraries_quiet() -> None:
         os.environ.setdefault(name, value)
     modules: dict[str, Any] = sys.modules
     modules.setdefault("openvino_telemetry", None)
+
+
+@contextmanager
+def variable_set(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
+    """Let a context variable have a value within the block; yield the value."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
 
 
 @contextmanager

@@ -7,14 +7,16 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from calibrail.errors import CalibrailError, InputError, ServiceError, error_text
+from calibrail.errors import CalibrailError, InputError, ServiceError, error_text, errors_as
 from calibrail.guardrail.decision import Decision
 from calibrail.options import fields
 
@@ -114,10 +116,8 @@ def http() -> ModuleType:
     CalibrailError
         If it is not installed.
     """
-    try:
+    with errors_as(CalibrailError, ModuleNotFoundError, "httpx_missing"):
         import httpx2
-    except ModuleNotFoundError as error:
-        raise CalibrailError("the client needs httpx2: pip install 'calibrail[client]'") from error
     return httpx2
 
 
@@ -157,14 +157,15 @@ class Call(Generic[Result]):
         ServiceError
             If it is none, or not one to what was asked.
         """
-        try:
+        with no_service(self.path, 200):
             text = raw.decode("utf-8", "surrogatepass")
             return self.read(json.loads(text, object_pairs_hook=_object))
-        except (ValueError, TypeError, LookupError, InputError, RecursionError) as error:
-            raise ServiceError(
-                f"what answers {self.path} is no calibrail service, or not whole: {error}",
-                status=200,
-            ) from error
+
+
+def no_service(path: str, status: int) -> AbstractContextManager[None]:
+    """Raise what shows that a reply is none, within the block, as a `ServiceError`."""
+    odd = (ValueError, TypeError, LookupError, InputError, RecursionError)
+    return errors_as(partial(ServiceError, status=status), odd, "no_service", path=path)
 
 
 class Attempts:
@@ -376,10 +377,8 @@ def answers(items: Sequence[object]) -> tuple[list[dict[str, Any]], list[str]]:
         raise InputError("items must hold an answer at least; got none")
     sent, ids = [], []
     for place, item in enumerate(items):
-        try:
+        with errors_as(InputError, InputError, "item_wrong", place=place):
             each, id = answer(item)
-        except InputError as error:
-            raise InputError(f"items[{place}]: {error}") from error
         sent.append(each)
         ids.append(id)
     return sent, ids

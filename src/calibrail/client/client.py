@@ -219,13 +219,8 @@ class Writing:
             lines = dict(line.partition(b": ")[::2] for line in block.split(b"\n"))
             if b"data" not in lines:
                 continue
-            try:
+            with _core.no_service(_PATH, self._status):
                 yield from self._event(lines[b"event"].decode(), json.loads(lines[b"data"]))
-            except (ValueError, LookupError, TypeError, InputError) as error:
-                raise ServiceError(
-                    f"what answers {_PATH} is no calibrail service, or not whole: {error}",
-                    status=self._status,
-                ) from error
 
     def _event(self, name: str, data: Mapping[str, Any]) -> Iterator[str]:
         if name == "decision":

@@ -164,9 +164,7 @@ class _Unpacked(io.RawIOBase):
         try:
             raw = self._inner.read(len(buffer))
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{self._path} is damaged: {error}; compress or download it again"
-            ) from error
+            raise DataError(error_text("file_damaged", path=self._path, error=error)) from error
         self._n_unpacked += len(raw)
         if self._n_unpacked > max(SMALL, MOST_RATIO * self._size):
             raise DataError(error_text("unpacks_to_too_much", path=self._path, most=MOST_RATIO))

@@ -176,9 +176,7 @@ def refuse_read(outputs: Sequence[Output], read: Iterable[Path]) -> None:
                 continue
             # A guardrail in the folder of its run is no part of it.
             if own in known and (own in named or kind_of(file) != "guardrail"):
-                raise InputError(
-                    f"{output} would be written over {known[own]}, which is read; name another one"
-                )
+                raise InputError(error_text("written_over_input", output=output, value=known[own]))
             if own in taken:
                 raise InputError(error_text("written_twice", value=taken[own], output=output))
             taken[own] = output

@@ -3,7 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -51,7 +51,7 @@ from calibrail.data.sources import (
 from calibrail.data.tables import NotPlainError, batch_rows
 from calibrail.data.traces._spans import ANNOTATION
 from calibrail.data.values import name_of, value_at
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, variable_set
 from calibrail.options import ReadOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
@@ -696,14 +696,9 @@ def _of_pairs(opened: Opened, pair: Mapping[str, str], source: str) -> Opened:
     return replace(opened, items=items, batches=None)
 
 
-@contextmanager
-def observe_readings(told: Callable[[Reading], None]) -> Iterator[None]:
+def observe_readings(told: Callable[[Reading], None]) -> AbstractContextManager[object]:
     """Tell a callable, within the block, of everything that is read."""
-    token = _told.set(told)
-    try:
-        yield
-    finally:
-        _told.reset(token)
+    return variable_set(_told, told)
 
 
 def read_all(

@@ -45,7 +45,7 @@ from calibrail.data.files import (
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._spans import Export, ExportNotes
-from calibrail.errors import DataError, InputError, errors_as, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 from calibrail.working_folder import is_own_code_forbidden
@@ -356,8 +356,9 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
     for item in opened:
         if item.class_names != opened[0].class_names:
             raise DataError(
-                "files that are read together must number classes alike; their metadata says "
-                f"{opened[0].class_names} and {item.class_names}"
+                error_text(
+                    "classes_numbered_differently", class_names=opened[0].class_names, item=item
+                )
             )
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.data.example import identities
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 
 FIT: Final = 0
 CALIBRATION: Final = 1
@@ -90,8 +90,7 @@ def split(
     rest = 1.0 - calibration_share - fit_share
     if rest < -1e-9:
         raise InputError(
-            "calibration_share and fit_share must add up to at most 1; got "
-            f"{calibration_share} + {fit_share}"
+            error_text("shares_too_large", calibration_share=calibration_share, fit_share=fit_share)
         )
     shares = np.array([fit_share, calibration_share, max(0.0, rest)])
     classes = np.asarray(labels)
@@ -189,10 +188,7 @@ def split_from_column(
     if (unknown := np.flatnonzero(codes < 0)).size:
         value = values[int(unknown[0])]
         seen = "nothing" if value is None else repr(value)
-        raise DataError(
-            f"column {column!r} must say fit, calibration or test in every row; row "
-            f"{unknown[0] + 1} says {seen}"
-        )
+        raise DataError(error_text("split_value", column=column, value=unknown[0] + 1, seen=seen))
     if straddling := straddling_groups(codes, groups):
         name, sides = straddling[0]
         raise DataError(

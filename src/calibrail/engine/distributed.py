@@ -37,7 +37,7 @@ from calibrail.engine.local import (
     score_here,
 )
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, error_line, perform
-from calibrail.errors import CalibrailError, DataError, ModelError, error_text
+from calibrail.errors import CalibrailError, DataError, ModelError, error_text, variable_set
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
 from calibrail.models.hardware import cores, installed_versions
@@ -508,11 +508,8 @@ def use_engine(
     2
     """
     chosen = optional(options, EngineOptions, "options")
-    token = _current.set(_InUse(chosen, say or _current.get().say))
-    try:
+    with variable_set(_current, _InUse(chosen, say or _current.get().say)):
         yield chosen
-    finally:
-        _current.reset(token)
 
 
 def tell(sentence: str) -> None:

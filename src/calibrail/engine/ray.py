@@ -185,8 +185,7 @@ def _connect(ray: Any, options: EngineOptions) -> None:
     if options.gpus and not ray.cluster_resources().get("GPU"):
         ray.shutdown()
         raise InputError(
-            f"{spell_option(EngineOptions, 'gpus', options.gpus)}: this machine has no GPU that "
-            "Ray can see; leave it out, or name a cluster that has one"
+            error_text("ray_without_gpu", option=spell_option(EngineOptions, "gpus", options.gpus))
         )
 
 
@@ -204,8 +203,7 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"no Ray cluster can be joined at {address} ({error_line(error)}); this machine must "
-            "be one of its nodes: ray status shows whether it is"
+            error_text("ray_not_joined", address=address, error_line=error_line(error))
         ) from error
 
 

@@ -19,7 +19,15 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.data.tables import byte_array
 from calibrail.engine.local import characters, share_of
-from calibrail.errors import CalibrailError, DataError, InputError, errors_as, file_errors
+from calibrail.errors import (
+    CalibrailError,
+    DataError,
+    InputError,
+    error_text,
+    errors_as,
+    file_errors,
+    variable_set,
+)
 from calibrail.formatting import count
 from calibrail.models.batching import blocks
 from calibrail.options.fields import spell_option
@@ -404,11 +412,8 @@ class ShardRun:
                 return run_on_ray(jobs, self.options)
 
     def _here(self, job: Job) -> Outcome:
-        token = shard_progress.set(share_of(self._progress, self._n_done, job.n))
-        try:
+        with variable_set(shard_progress, share_of(self._progress, self._n_done, job.n)):
             return Outcome(job.number, perform(job.task, job.input, job.result))
-        finally:
-            shard_progress.reset(token)
 
     def write_manifest(self) -> None:
         """Write the manifest."""
@@ -469,8 +474,7 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
         return
     if options.ray_address is not None:
         raise InputError(
-            f"on a cluster {spell_option(EngineOptions, 'shards')} must name a folder that all "
-            "nodes share"
+            error_text("shards_on_cluster", option=spell_option(EngineOptions, "shards"))
         )
     with (
         own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,

@@ -195,8 +195,7 @@ def prepared_folder(folder: Path) -> Iterator[None]:
     left = {QUARANTINE, POOL_FILE, *((GUARDRAIL,) if POOL_FILE in there else ())}
     if (others := sorted(there - left)) and not has_labels(folder):
         raise InputError(
-            f"{folder} holds no {PLAN}, but other files ({', '.join(others[:3])}): name a new "
-            f"folder, or restore {PLAN} if labels were begun there; nothing was changed"
+            error_text("folder_without_plan", folder=folder, plan=PLAN, names=", ".join(others[:3]))
         )
     try:
         yield
@@ -220,18 +219,15 @@ def read_plan(folder: Path, maker: str = "label") -> SessionPlan:
     """
     path = folder / PLAN
     remedy = f"; name a folder that `calibrail {maker}` made"
-    try:
+    with errors_as(DataError, (ValueError, RecursionError), "plan_damaged", path=path):
         with file_errors(f"cannot read {path}", remedy):
             content = json.loads(path.read_bytes())
         name, _, number = str(schema := content.get("schema")).partition("/")
         if name == SessionPlan.schema.partition("/")[0] and number.isdecimal() and number != "1":
             raise DataError(
-                f"{path} was written by a newer calibrail ({schema}; this one reads "
-                f"{SessionPlan.schema}): update calibrail (pip install -U calibrail)"
+                error_text("plan_of_newer_version", path=path, schema=schema, plan=SessionPlan)
             )
         return SessionPlan.from_dict(content)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is damaged: {error}; restore it from a copy") from error
 
 
 def write_plan(folder: Path, plan: SessionPlan) -> None:
@@ -383,8 +379,9 @@ class LabelFolder:
         if twice is not None and not label.seen:
             what = "is settled twice" if label.settles else f"has two labels of {label.annotator!r}"
             raise DataError(
-                f"{where}: the answer {label.id!r} {what} ({twice.label} and {label.label}); take "
-                "one of the lines out"
+                error_text(
+                    "answer_labelled_twice", where=where, label=label, what=what, twice=twice
+                )
             )
         self.ledger.add_label(label)
         self.assignments.clear((label.annotator, label.settles), label.order)

@@ -416,8 +416,7 @@ class Batches:
         there = len(self._files.ledger.answers) - before["draws"]
         if there < 0:
             raise DataError(
-                f"{self._files.draws.path} lacks lines that stood there when answers were drawn "
-                f"last ({before['draws']}); restore it from a copy"
+                error_text("draws_lost", path=self._files.draws.path, draws=before["draws"])
             )
         if self._n_texts() == before["pool"]:
             Pool(pool).write(map(PooledAnswer.from_dict, content["pool"]))

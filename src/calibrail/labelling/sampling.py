@@ -9,9 +9,9 @@ import heapq
 import json
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -25,7 +25,7 @@ from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import Draw, Log, Lots, Order, json_line
 from calibrail.options.data import ReadOptions
@@ -238,15 +238,9 @@ class Pool:
             self._units.append(item.unit)
             self._copies_before.append(self._n_copies)
 
-    @contextmanager
-    def _named(self, where: str = "") -> Iterator[None]:
-        try:
-            yield
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{self.path}{where} is damaged ({error}); restore it from a copy: without it the "
-                "next answer is unknown. What is labelled is in the other files"
-            ) from error
+    def _named(self, where: str = "") -> AbstractContextManager[None]:
+        odd = (ValueError, KeyError, TypeError, AttributeError)
+        return errors_as(DataError, odd, "pool_damaged", path=self.path, where=where)
 
     def __len__(self) -> int:
         """Return how many answers there are to draw, copies left out."""

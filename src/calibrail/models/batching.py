@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from inspect import signature
 from threading import Lock
 from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from calibrail.errors import variable_set
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -74,7 +76,7 @@ def isolated_cache() -> Iterator[None]:
     A model's last digits depend on what ran beside an input. What is computed here depends on
     nothing that this or another thread has computed before, and is forgotten at the end.
     """
-    with _set(_apart, {}), _set(_repeats, False):
+    with variable_set(_apart, {}), variable_set(_repeats, False):
         yield
 
 
@@ -86,17 +88,8 @@ def single_input_batches() -> Iterator[None]:
     is taken up.
     """
     repeats = _apart.get() is None or _repeats.get()
-    with isolated_cache(), _set(_repeats, repeats):
+    with isolated_cache(), variable_set(_repeats, repeats):
         yield
-
-
-@contextmanager
-def _set(variable: ContextVar[Any], value: object) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 class ResultStore(Generic[Result]):
@@ -193,14 +186,9 @@ def shared_models(kind: Callable[..., Any], specification: tuple[Hashable, ...])
 _told: ContextVar[Callable[[float], None] | None] = ContextVar("told", default=None)
 
 
-@contextmanager
-def progress_listener(told: Callable[[float], None]) -> Iterator[None]:
+def progress_listener(told: Callable[[float], None]) -> AbstractContextManager[object]:
     """Tell a callable, within the block, which share of a model's work is done: 0 to 1."""
-    token = _told.set(told)
-    try:
-        yield
-    finally:
-        _told.reset(token)
+    return variable_set(_told, told)
 
 
 def report_progress(share: float) -> None:

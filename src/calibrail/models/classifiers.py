@@ -71,8 +71,7 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
             return stated
         if not self.place.is_relative():
             raise InputError(
-                f"window must be below the {stated} tokens that {self.model} reads at a time; "
-                f"got {self.window}"
+                error_text("window_too_large", stated=stated, model=self.model, window=self.window)
             )
         return self.window + stated // 2
 
@@ -123,8 +122,7 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
             rows = self.head.values([windows[index] for index in batch])
             if not all(np.isfinite(row).all() for row in rows):
                 raise ModelError(
-                    f"{self.model} gives values that are no numbers in {self.dtype}; "
-                    'use dtype="float32"'
+                    error_text("values_no_numbers", model=self.model, dtype=self.dtype)
                 )
             values.update(zip(batch, rows, strict=True))
             self.n_passes += 1
@@ -589,9 +587,7 @@ class EntailmentModel(PairModel):
         if suits(best) > suits(expected) + SWAPPED:
             wrong = hypotheses[int(probabilities[range(len(expected)), expected].argmin())]
             raise ModelError(
-                f"{self.model}: its labels look swapped. Given {premises[0]!r} it misjudges "
-                f"{wrong!r}. Correct id2label in config.json of a local copy, and give that folder "
-                "as model="
+                error_text("labels_swapped", model=self.model, value=premises[0], wrong=wrong)
             )
 
 

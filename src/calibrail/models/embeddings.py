@@ -243,8 +243,7 @@ class ApiEncoder(RemoteModel, Encoder):
         except RefusedError as error:
             if not error.too_long:
                 raise ModelError(
-                    f"{self.model} embedded not every text ({error.reason}); those that it did are "
-                    "kept, so run again"
+                    error_text("embedding_incomplete", model=self.model, error=error)
                 ) from None
             if half := len(texts) // 2:
                 return [*self._ask(session, texts[:half]), *self._ask(session, texts[half:])]

@@ -236,8 +236,7 @@ def torch_device(device: str | None) -> str:
     if not there[device]:
         found = ", ".join(name for name, is_there in there.items() if is_there)
         raise ModelError(
-            f"device={device} is not there: torch {torch.__version__} finds {found}; install a "
-            "torch that is built for it, or leave device out"
+            error_text("device_not_there", device=device, version=torch.__version__, found=found)
         )
     return device
 

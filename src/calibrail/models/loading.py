@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError, error_text, errors_as
 from calibrail.models import networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
 from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
@@ -194,11 +194,9 @@ def _embedded() -> Location:
 
 
 def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Location:
-    try:
+    with errors_as(ModelError, ImportError, "models_extra_missing", model=model, install=INSTALL):
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HTTPError
-    except ImportError as error:
-        raise ModelError(f"the model {model} needs the models extra: {INSTALL}") from error
 
     what = "model" if weights else "tokenizer of the model"
     lacking = "config.json or weights as .safetensors" if weights else "tokenizer.json"
@@ -228,10 +226,7 @@ def _checked(location: Location, model: str) -> Location:
     pickled = [path for path in modules if not path.with_name("model.safetensors").is_file()]
     if pickled or not location.has(*_WEIGHTS):
         lacking = f"weights of {pickled[0].parent.name}" if pickled else "weights"
-        raise ModelError(
-            f"{model}: {folder} holds no .safetensors {lacking}. Pickled weights are never loaded; "
-            "convert them to safetensors"
-        )
+        raise ModelError(error_text("weights_missing", model=model, folder=folder, lacking=lacking))
     return location
 
 
@@ -245,7 +240,7 @@ def digests(folder: Path) -> dict[str, str]:
     ModelError
         If a file cannot be read.
     """
-    try:
+    with errors_as(ModelError, OSError, "model_unreadable", folder=folder):
         # The model's own folder and those of its modules, not whatever lies deeper.
         found = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())
         files = tuple(
@@ -256,8 +251,6 @@ def digests(folder: Path) -> dict[str, str]:
         states = map(os.stat, files)
         stamps = tuple((s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states)
         return dict(_hashed(folder, files, stamps))
-    except OSError as error:
-        raise ModelError(f"the model in {folder} cannot be read: {error}") from error
 
 
 @lru_cache(maxsize=32)

@@ -74,10 +74,7 @@ def kept(made_of: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
                 made.rename(entry)
     except OSError as error:
         if not is_whole(entry):
-            raise ModelError(
-                f"exported models are kept in {entry.parent}, which cannot be written ({error}); "
-                "set XDG_CACHE_HOME to a folder that can"
-            ) from error
+            raise ModelError(error_text("exports_not_kept", entry=entry, error=error)) from error
     return entry
 
 
@@ -344,10 +341,7 @@ def _compare(model: Exportable, session: GraphSession, name: str) -> None:
                 ours, theirs = ours.astype(np.float64)[rows], theirs[rows]
                 apart = float(np.abs(ours - theirs).max()) / max(1.0, float(np.abs(theirs).max()))
             if not apart <= AGREEMENT:
-                raise ModelError(
-                    f"{name}, exported, gives other values than torch ({part}, by {apart:.2g} of "
-                    "the largest); use backend=torch"
-                )
+                raise ModelError(error_text("export_disagrees", name=name, part=part, apart=apart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, errors_as
 from calibrail.scores import base
 
 
@@ -31,10 +31,8 @@ class AnyGuardrailScore:
     tolerance = 1e-6
 
     def __init__(self, *, name: str, options: Mapping[str, Any] | str = "{}") -> None:
-        try:
+        with errors_as(InputError, (TypeError, ValueError), "guardrail_options", options=options):
             self._options = dict(json.loads(options) if isinstance(options, str) else options)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"options must be a JSON object; got {options!r}") from error
         written = json.dumps(self._options, sort_keys=True)
         self.params: Mapping[str, base.JSON] = {"name": str(name), "options": written}
 

@@ -127,8 +127,7 @@ class Estimator:
         if classes is None:
             if positive is not None:
                 raise InputError(
-                    f"positive={positive!r} is one of the classes_ of an estimator, and "
-                    f"{self._name} has none; give it classes_"
+                    error_text("estimator_without_classes", positive=positive, name=self._name)
                 )
             return None
         listed = np.asarray(classes).tolist()
@@ -137,8 +136,7 @@ class Estimator:
         ]
         if sum(means) != 1:
             raise InputError(
-                f"which class of {self._name} means hallucinated? It has {listed}; name it: "
-                f"CustomScore(..., positive={listed[-1]!r})"
+                error_text("class_not_named", name=self._name, listed=listed, value=listed[-1])
             )
         return means.index(True)
 

@@ -494,7 +494,7 @@ class TangentResidual(Neighbouring):
         whole(self.components, "components", least=1)
         if self.components > self.k:
             raise InputError(
-                f"components must not exceed k={self.k}, which span no more; got {self.components}"
+                error_text("components_beyond_k", k=self.k, components=self.components)
             )
 
     def _value(self, question: Floats, move: Floats) -> float | str:

@@ -50,8 +50,7 @@ class Combined(base.Learning, Members):
             )
         if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
             raise InputError(
-                f"{self.name} needs the mode of {', '.join(unsettled)} named: mode=logprob, "
-                "mode=verdict, mode=votes or mode=graded"
+                error_text("mode_not_named", name=self.name, names=", ".join(unsettled))
             )
         self.members = dict(zip(keys, members, strict=True))
 
@@ -361,9 +360,9 @@ class Ensemble(Combined):
             state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:
             raise InputError(
-                "every score of the ensemble points the wrong way on the fit split (AUROC "
-                f"{', '.join(f'{area:.2f}' for area in reached)}); check the labels, or choose "
-                "other scores"
+                error_text(
+                    "ensemble_points_wrong", names=", ".join(f"{area:.2f}" for area in reached)
+                )
             )
         return self.restore({"auroc": np.array(reached), **state})
 

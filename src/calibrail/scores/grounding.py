@@ -55,10 +55,7 @@ class Reranker(PairModel):
         if n != 1:
             listed = ", ".join(map(str, (labels or {}).values()))
             names = f"labels {listed}" if labels else "states no labels"
-            raise ModelError(
-                f"{self.model} is no reranker: a reranker has one output, its relevance, and this "
-                f"model has {n} ({names}). Give one as model=, e.g. BAAI/bge-reranker-v2-m3"
-            )
+            raise ModelError(error_text("no_reranker", model=self.model, n=n, names=names))
         return {"head": "relevance logit"}
 
     def relevance(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:

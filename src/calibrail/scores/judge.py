@@ -19,7 +19,7 @@ from string import Formatter
 from typing import Final, Literal, get_args
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base, judge_replies
@@ -148,8 +148,9 @@ def load_template(
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
             raise InputError(
-                f"template {template!r} is neither built in ({', '.join(known)}) nor a file "
-                f"that can be read: {why}"
+                error_text(
+                    "template_unreadable", template=template, names=", ".join(known), why=why
+                )
             ) from error
     words: tuple[str, ...] = (f'"{HALLUCINATION}"',)
     if reply != "grade":
@@ -193,10 +194,8 @@ def _enclosed(tag: str, suffix: str, text: str) -> str:
 def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
     """Refuse a user's template that cannot work, naming what is wrong."""
     remedy = "write {contexts}, {question} and {response} for the data, {{ and }} for braces"
-    try:
+    with errors_as(InputError, ValueError, "template_broken", remedy=remedy):
         parts = list(Formatter().parse(text))
-    except ValueError as error:
-        raise InputError(f"the template cannot be read: {error}; {remedy}") from error
     fields = Counter(field for _, field, _, _ in parts if field is not None)
     for _, field, form, conversion in parts:
         if field is not None and (field not in known or form or conversion):

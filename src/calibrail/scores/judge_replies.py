@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, Self
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.models.llm.chat import ChatAnswer, Position
 from calibrail.scores.base import DetectorFailure
 from calibrail.text.words import by_edition, edition, lazily_compiled, patterns
@@ -245,8 +245,7 @@ class RatingScale:
             raise InputError(f"scale must be a range or a list, 1-5, A-E or yes/no; got {scale!r}")
         if higher not in ("faithful", "hallucinated"):
             raise InputError(
-                f"higher must say what {grades[-1]}, the last of scale={text}, means: "
-                f"faithful or hallucinated; got {higher!r}"
+                error_text("scale_direction", value=grades[-1], text=text, higher=higher)
             )
         return cls(grades, grades[-1 if higher == "faithful" else 0], numeric)
 

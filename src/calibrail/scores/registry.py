@@ -195,8 +195,7 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     given, known = dict(spec.params), PRESETS.get(spec.name, own)
     if (name := given.pop("preset")) not in known:
         raise InputError(
-            f"the score {spec.name} has no preset {name!r}; its presets: "
-            f"{', '.join(known) or 'none'}"
+            error_text("preset_unknown", spec=spec, name=name, value=", ".join(known) or "none")
         )
     return ScoreSpec(spec.name, {**known[name], **given})
 
@@ -288,10 +287,7 @@ def _factory(name: str) -> Factory:
                 ) from error
     known = available()
     near = _near(name, known) or ";"
-    raise InputError(
-        f"unknown score {name!r}{near} known: {', '.join(known)}. A column of numbers is taken by "
-        f"column:column={name},higher=hallucinated (or higher=faithful)"
-    )
+    raise InputError(error_text("score_unknown", name=name, near=near, names=", ".join(known)))
 
 
 @cache

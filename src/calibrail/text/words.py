@@ -4,13 +4,15 @@ import logging
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial, wraps
 from importlib.resources import files
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
+
+from calibrail.errors import variable_set
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,14 +33,9 @@ def edition_in(fingerprint: str) -> int:
     return 1 if _FIRST.search(fingerprint) else 2
 
 
-@contextmanager
-def rules_of(number: int) -> Iterator[None]:
+def rules_of(number: int) -> AbstractContextManager[int]:
     """Let an edition of the rules be in force within the block."""
-    token = _EDITION.set(number)
-    try:
-        yield
-    finally:
-        _EDITION.reset(token)
+    return variable_set(_EDITION, number)
 
 
 def by_edition(first: R, latest: R) -> R:

@@ -381,8 +381,9 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
         for name in ("id", label.lower()):
             if name not in cells:
                 raise DataError(
-                    f"{path} has no column {name!r}; it has {', '.join(cells)}: name that column "
-                    "so, as in the file that was exported"
+                    error_text(
+                        "import_column_missing", path=path, name=name, names=", ".join(cells)
+                    )
                 )
         marked = str(cells.get("unsupported") or "").split(_NEXT.strip())
         yield ImportedLabel(
@@ -546,8 +547,7 @@ def _take(
         raise InputError(error_text("import_second_label", name=name, row=row, before=before))
     if there is not None:
         raise InputError(
-            f"{name!r} has labelled {row.id!r} otherwise already (as {_WORDS[there.label]}); undo "
-            "that label to change it, or take the row out"
+            error_text("import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label])
         )
     session.put(name, order, label, spans_of(row, task.response), judge=judge)
     return "unsure" if label is None else "labelled"

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from calibrail.atomic_files import folder_lock, write_atomically
-from calibrail.errors import ModelError
+from calibrail.errors import ModelError, error_text, errors_as
 from calibrail.models.llm import transport
 from calibrail.models.llm.chat import ChatRequest, LanguageModel, read_answer
 from calibrail.models.llm.transport import OUTPUT_LIMIT, AgainError, CallLimits, RefusedError
@@ -112,10 +112,7 @@ class BatchFolder:
                 # Another process has collected it meanwhile.
                 continue
             except (ValueError, TypeError) as error:
-                raise ModelError(
-                    f"{path} does not describe a batch under way ({error}): delete it, and what it "
-                    "asked is asked and paid for once more"
-                ) from None
+                raise ModelError(error_text("batch_file_damaged", path=path, error=error)) from None
         return batches
 
     def save(self, batch: Batch) -> None:
@@ -181,12 +178,8 @@ class OpenAIBatches:
     path, after = "/batches", "after"
 
     def __init__(self, endpoint: str, limits: CallLimits) -> None:
-        try:
+        with errors_as(ModelError, ImportError, "batches_extra_missing", transport=transport):
             from openai import DefaultHttpxClient
-        except ImportError as error:
-            raise ModelError(
-                f"batches need the judge extra: {transport.INSTALL} ({error})"
-            ) from error
         self._address, headers = self._access(endpoint)
         self._limits, self._broken = limits, transport.connection_errors()
         options: Any = {"timeout": limits.timeout, "headers": headers}
@@ -616,8 +609,7 @@ class _BatchRun:
                 # Nobody has its answers any more.
                 return BatchState(True, 0), self._left(batch, ())
             raise ModelError(
-                f"{batch.endpoint} answered {error} about the {batch}: is the key that with which "
-                f"it was submitted? Or {_LEAVE_OUT}"
+                error_text("batch_not_known", batch=batch, error=error, leave_out=_LEAVE_OUT)
             ) from None
 
     def _left(self, batch: Batch, results: Iterable[BatchResult]) -> Left:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import lru_cache, partial
@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from calibrail.errors import CalibrailError, InputError, error_text
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as, variable_set
 from calibrail.models.batching import report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
@@ -154,8 +154,9 @@ class AnswerCache:
             run(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
             raise CacheError(
-                f"the cache {path} was written by another version (layout {version}, this one is "
-                f"{VERSION}); remove the file"
+                error_text(
+                    "cache_of_another_version", path=path, version=version, own_version=VERSION
+                )
             )
         return connection
 
@@ -242,14 +243,9 @@ class AnswerCache:
                 self._connection = self._opened()
             yield self._connection
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, ValueError) as error:
-            raise CacheError(
-                error_text("cache_unusable", value=self.path or "in memory", error=error)
-            ) from error
+    def _explained(self) -> AbstractContextManager[None]:
+        broken = (sqlite3.Error, OSError, ValueError)
+        return errors_as(CacheError, broken, "cache_unusable", value=self.path or "in memory")
 
 
 @lru_cache(maxsize=8)
@@ -263,17 +259,12 @@ _APART: Final = 1 << 20
 _round: ContextVar[int] = ContextVar("round", default=0)
 
 
-@contextmanager
-def asked_again(number: int) -> Iterator[None]:
+def asked_again(number: int) -> AbstractContextManager[int]:
     """Ask within the block for further answers to what was asked, so many rounds later.
 
     The answers of each round are kept by themselves; 0 changes nothing.
     """
-    token = _round.set(_round.get() + number)
-    try:
-        yield
-    finally:
-        _round.reset(token)
+    return variable_set(_round, _round.get() + number)
 
 
 def first_sample() -> int:

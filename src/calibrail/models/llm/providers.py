@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from calibrail.errors import ModelError, error_text, keep_libraries_quiet
+from calibrail.errors import ModelError, error_text, errors_as, keep_libraries_quiet
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
@@ -68,13 +68,10 @@ class ProviderTransport:
             os.environ.setdefault(name, value)
         for name in ("LiteLLM", "httpx", "httpcore.http11", "openai._base_client"):
             logging.getLogger(name).addFilter(_is_warning)
-        try:
+        with errors_as(
+            ModelError, ImportError, "providers_extra_missing", provider=provider, install=INSTALL
+        ):
             import litellm
-        except ImportError as error:
-            raise ModelError(
-                f"calling {provider} by its name needs the providers extra: {INSTALL} ({error}); "
-                "or name an OpenAI-compatible endpoint with base_url"
-            ) from error
         if provider not in {getattr(known, "value", known) for known in litellm.provider_list}:
             raise ModelError(error_text("provider_unknown", provider=provider))
         self._provider, self._library = provider, litellm

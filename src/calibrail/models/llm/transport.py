@@ -12,9 +12,9 @@ import re
 import time
 from base64 import b64encode, urlsafe_b64encode
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,7 +24,14 @@ from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from calibrail.errors import CalibrailError, InputError, ModelError, error_text, errors_as
+from calibrail.errors import (
+    CalibrailError,
+    InputError,
+    ModelError,
+    error_text,
+    errors_as,
+    variable_set,
+)
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, seconds, setting, whole, yes_or_no
 
@@ -288,10 +295,9 @@ def account() -> Account:
     return _current.get() or Account(CallLimits())
 
 
-@contextmanager
 def limit_calls(
     limits: CallLimits | None = None, watch: Callable[[int], None] | None = None
-) -> Iterator[Account]:
+) -> AbstractContextManager[Account]:
     """Limit all calls made within the block.
 
     Parameters
@@ -308,12 +314,7 @@ def limit_calls(
     >>> spent.n_sent
     0
     """
-    spent = Account(limits or CallLimits(), watch)
-    token = _current.set(spent)
-    try:
-        yield spent
-    finally:
-        _current.reset(token)
+    return variable_set(_current, Account(limits or CallLimits(), watch))
 
 
 def no_calls() -> AbstractContextManager[Account]:
@@ -401,10 +402,7 @@ def key_for(endpoint: str) -> str | None:
     # A file that holds a key usually ends in a newline.
     key = os.environ.get(KEY_VARIABLE, "").strip() or None
     if endpoint == OPENAI and key is None:
-        raise ModelError(
-            f"{OPENAI} wants a key: set the environment variable {KEY_VARIABLE}, or name another "
-            "endpoint with base_url"
-        )
+        raise ModelError(error_text("key_missing", openai=OPENAI, key_variable=KEY_VARIABLE))
     if key is not None and not (key.isascii() and key.isprintable()):
         raise ModelError(f"the environment variable {KEY_VARIABLE} holds more than a key")
     return key
@@ -555,12 +553,10 @@ class OpenAITransport:
     """
 
     def __init__(self, endpoint: str) -> None:
-        try:
+        with errors_as(
+            ModelError, ImportError, "judge_extra_missing", endpoint=endpoint, install=INSTALL
+        ):
             import openai
-        except ImportError as error:
-            raise ModelError(
-                f"calling {endpoint} needs the judge extra: {INSTALL} ({error})"
-            ) from error
         self._endpoint, self._sdk = endpoint, openai
         self._broken: tuple[type[Exception], ...] = (
             openai.APIConnectionError,
