@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -170,7 +171,17 @@ NUMPY, CUT = "a list as numpy prints it", "a list that is cut off"
         ("['a', 'b', ...]", NUMPY),
         (str(np.array(["a.", None], dtype=object)), NUMPY),
         (json.dumps([str(np.array(["a.", "b."]))]), NUMPY),
+        ("[object Object],[object Object]", "a list as JavaScript prints it"),
+        (
+            '<pyarrow.lib.ChunkedArray object at 0x7f00>\n[\n  [\n    "a.",\n    "b."\n  ]\n]',
+            "a list as pyarrow prints it",
+        ),
+        ('shape: (2,)\nSeries: \'c\' [str]\n[\n\t"a."\n\t"b."\n]', "a list as polars prints it"),
         ("{'text': ['a' 'b']}", NUMPY),
+        (str(pd.Series(["a.", "b."])), "a list as pandas prints it"),
+        (str(pd.Series(["a."] * 100)), "a list as pandas prints it"),
+        (repr(pd.Index(["a.", "b."])), "a list as pandas prints it"),
+        ("tensor([1., 2.], dtype=torch.float16)", "a list as torch prints it"),
         ("[Document(page_content='a.', metadata={}), Document(page_content='b.')]", "a list as P"),
         ("{'a.', 'b.'}", "a list as Python prints it"),
         ('["a.", "b', CUT),

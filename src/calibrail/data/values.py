@@ -319,7 +319,7 @@ _TEXT: Final = r"""b?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
 _QUOTED: Final = re.compile(_TEXT, re.DOTALL)
 #: What stands beside the texts of a printed list: names before a bracket or =, and nothing.
 _BESIDE: Final = re.compile(
-    r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object)\b"
+    r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object|torch\.\w+)\b"
 )
 _CUT_OFF: Final = re.compile(
     rf"""\[\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*,\s*(?:\.\.\.|'(?:[^'\\]|\\.)*+|"(?:[^"\\]|\\.)*+)""",
@@ -327,11 +327,19 @@ _CUT_OFF: Final = re.compile(
 )
 #: How lists are printed that cannot be read back, every text in them being ``'``.
 _PRINTED: Final = {
+    "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
+    "torch": r"tensor\(.*\)",
+    "polars": r"shape: \(\d[^)]*\)\s.*",
+    "pyarrow": r"<pyarrow\.lib\.\w+ object at .*",
+    "JavaScript": r"\[?\[object \w+\](?:\s*,\s*\[object \w+\])*\]?",
     "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{(].*\b(?:array|str_)\(.*[\]})]"
     r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|'\s+(?:None|nan)\b|\b(?:None|nan)\s+'|\.\.\.).*[\]})]",
     "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
     r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
 }
+
+#: Who prints words of their own beside the items.
+_WORDY: Final = ("pandas", "polars", "pyarrow", "JavaScript")
 
 
 def printed_list(text: str) -> str | None:
@@ -343,12 +351,13 @@ def printed_list(text: str) -> str | None:
     text = text.strip()
     if _CUT_OFF.fullmatch(text):
         return "that is cut off"
-    if text[-1:] not in ("]", "}", ")"):
+    if text[-1:] not in ("]", "}", ")") and "dtype: " not in text[-80:]:
         return None
     bare = _QUOTED.sub("'", text)
     for speller, pattern in _PRINTED.items():
-        listed = re.fullmatch(pattern, bare, re.DOTALL)
-        if listed and not re.search(r"[^\W\d_]", _BESIDE.sub("", bare)):
+        if re.fullmatch(pattern, bare, re.DOTALL) and (
+            speller in _WORDY or not re.search(r"[^\W\d_]", _BESIDE.sub("", bare))
+        ):
             return f"as {speller} prints it"
     return None
 
