@@ -26,12 +26,12 @@ FIGURES: Final = Path(__file__).resolve().parents[1] / "docs" / "figures"
 MARKED: Final = (
     ".verdict strong",
     ".verdict p:has(b)",
-    ".tiles",
+    "main > .tiles",
     "[data-figure=target]",
     "#try",
 )
 #: Pixels of the photograph.
-WIDTH, HEIGHT = 1000, 1260
+WIDTH, HEIGHT = 1000, 1165
 #: Colours of the photograph's palette: it shows text and plain areas.
 N_COLOURS: Final = 64
 
@@ -66,7 +66,7 @@ def marked_report(folder: Path) -> Path:
     every = ", ".join(f"{part}::after" for part in MARKED)
     style = f"<style>main {{ padding-left: 3rem }}\n{rules}{every} {badge}</style></head>"
     text = page.read_text(encoding="utf-8").replace("</head>", style, 1)
-    page.write_text(text, encoding="utf-8")
+    page.write_text(text.replace(str(folder), "runs/report"), encoding="utf-8")
     return page
 
 

@@ -46,3 +46,14 @@ def test_the_plan_is_that_of_its_page_and_has_no_ground(
         assert b"#ffffff" not in drawn and b"var(" not in drawn
     light, dark = ((tmp_path / f"plan-{name}.svg").read_bytes() for name in ("light", "dark"))
     assert light != dark
+
+
+def test_the_marks_of_the_report_are_explained_below_it(
+    pictures: ModuleType, repository: Path
+) -> None:
+    text = (repository / "docs" / "report.md").read_text(encoding="utf-8")
+    for number in range(1, len(pictures.MARKED) + 1):
+        assert re.search(rf"^(.*, )?{number} the |, {number} ", text, re.MULTILINE), number
+    for scheme in ("light", "dark"):
+        path = repository / "docs" / "figures" / f"report-{scheme}.png"
+        assert path.stat().st_size < 150_000
