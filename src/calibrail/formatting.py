@@ -311,5 +311,17 @@ class Shown:
         return text
 
 
+class ShownContent(Shown):
+    """A result whose JSON is its ``content``."""
+
+    __slots__ = ()
+
+    content: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of the result's JSON file."""
+        return dict(self.content)
+
+
 def _notebook() -> Any:
     return import_module("calibrail.report.html")

@@ -169,28 +169,19 @@ def serve_command(
     """
     # Before anything else is imported, which takes a while.
     with exit_on_signal(), _own_counts():
-        _run(guardrails, serving, calls, trust)
+        with opt.serving_packages("serve"):
+            from calibrail.serve.guardrails import guardrail_files
+            from calibrail.serve.process import serve
+        from calibrail.models.llm.transport import limit_calls
 
-
-def _run(
-    guardrails: list[str],
-    serving: options.ServeOptions,
-    calls: opt.FreeCalls,
-    trust: opt.TrustArguments,
-) -> None:
-    with opt.serving_packages("serve"):
-        from calibrail.serve.guardrails import guardrail_files
-        from calibrail.serve.process import serve
-    from calibrail.models.llm.transport import limit_calls
-
-    # The keys are read once: what is trusted later does not depend on who may write these
-    # files.
-    load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
-    with limit_calls(calls):
-        finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
-    if not finished:
-        note("not everything that was accepted was answered in time")
-    raise typer.Exit(DONE if finished else FAILURE)
+        # The keys are read once: what is trusted later does not depend on who may write these
+        # files.
+        load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
+        with limit_calls(calls):
+            finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
+        if not finished:
+            note("not everything that was accepted was answered in time")
+        raise typer.Exit(DONE if finished else FAILURE)
 
 
 @contextlib.contextmanager

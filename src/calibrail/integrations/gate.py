@@ -227,7 +227,8 @@ class Gate:
         """
         if isinstance(response, Exception):
             return self.failed(response, question=question, id=id)
-        example, settled, asked = self._begun(response, question, contexts, id, columns)
+        given = {"question": question, "contexts": contexts, "id": id, "columns": columns}
+        example, settled, asked = self._begun(_example(response=response, **given))
         try:
             decision = asked.result(self._timeout)
         except TimeoutError:
@@ -246,7 +247,8 @@ class Gate:
         """Decide as `check` does, while the event loop goes on."""
         if isinstance(response, Exception):
             return self.failed(response, question=question, id=id)
-        example, settled, asked = self._begun(response, question, contexts, id, columns)
+        given = {"question": question, "contexts": contexts, "id": id, "columns": columns}
+        example, settled, asked = self._begun(_example(response=response, **given))
         future = asyncio.wrap_future(asked)
         try:
             decision = await asyncio.wait_for(asyncio.shield(future), self._timeout)
@@ -331,17 +333,9 @@ class Gate:
             self._notify(decision)
         return decision
 
-    def _begun(
-        self,
-        response: str,
-        question: str,
-        contexts: Sequence[str] | str,
-        id: str,
-        columns: Mapping[str, Cell] | None,
-    ) -> tuple[Example, threading.Lock, Future[Decision]]:
+    def _begun(self, example: Example) -> tuple[Example, threading.Lock, Future[Decision]]:
         """Return an answer, what is taken by whoever settles it first, and its decision."""
-        asked = {"question": question, "contexts": contexts, "id": id, "columns": columns}
-        example, settled = _example(response=response, **asked), threading.Lock()
+        settled = threading.Lock()
 
         def decided() -> Decision:
             try:

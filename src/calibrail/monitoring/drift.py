@@ -27,7 +27,7 @@ from calibrail.conformal.change_point import (
 )
 from calibrail.monitoring import history
 from calibrail.options.runtime import WatchOptions
-from calibrail.serialization import Record
+from calibrail.serialization import Record, plain
 
 #: Latest rows whose bins are known one by one.
 N_RECENT: Final = 256
@@ -364,9 +364,7 @@ class Traffic:
             "alarms": self.alarms,
             "n_alarms": self.n_alarms,
             "reference": asdict(self.reference),
-            "sample": [history.without_nan(row) for row in np.concatenate(self.sample, axis=1)]
-            if self.sample
-            else None,
+            "sample": plain(np.concatenate(self.sample, axis=1)) if self.sample else None,
             "bins": None if bins is None else [item.to_dict() for item in bins],
             "won": self.won.tolist(),
             "now": self.now.tolist(),

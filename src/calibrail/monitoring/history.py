@@ -529,11 +529,6 @@ def _short(ref: Ref) -> Ref:
     return chain, seq, name[: _LONGEST - 1] + "…"
 
 
-def without_nan(values: Floats) -> list[float | None]:
-    """Return numbers as strict JSON can hold them, None for NaN."""
-    return [None if math.isnan(value) else value for value in values.tolist()]
-
-
 #: Periods that are kept apart at most.
 MOST_PERIODS: Final = 512
 #: Seconds of a period, and rows where no time is known.

@@ -119,7 +119,7 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
     )
     rows, level = _rows(sample), 1.0 - delta
     # A flagged answer has the lower floor.
-    floor = sample.drawing.floors[0] if promise.is_weighted(sample) else None
+    floor = sample.drawing.floors[0] if sample.drawing.weighted else None
     if not ever and floor is None and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
@@ -143,7 +143,7 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
 def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> float:
     """Return how wide an interval is from so many times the final labels that there are."""
     known = promise.take_rows(sample, ~promise.is_unresolved(sample))
-    floor = sample.drawing.floors[0] if promise.is_weighted(sample) else None
+    floor = sample.drawing.floors[0] if sample.drawing.weighted else None
     masses = promise.masses(known, known.label)
     return intervals.drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
 
@@ -349,10 +349,10 @@ def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: floa
     """Return what the judge's labels say of the flagged, or of the passed answers."""
     judgements = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.int64)
     # Answers that were handed out are not a sample: the draws that were passed over belong to it.
-    lacking = promise.is_weighted(sample) and bool((judgements < 0).any())
+    lacking = sample.drawing.weighted and bool((judgements < 0).any())
     both = (judgements >= 0) & (sample.flagged == (name == "flagged")) & (not lacking)
     part = replace(promise.take_rows(sample, both), flagged=judgements[both] == 1)
-    if promise.is_weighted(part):
+    if part.drawing.weighted:
         # Whatever the judge says, the floor is that of the stratum; a drawing has two.
         floor = part.drawing.floors[0 if name == "flagged" else 1]
         part = replace(part, drawing=Drawing("active", floor / 2.0))

@@ -68,11 +68,6 @@ def watchable(sample: LabelledSample | None) -> LabelledSample:
     return sample
 
 
-def is_weighted(sample: LabelledSample) -> bool:
-    """Return whether answers weigh differently."""
-    return sample.drawing.weighted
-
-
 def take_rows(sample: LabelledSample, wanted: Bools) -> LabelledSample:
     """Return some of the draws, in their order and with their numbers."""
     if sample.order is None:
@@ -114,7 +109,7 @@ def hardest_labels(sample: LabelledSample, claim: Claim) -> Floats:
 
 def masses(sample: LabelledSample, labels: Floats) -> Floats:
     """Return W of each draw: what it adds to the number of hallucinated ones."""
-    if not is_weighted(sample):
+    if not sample.drawing.weighted:
         return labels
     return estimated_labels(labels, sample.probability, sample.guess)
 
@@ -123,7 +118,7 @@ def bets_on(sample: LabelledSample, rate: Rate, claim: Claim, limit: float) -> b
     """Return the bets that a rate is on the right ("kept") or the wrong side of its limit."""
     labels = hardest_labels(sample, claim)
     above = (rate == "coverage") == (claim == "kept")
-    if not is_weighted(sample):
+    if not sample.drawing.weighted:
         of_class = labels == (1.0 if rate == "coverage" else 0.0)
         outcome = np.where(of_class, sample.flagged, np.nan)
         return betting.counted_bets(outcome, limit, above=above)
@@ -281,7 +276,7 @@ class LabelledBets:
 
     def _after(self, test: SequentialTest, rows: Ints, labels: Floats) -> SequentialTest:
         columns: dict[str, Floats] = {}
-        if is_weighted(self.sample):
+        if self.sample.drawing.weighted:
             columns = {name: getattr(self.sample, name)[rows] for name in ("probability", "guess")}
         return test.update(self.sample.flagged[rows], labels[rows], **columns)
 
@@ -534,7 +529,7 @@ def _laid(sample: LabelledSample, rate: Rate, n_rates: int) -> Floats:
     Counted answers: 1 with each one of the class. Weighted ones: with the draw after each label,
     as a lot must not be known when a bet on it is made.
     """
-    if not is_weighted(sample):
+    if not sample.drawing.weighted:
         known = ~is_unresolved(sample) & (sample.label == (1.0 if rate == "coverage" else 0.0))
         return np.asarray(known, np.float64)
     before = np.r_[True, sample.handed_out[:-1]][: len(sample)]
@@ -566,7 +561,7 @@ def _known(sample: LabelledSample) -> Bools:
 def _rates_once(every: LabelledBets, among: Bools) -> dict[str, Any]:
     """Return both rates of some draws, each with an interval that holds for one look at them."""
     sample = every.sample
-    if is_weighted(sample):
+    if sample.drawing.weighted:
         part = take_rows(sample, among & ~is_unresolved(sample))
         bets = LabelledBets(part, every.limits, every.delta, len(part))
         coverage, fpr = bets.course([len(part)])[0]

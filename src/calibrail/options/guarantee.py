@@ -277,6 +277,12 @@ class Requirement(Record):
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
             raise InputError(error_text("limits_as_risks"))
 
+    def keywords(self) -> dict[str, Any]:
+        """Return what functions take by itself: both limits, and how sure the verdict is to be."""
+        names = ("confidence", "assume_independent", "n_looks")
+        limits = {"max_false_alarms": self.max_fpr, "min_caught": self.min_coverage}
+        return limits | {name: getattr(self, name) for name in names}
+
     @property
     def limits(self) -> bool:
         """Whether a limit is set for the threshold that a promise makes."""

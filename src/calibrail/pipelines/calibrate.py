@@ -370,12 +370,8 @@ def calibrate(
             source,
             None if scores is not None else score,  # type: ignore[arg-type]  # refused there
             threshold=threshold,
-            min_caught=requirement.min_coverage,
-            max_false_alarms=requirement.max_fpr,
-            confidence=requirement.confidence,
+            **requirement.keywords(),
             undefined=promise.undefined,
-            assume_independent=requirement.assume_independent,
-            n_looks=requirement.n_looks,
             higher=higher,
             reading=reading,
             context=context,

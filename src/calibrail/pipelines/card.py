@@ -12,7 +12,7 @@ from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.errors import CalibrailError, InputError, file_errors
-from calibrail.formatting import Shown
+from calibrail.formatting import ShownContent
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file
 from calibrail.guardrail.probes import Probed, not_computed
 from calibrail.guardrail.runtime import Guardrail
@@ -37,7 +37,7 @@ ENDINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GuardrailCard(Shown):
+class GuardrailCard(ShownContent):
     """A guardrail on one page.
 
     Attributes
@@ -50,10 +50,6 @@ class GuardrailCard(Shown):
     content: Mapping[str, Any]
 
     shown_as = "card"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content."""
-        return dict(self.content)
 
     def document(self) -> Document:
         """Return what the page says, for any renderer."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data import outputs
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.formatting import Scale, Shown
+from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, LogSource
 from calibrail.guardrail.decision_log.writer import files_of, parse_line_if_sound, place_of
@@ -59,7 +59,7 @@ Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Watch(Shown):
+class Watch(ShownContent):
     """What a watch has found so far.
 
     Attributes
@@ -96,10 +96,6 @@ class Watch(Shown):
         """Whether the promise is kept, by the labels so far."""
         state: Literal["kept", "undecided", "broken"] = self.content["promise"]["state"]
         return state
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``status.json`` holds."""
-        return dict(self.content)
 
     def details(self) -> dict[str, Any]:
         """Return what the document takes beside the content."""

@@ -20,7 +20,7 @@ from calibrail.data.duplicates import sketched
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.formatting import Scale, Shown
+from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
 from calibrail.guardrail.decision_rule import shown_within
 from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_file
@@ -48,7 +48,7 @@ Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Recalibration(Shown):
+class Recalibration(ShownContent):
     """A new guardrail that audited answers allow, beside the old one; nothing is replaced by it.
 
     Attributes
@@ -64,10 +64,6 @@ class Recalibration(Shown):
     config: FrozenConfig
     content: Mapping[str, Any]
 
-    def shown(self) -> tuple[Any, ...]:
-        """Return what the page says."""
-        return (self.content,)
-
     @property
     def verdict(self) -> str:
         """``certified``, ``rejected`` or ``inconclusive``."""
@@ -77,10 +73,6 @@ class Recalibration(Shown):
     def guardrail(self) -> Guardrail:
         """The new guardrail, with its detector built."""
         return Guardrail(self.config)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as strict JSON can hold it."""
-        return dict(self.content)
 
     def save(
         self,

@@ -30,7 +30,7 @@ from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import differing_replies, ranked_replies, share_by_group
 from calibrail.evaluation.stats.tests import changed_replies
-from calibrail.formatting import Scale, Shown
+from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.probes import asked_anew
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.models.llm.chat import RemoteModel, asked_again
@@ -57,7 +57,7 @@ Decide = Callable[[Floats], Bools]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RepeatRun(Shown):
+class RepeatRun(ShownContent):
     """What ``calibrail repeat`` writes.
 
     Attributes
@@ -82,10 +82,6 @@ class RepeatRun(Shown):
     def changed(self) -> bool:
         """Whether the judge is another one than that of the anchors."""
         return bool((self.content["anchors"] or {}).get("changed"))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``repeat.json``."""
-        return dict(self.content)
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``repeat.json``, ``report.html`` and ``cost.json``."""

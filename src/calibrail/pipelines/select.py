@@ -182,14 +182,8 @@ class BatchSelection(Shown):
         cells = zip(*columns, self.places, strict=True)
         rows = [dict(zip(names, row, strict=True)) | dict(place) for *row, place in cells]
         for at, item in sorted(self.seen.items()):
-            nothing = {
-                "released": False,
-                "score": None,
-                "p_value": None,
-                "seen_before": True,
-                **about,
-            }
-            rows.insert(at, {"id": item.id, **nothing, **item.place})
+            nothing = {"released": False, "score": None, "p_value": None, "seen_before": True}
+            rows.insert(at, {"id": item.id, **nothing, **about, **item.place})
         return rows
 
     def lines(self) -> str:

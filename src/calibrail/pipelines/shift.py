@@ -13,7 +13,7 @@ from calibrail.data.splits import FIT
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.evaluation import shift as drifts
 from calibrail.evaluation.scored_answers import Sample
-from calibrail.formatting import Scale, Shown
+from calibrail.formatting import Scale, ShownContent
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
@@ -31,7 +31,7 @@ SCHEMA: Final = "calibrail.shift/1"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ShiftRun(Shown):
+class ShiftRun(ShownContent):
     """What ``calibrail shift`` writes.
 
     Attributes
@@ -51,10 +51,6 @@ class ShiftRun(Shown):
     def n_quarantined(self) -> int:
         """Rows that could not be used."""
         return int(self.content["data"]["n_quarantined"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``shift.json``."""
-        return dict(self.content)
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""

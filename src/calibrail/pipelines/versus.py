@@ -21,7 +21,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation import judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, numbered_by
-from calibrail.formatting import Shown
+from calibrail.formatting import ShownContent
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
@@ -40,7 +40,7 @@ _FEWEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SystemComparison(Shown):
+class SystemComparison(ShownContent):
     """Which of two systems hallucinates less often: what ``calibrail versus`` writes.
 
     Attributes
@@ -67,10 +67,6 @@ class SystemComparison(Shown):
     def verdict(self) -> str:
         """``certified``, ``rejected`` or ``inconclusive``."""
         return str(self.content["verdict"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``versus.json``."""
-        return dict(self.content)
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``versus.json`` and ``report.html``."""

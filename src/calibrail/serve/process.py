@@ -285,11 +285,6 @@ async def watch(service: Service) -> None:
             if await _in_daemon_thread(lambda: service.guardrails.changed(name)):
                 await reload(service, [name])
 
-    async def read_statuses() -> None:
-        while service.statuses is not None:
-            await _in_daemon_thread(service.statuses.read)
-            await asyncio.sleep(2 * EVERY)
-
     async def repeat(work: Callable[[], None], pause: float) -> None:
         while True:
             await _in_daemon_thread(work)
@@ -298,7 +293,8 @@ async def watch(service: Service) -> None:
     async with asyncio.TaskGroup() as group:
         for name in service.guardrails.names():
             group.create_task(follow(name))
-        group.create_task(read_statuses())
+        if service.statuses is not None:
+            group.create_task(repeat(service.statuses.read, 2 * EVERY))
         group.create_task(repeat(service.tokens.look, EVERY))
         group.create_task(repeat(service.note_head, HEADS_EVERY))
         while True:

@@ -160,11 +160,6 @@ class Batcher:
         self.given_up = asyncio.Event()
         self._closed = False
 
-    @property
-    def depth(self) -> int:
-        """Answers that wait or are scored."""
-        return self._n
-
     def stuck(self, deadlines: float = 1.0) -> bool:
         """Return whether all threads of some lane have been at one batch for so many deadlines."""
         late = time.monotonic() - deadlines * self._deadline

@@ -59,6 +59,8 @@ Draw = Callable[[np.random.Generator, int, int], Units]
 class Start(NamedTuple):
     """What has been won before the first answer of a stream, in the order of a verdict's bets.
 
+    Nothing has where it says no more.
+
     Attributes
     ----------
     counts : ndarray of int, shape (4, 2)
@@ -73,18 +75,11 @@ class Start(NamedTuple):
         Answers or groups.
     """
 
-    counts: Ints
-    log: Floats
-    highest: Floats
-    mass: float
-    drawn: int
-
-
-def nothing_known() -> Start:
-    """Return what is known before any answer is drawn."""
-    return Start(
-        np.zeros((4, 2), np.int64), np.zeros((4, len(betting.FRACTIONS))), np.zeros(4), 0.0, 0
-    )
+    counts: Ints = np.zeros((4, 2), np.int64)
+    log: Floats = np.zeros((4, len(betting.FRACTIONS)))
+    highest: Floats = np.zeros(4)
+    mass: float = 0.0
+    drawn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +157,7 @@ def follow(
     learner : Learner, optional
         Makes the guess, in place of the one that is drawn.
     """
-    rng, start = np.random.default_rng(seed), start or nothing_known()
+    rng, start = np.random.default_rng(seed), start or Start()
     if drawing.design == "uniform" and not drawing.whole_groups:
         return _counted(draw, requirement, rng, (streams, units), labels, start)
     edges, floors = limits(requirement), drawing.floors

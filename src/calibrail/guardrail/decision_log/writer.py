@@ -215,11 +215,6 @@ def file_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[FileLin
 _NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
 
 
-def file_name(chain: str, number: int) -> str:
-    """Return the name of a chain's file; they are numbered from 1."""
-    return f"{chain}.{number:04d}.jsonl"
-
-
 def place_of(name: str) -> tuple[str, int] | None:
     """Return the chain and the number that a file's name says; None for other names."""
     match = _NAME.fullmatch(name)
@@ -611,7 +606,7 @@ class DecisionLog:
         others, moment = heads(chains([self.folder]), but=self.chain), now()
         # What already has a file's name is left as it is, a link too.
         number = self._file + 1
-        while os.path.lexists(path := self.folder / file_name(self.chain, number)):
+        while os.path.lexists(path := self.folder / f"{self.chain}.{number:04d}.jsonl"):
             number += 1
         content: dict[str, Any] = {"kind": OPENED, "chain": self.chain, "file": number}
         if self._moment:
