@@ -637,8 +637,10 @@ class TokenHead:
     def __init__(self, network: Network, outputs: Sequence[int]) -> None:
         self.network, self._outputs = network, list(outputs)
 
-    #: The logits of every token, shape (windows, tokens, outputs).
-    forward = staticmethod(PairHead.forward)
+    @staticmethod
+    def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the logits of every token, shape (windows, tokens, outputs)."""
+        return (module(**inputs).logits,)
 
     def values(self, windows: Sequence[Window]) -> list[NDArray[np.float64]]:
         """Return for each window P(hallucinated) of the answer's tokens in it."""

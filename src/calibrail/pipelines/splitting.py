@@ -171,7 +171,7 @@ class _Places:
             written=written,
             words=words,
             outside=np.array(self._outside, np.int32),
-            joins=Joins(*map(np.concatenate, self._joins)),
+            joins=Joins(*(np.concatenate(parts) for parts in self._joins)),
             columns=columns,
             reasons=reasons,
             n_cut_otherwise=self._n_cut_otherwise,
