@@ -197,7 +197,7 @@ class Guardrail(Shown):
         """The signature that was verified when it was loaded; None where no key was trusted."""
         return None if self.origin is None else self.origin.signature
 
-    def rules(self) -> AbstractContextManager[None]:
+    def rules(self) -> AbstractContextManager[int]:
         """Let the rules for texts and replies that it was frozen with be in force in a block."""
         return rules_of(self._edition)
 
