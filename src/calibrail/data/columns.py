@@ -857,13 +857,5 @@ def _marks(
         key = next((key for key in keys if key is not None), "label")
         column = parallel or f"{marked.sentences}.{key}"
         reader = LabelReader(reading, column, names=opened.class_names.get(column, ()))
-    return MarkReader(
-        marked,
-        reader,
-        keep=needs.keep,
-        gives_labels=gives_labels,
-        labelled=needs.labelled,
-        by_sentence=needs.by_sentence,
-        any_length=needs.any_length,
-        share=reading.span_share,
-    )
+    asked = needs.labelled, needs.by_sentence, needs.any_length
+    return MarkReader(marked, reader, gives_labels, needs.keep, *asked, reading.span_share)

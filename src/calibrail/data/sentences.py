@@ -556,6 +556,7 @@ _EITHER: Final = "correct one of them, or give sentences or spans alone"
 _MARKED_WORDS: Final = "give a text with words, or leave the row out"
 
 
+@dataclass(eq=False)
 class MarkReader:
     """Reads the marks of one source.
 
@@ -565,10 +566,10 @@ class MarkReader:
         Where they are.
     labels : LabelReader
         Reads the labels of sentences.
-    keep : sequence of str
-        Columns of sentences that are kept.
     gives_labels : bool
         Whether an answer's label is that of its sentences, and in no column of its own.
+    keep : sequence of str
+        Columns of sentences that are kept.
     labelled : bool
         Whether every answer needs a label.
     by_sentence : bool
@@ -582,28 +583,20 @@ class MarkReader:
     ----------
     n_marked : int
         Answers so far that somebody marked.
+    edition : int
+        By which edition of the rules the sentences of a text are found, whenever it is read.
     """
 
-    def __init__(
-        self,
-        columns: MarkColumns,
-        labels: LabelReader,
-        *,
-        keep: Sequence[str] = (),
-        gives_labels: bool = False,
-        labelled: bool = True,
-        by_sentence: bool = True,
-        any_length: bool = False,
-        share: float = 0.0,
-    ) -> None:
-        self.columns, self.labels, self.gives_labels = columns, labels, gives_labels
-        self.n_marked = 0
-        self._keep, self._labelled, self._share = keep, labelled, share
-        self._by_sentence = by_sentence
-        self._judged = () if any_length else keep
-        self._sentences = GATHERED if columns.answer_id is not None else columns.sentences
-        #: By which edition of the rules the sentences of a text are found, whenever it is read.
-        self._edition = edition()
+    columns: MarkColumns
+    labels: LabelReader
+    gives_labels: bool
+    keep: Sequence[str]
+    labelled: bool
+    by_sentence: bool
+    any_length: bool
+    share: float
+    n_marked: int = field(init=False, default=0)
+    edition: int = field(init=False, default_factory=edition)
 
     def given(self, values: Mapping[str, object]) -> list[SentenceCell] | None:
         """Return the sentences that a row lists; None where it lists none.
@@ -613,7 +606,8 @@ class MarkReader:
         FieldError
             It lists something else, or not a label for each.
         """
-        value = None if self._sentences is None else value_at(values, self._sentences)
+        name = GATHERED if self.columns.answer_id is not None else self.columns.sentences
+        value = None if name is None else value_at(values, name)
         if value is None or value in ("", []):
             return None
         labels = self.columns.sentence_labels
@@ -623,7 +617,7 @@ class MarkReader:
         alone = given_in(value, None)
         if alone is None or self.columns.sentence_labels is None:
             raise FieldError("sentences", "wrong type", value, _SHAPE)
-        if not self._labelled:
+        if not self.labelled:
             return alone
         seen = f"{listed!r:.60} for {len(alone)} sentences"
         raise FieldError("sentences", "not one label for each sentence", seen, _ALL)
@@ -658,14 +652,14 @@ class MarkReader:
         def label_of(item: SentenceCell) -> int | None:
             nonlocal left_out
             missing = item.row is None and self.labels.is_missing(item.label)
-            needed = self._labelled and not missing
+            needed = self.labelled and not missing
             label = read_label(
                 self.labels, item.label, self.labels.column, needed=needed, row=item.row
             )
             left_out |= label == SKIP
             return label if isinstance(label, int) else None
 
-        found = placed(given, response, label_of, self._keep)
+        found = placed(given, response, label_of, self.keep)
         return SKIP if left_out else found
 
     def spans(self, values: Mapping[str, object], response: str) -> tuple[Span, ...] | None:
@@ -678,12 +672,12 @@ class MarkReader:
         FieldError
             Labels are needed, and marks are something else or lead out of the response.
         """
-        if self.columns.spans is None or not (self._labelled or self._by_sentence):
+        if self.columns.spans is None or not (self.labelled or self.by_sentence):
             return None
         try:
             return read_spans(value_at(values, self.columns.spans), response)
         except FieldError:
-            if self._labelled:
+            if self.labelled:
                 raise
             return None
 
@@ -698,16 +692,16 @@ class MarkReader:
         FieldError
             Marks and label contradict each other, or a sentence has neither.
         """
-        with rules_of(self._edition):
+        with rules_of(self.edition):
             return self._checked(example)
 
     def _checked(self, example: Example) -> Example:
-        if self._by_sentence and not sentences_of(example):
+        if self.by_sentence and not sentences_of(example):
             raise FieldError("response", "holds no sentence", example.response, _MARKED_WORDS)
-        if self._by_sentence:
-            require_judgeable(example, self._judged)
-        if not self._labelled:
-            return _undisputed(example) if self._by_sentence else example
+        if self.by_sentence:
+            require_judgeable(example, () if self.any_length else self.keep)
+        if not self.labelled:
+            return _undisputed(example) if self.by_sentence else example
         labelled = [item.label is not None for item in example.sentences or ()]
         if example.spans is None and not any(labelled):
             if example.label == FAITHFUL:
@@ -730,7 +724,7 @@ class MarkReader:
             raise FieldError(field, "marked outside of every sentence", seen, _OUTSIDE)
         if example.label == HALLUCINATED and not touched:
             raise FieldError(field, "hallucinated, and nothing is marked", None, _NOTHING)
-        return replace(example, label=int(any(sentence_labels(example, self._share))))
+        return replace(example, label=int(any(sentence_labels(example, self.share))))
 
     def _require_agreement(self, example: Example) -> None:
         """Refuse labels of sentences that the spans of the same row contradict."""
@@ -741,7 +735,7 @@ class MarkReader:
         pairs = zip(
             example.sentences,
             sentence_labels(by_spans),
-            sentence_labels(by_spans, self._share),
+            sentence_labels(by_spans, self.share),
             strict=True,
         )
         for number, (item, touched, marked) in enumerate(pairs, start=1):

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import DTypeLike, NDArray
 
 from calibrail.data.dataset import Block, joined_names
 from calibrail.data.example import Example
@@ -427,27 +426,6 @@ def concat_tables(made: ScoreTable, tables: list[ScoreTable]) -> ScoreTable:
     return replace(made, columns=columns, reasons=reasons, kept=kept, **rows)
 
 
-class Growing:
-    """A column of which more and more rows are known.
-
-    >>> column = Growing(np.int8)
-    >>> column.add(np.array([1, 0], np.int8))
-    >>> column.finish()
-    array([1, 0], dtype=int8)
-    """
-
-    def __init__(self, dtype: DTypeLike) -> None:
-        self._parts: list[NDArray[Any]] = [np.empty(0, dtype)]
-
-    def add(self, values: NDArray[Any]) -> None:
-        """Add the next rows."""
-        self._parts.append(values)
-
-    def finish(self) -> NDArray[Any]:
-        """Return all rows."""
-        return np.concatenate(self._parts, dtype=self._parts[0].dtype)
-
-
 def table_of_columns(
     blocks: Iterable[Block],
     scores: Sequence[ColumnScore],
@@ -468,18 +446,18 @@ def table_of_columns(
     """
     n, keys = 0, [key_of(score) for score in scores]
     ids, groups = list[pa.Array](), list[pa.Array]()
-    labels, digests = Growing(np.int8), Growing(np.uint64)
-    columns = {key: Growing(np.float64) for key in keys}
+    labels, digests = [np.empty(0, np.int8)], [np.empty(0, np.uint64)]
+    columns = {key: [np.empty(0)] for key in keys}
     reasons: dict[str, dict[int, str]] = {key: {} for key in keys}
     kept: dict[str, list[Any]] = {name: [] for name in keep}
     for block in blocks:
         ids.append(block.ids)
         groups.append(block.groups)
-        labels.add(block.labels)
-        digests.add(block.digests)
+        labels.append(block.labels)
+        digests.append(block.digests)
         for key, score in zip(keys, scores, strict=True):
             values, undefined = score.values_of(block.numbers[score.column])
-            columns[key].add(values)
+            columns[key].append(values)
             for why, rows in undefined.items():
                 reasons[key] |= dict.fromkeys((rows + n).tolist(), why)
         for name in keep:
@@ -490,10 +468,10 @@ def table_of_columns(
     return ScoreTable(
         ids=joined_names(ids),
         groups=joined_names(groups),
-        labels=labels.finish(),
-        columns={key: part.finish() for key, part in columns.items()},
+        labels=np.concatenate(labels),
+        columns={key: np.concatenate(parts) for key, parts in columns.items()},
         reasons={key: dict(sorted(why.items())) for key, why in reasons.items()},
-        digests=digests.finish(),
+        digests=np.concatenate(digests),
         kept=kept,
         scales=dict(zip(keys, map(scale_of, scores), strict=True)),
     )

@@ -101,7 +101,6 @@ def first_units(
     *,
     whole_groups: bool,
     after: str = "",
-    most: int | None = None,
 ) -> list[PooledAnswer]:
     """Return what is drawn first, in the order of drawing, after one streaming pass.
 
@@ -115,10 +114,12 @@ def first_units(
         Whether all answers of a group are drawn; otherwise one, which the lot decides.
     after : str
         Place behind which the pass begins.
-    most : int, optional
-        Groups, or answers without one, to find; ``POOL`` by default.
+
+    Returns
+    -------
+    list of PooledAnswer
+        Of `POOL` groups, or answers without one, at most.
     """
-    most = POOL if most is None else most
     units: dict[str, dict[str, PooledAnswer]] = {}
     latest: list[tuple[int, str]] = []
     last = ""
@@ -131,7 +132,7 @@ def first_units(
         if unit not in units:
             units[unit] = {}
             heapq.heappush(latest, (-int(unit, 16), unit))
-            if len(latest) > most:
+            if len(latest) > POOL:
                 del units[heapq.heappop(latest)[1]]
                 last = latest[0][1]
         answers = units.get(unit)

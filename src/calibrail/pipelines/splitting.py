@@ -21,7 +21,7 @@ from calibrail.data.sentences import (
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import tell
-from calibrail.engine.local import Growing, asked_in_batches, concat_tables, score_here
+from calibrail.engine.local import asked_in_batches, concat_tables, score_here
 from calibrail.errors import DataError, InputError
 from calibrail.options import Promise, ReadOptions, SplitOptions
 from calibrail.options.fields import optional, spell_option
@@ -79,7 +79,7 @@ class BySentence:
         """
         answers = [score_here((), (), keep=keep)[0]]
         keys = [key_of(score) for score in scores]
-        columns = {key: Growing(np.float64) for key in keys}
+        columns = {key: [np.empty(0)] for key in keys}
         reasons: dict[str, dict[int, str]] = {key: {} for key in keys}
         places = _Places(self.share)
 
@@ -91,7 +91,7 @@ class BySentence:
 
         def take(part: ScoreTable) -> None:
             for key in keys:
-                columns[key].add(part.columns[key])
+                columns[key].append(part.columns[key])
                 reasons[key].update(part.reasons[key])
 
         def told(n: int) -> None:
@@ -99,7 +99,7 @@ class BySentence:
                 progress(bisect_right(places.first, n) - 1)
 
         made = score_parts(sentences(), scores, take, progress=told)
-        values = {key: column.finish() for key, column in columns.items()}
+        values = {key: np.concatenate(parts) for key, parts in columns.items()}
         split = places.finish(values, reasons)
         table = concat_tables(answers[0], answers[1:])
         table = replace(
@@ -131,7 +131,7 @@ class _Places:
         self.first = [0]
         self._rows: list[tuple[int, ...]] = []
         self._outside: list[int] = []
-        self._joins = tuple(Growing(np.int32) for _ in range(3))
+        self._joins = tuple([np.empty(0, np.int32)] for _ in range(3))
 
     def add(self, example: Example) -> list[Example]:
         """Take an answer apart, and return its sentences."""
@@ -151,7 +151,7 @@ class _Places:
             self._rows.append((start, end, int(item.label or 0), known, written, words))
         found = joins(example.response, sentences_of(example))
         for part, numbers in zip(self._joins, found, strict=True):
-            part.add(numbers)
+            part.append(numbers)
         self._outside.append(marked_characters(example, 0, len(example.response))[0] - inside)
         self.first.append(len(self._rows))
         return sentences
@@ -171,7 +171,7 @@ class _Places:
             written=written,
             words=words,
             outside=np.array(self._outside, np.int32),
-            joins=Joins(*(part.finish() for part in self._joins)),
+            joins=Joins(*(np.concatenate(parts) for parts in self._joins)),
             columns=columns,
             reasons=reasons,
             n_cut_otherwise=self._n_cut_otherwise,

@@ -257,9 +257,7 @@ class ScoreTable:
         arrays["group"] = self.groups[rows]
         arrays["label"] = number_array(labels, labels >= 0)
         if codes is not None:
-            known = np.ones(len(labels), dtype=bool)
-            names = string_array(PART_NAMES)
-            arrays["split"] = names.take(number_array(codes[rows], known))
+            arrays["split"] = string_array(PART_NAMES).take(number_array(codes[rows]))
         for name, column in self.columns.items():
             values = column[rows]
             arrays[column_of(name)] = number_array(values, known := ~np.isnan(values))
@@ -629,8 +627,8 @@ class SentenceTable:
         DataError
             If the file cannot be written.
         """
-        answers, every = self.answers, np.ones(len(self), np.bool_)
-        places = number_array(cast(Any, answers), every)
+        answers = self.answers
+        places = number_array(answers)
         sentences = replace(
             table,
             ids=table.ids[0 : len(table)].take(places),
@@ -641,6 +639,6 @@ class SentenceTable:
         )
         numbers = np.arange(len(self)) - self.first[answers] + 1
         order = {"sentence": numbers, "start": self.starts, "end": self.ends}
-        order = {name: number_array(cast(Any, values), every) for name, values in order.items()}
+        order = {name: number_array(cast(Any, values)) for name, values in order.items()}
         rows = sentences.arrays(slice(0, len(self)), codes[answers], places=order)
         write_scores(path, pa.table(rows).drop_columns(["group"]))

@@ -314,12 +314,6 @@ COLUMNS: Final = ("id", "question", "contexts", "response", "label", "unsupporte
 #: What a spreadsheet would run as a formula (some take signs of full width and trim white space),
 #: and what a text may begin with that was kept from it.
 _FORMULA: Final = re.compile(r"'*\s*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-#: What it would turn into a number, a date or a truth value.
-_CONVERTED: Final = re.compile(
-    r"[\d.,:/\s%()eE-]+|true|false"
-    r"|\d*[\s/.-]*(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[\s/.-]*\d*",
-    re.IGNORECASE,
-)
 #: Parts what is marked in one cell.
 _NEXT: Final = " | "
 
@@ -327,29 +321,26 @@ _NEXT: Final = " | "
 def write_spreadsheet(tasks: Iterable[Task]) -> bytes:
     """Return a CSV file that spreadsheets open as it is: UTF-8 with a byte order mark.
 
-    No cell begins a formula, and no id is turned into a number: an apostrophe before it keeps the
-    text.
+    No cell begins a formula: an apostrophe before it keeps the text.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
     for task in tasks:
         cells = [kept_as_text(text[:LONGEST]) for text in texts_of(task).values()]
-        writer.writerow([kept_as_text(task.alias, id=True), *cells, "", "", ""])
+        writer.writerow([task.alias, *cells, "", "", ""])
     return out.getvalue().encode("utf-8-sig", "surrogatepass")
 
 
-def kept_as_text(text: str, *, id: bool = False) -> str:
+def kept_as_text(text: str) -> str:
     """Return the cell that a spreadsheet shows as this text.
 
     Examples
     --------
-    >>> [kept_as_text(text, id=True) for text in ("=1+1", "0012", "q-7", "MAR-1")]
-    ["'=1+1", "'0012", 'q-7', "'MAR-1"]
+    >>> [kept_as_text(text) for text in ("=1+1", "q-7")]
+    ["'=1+1", 'q-7']
     """
-    if _FORMULA.match(text) or (id and _CONVERTED.fullmatch(text.lstrip("'"))):
-        return f"'{text}"
-    return text
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
@@ -388,7 +379,7 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
         marked = str(cells.get("unsupported") or "").split(_NEXT.strip())
         yield ImportedLabel(
             where,
-            _text(cells["id"], id=True),
+            _text(cells["id"]),
             cells[label.lower()],
             str(cells["annotator"]).strip() if cells.get("annotator") else None,
             tuple(_text(part.strip()) for part in marked if part.strip()),
@@ -397,10 +388,10 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
         )
 
 
-def _text(cell: object, *, id: bool = False) -> str:
+def _text(cell: object) -> str:
     """Return the text of a cell, without the apostrophe that kept it."""
     text = "" if cell is None else str(cell)
-    return text[1:] if text[:1] == "'" and kept_as_text(text[1:], id=id) == text else text
+    return text[1:] if text[:1] == "'" and kept_as_text(text[1:]) == text else text
 
 
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
