@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import base64
 import contextlib
+import email.utils
 import gzip
 import json
 import logging
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -189,12 +192,21 @@ class Answers(LocalServer):
         line.send(self.status, self.body, headers=self.headers)
 
 
+def http_date(seconds: float) -> str:
+    return email.utils.formatdate(time.time() + seconds, usegmt=True)
+
+
 @pytest.mark.parametrize(
     ("headers", "least", "most"),
     [
         ({"Retry-After": "7"}, 7, 7),
         ({"retry-after": " 0.25 "}, 0.25, 0.25),
         ({"Retry-After": "0"}, None, None),
+        ({"Retry-After-Ms": "1500"}, 1.5, 1.5),
+        ({"Retry-After-Ms": "1500", "Retry-After": "2"}, 1.5, 1.5),
+        ({"Retry-After-Ms": "x", "Retry-After": "2"}, 2, 2),
+        ({"Retry-After": lambda: http_date(3600)}, 3000, 3601),
+        ({"Retry-After": lambda: http_date(-99)}, None, None),
         ({}, None, None),
         ({"Retry-After": "x"}, None, None),
         ({"Retry-After": "nan"}, None, None),
@@ -202,9 +214,10 @@ class Answers(LocalServer):
     ],
 )
 def test_retry_after_is_read(
-    headers: dict[str, str], least: float | None, most: float | None
+    headers: dict[str, str | Callable[[], str]], least: float | None, most: float | None
 ) -> None:
-    with Answers(503, {"error": {}}, headers) as server, pytest.raises(module.AgainError) as caught:
+    given = {name: text if isinstance(text, str) else text() for name, text in headers.items()}
+    with Answers(503, {"error": {}}, given) as server, pytest.raises(module.AgainError) as caught:
         module.OpenAITransport(server.url).send("chat", request(), 20.0)
     if least is None or most is None:
         assert caught.value.wait is None
@@ -321,10 +334,23 @@ def test_a_key_that_an_endpoint_gives_back_stands_nowhere(monkeypatch: pytest.Mo
         assert key not in f"{e.value!r} {e.value}"
 
 
-def test_a_key_is_redacted_wherever_it_stands() -> None:
+@pytest.mark.parametrize("before", ["", "a", "ab", "user:"])
+def test_a_key_in_another_spelling_is_redacted(before: str) -> None:
     key = "sk-Pr0j/+secret~1234567890"
-    told = module._without_key({"a": [f"Bearer {key}."], "b": 1}, key)
-    assert told == {"a": ["Bearer [key]."], "b": 1}
+    raw = f"{before}{key}, and more".encode()
+    spellings = [
+        key,
+        quote(key, safe=""),
+        "".join(f"%{ord(c):02X}" for c in key),
+        "".join(f"\\u{ord(c):04x}" for c in key),
+        "".join(f"\\x{ord(c):02x}" for c in key),
+        base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw).decode(),
+    ]
+    for spelling in spellings:
+        told = module._without_key({"a": [f"Bearer {spelling}."]}, key)["a"][0]
+        assert "[key]" in told and spelling not in told
+        assert module._without_key("nothing of it", key) == "nothing of it"
 
 
 @pytest.mark.parametrize(

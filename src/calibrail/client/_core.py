@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
@@ -255,8 +257,7 @@ class Attempts:
         error = refusal(self._what, status, raw)
         if status not in _PASSING:
             raise error
-        asked = response.headers.get("Retry-After", "")
-        self._wait(error, float(asked) if asked.isdecimal() else 0.0)
+        self._wait(error, _seconds(response.headers.get("Retry-After", "")))
         return False
 
     def _wait(self, error: ServiceError, least: float) -> None:
@@ -267,6 +268,22 @@ class Attempts:
         if self._n >= self._retries or pause >= self.left:
             raise error
         self._n, self.pause = self._n + 1, pause
+
+
+def _seconds(asked: str) -> float:
+    """Return how long ``Retry-After`` asks to wait, until a date, too; 0 where it makes no sense.
+
+    >>> _seconds("7"), _seconds("soon"), _seconds("Fri, 01 Jan 2010 00:00:00 GMT")
+    (7.0, 0.0, 0.0)
+    """
+    if asked.isdecimal():
+        return float(asked)
+    try:
+        moment = parsedate_to_datetime(asked)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def not_ready(error: ServiceError) -> bool:

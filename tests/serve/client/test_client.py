@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -311,11 +313,17 @@ def test_the_wait_that_the_service_asks_for_is_kept(
     with scripted(busy, problem(503, "x"), says(DECISION)) as server:
         ask(server.url)
     assert 2.0 <= waited[0] <= 2.2 and waited[1] <= 0.002
+    # A proxy may say a date.
+    late = format_datetime(datetime.now(UTC) + timedelta(seconds=500), usegmt=True)
+    with scripted(problem(503, "x", Retry_After=late), says(DECISION)) as server:
+        ask(server.url, timeout=1000.0)
+    assert 400.0 <= waited[2] <= 550.0
     # What would end after the caller's patience is not waited for.
-    with scripted(problem(429, "queue-full", Retry_After="60")) as server:
-        with pytest.raises(ServiceError, match="429"):
-            ask(server.url, timeout=30.0)
-        assert len(server.requests) == 1
+    for asked in ("60", late):
+        with scripted(problem(429, "queue-full", Retry_After=asked)) as server:
+            with pytest.raises(ServiceError, match="429"):
+                ask(server.url, timeout=30.0)
+            assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("act", [is_silent, trickles], ids=["silent", "trickles"])

@@ -1,5 +1,6 @@
 """Requests to an endpoint: sent, retried, limited and paid for."""
 
+import email.utils
 import importlib.util
 import ipaddress
 import json
@@ -9,6 +10,7 @@ import os
 import random
 import re
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -670,7 +672,25 @@ def _without_key(value: Any, key: str | None) -> Any:
         return {name: _without_key(item, key) for name, item in value.items()}
     if isinstance(value, list):
         return [_without_key(item, key) for item in value]
-    return value.replace(key, "[key]") if isinstance(value, str) else value
+    return _spellings(key).sub("[key]", value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=8)
+def _spellings(key: str) -> re.Pattern[str]:
+    """Return what finds a key as it is, in base64, and with escapes of JSON or an address."""
+    letters = (
+        f"(?:{re.escape(c)}|(?i:%{ord(c):02x}|\\\\u{ord(c):04x}|\\\\x{ord(c):02x}))"
+        if c.isascii()
+        else re.escape(c)
+        for c in key
+    )
+    raw, coded = key.encode("utf-8", "surrogatepass"), set[str]()
+    for before in range(3):
+        # What stands before and behind it decides the first and the last letters.
+        begin, end = -(-8 * before // 6), (8 * (before + len(raw))) // 6
+        for made in (b64encode, urlsafe_b64encode):
+            coded.add(re.escape(made(bytes(before) + raw).decode()[begin:end]))
+    return re.compile("|".join(["".join(letters), *sorted(coded)]))
 
 
 def explained(
@@ -768,12 +788,20 @@ def _word(value: object) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a Retry-After header asks for; a date asks for none."""
+    """Return the seconds that a Retry-After header asks for, given as a number or a date."""
     with suppress(ValueError):
-        # A shorter wait than our own first one asks for nothing.
-        if FIRST_WAIT <= (seconds := float(headers.get("retry-after", ""))) < math.inf:
+        if FIRST_WAIT <= (seconds := float(headers.get("retry-after-ms", "")) / 1000.0) < math.inf:
             return seconds
-    return None
+    asked = headers.get("retry-after") or ""
+    try:
+        seconds = float(asked)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(asked).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    # A shorter wait than our own first one asks for nothing.
+    return seconds if FIRST_WAIT <= seconds < math.inf else None
 
 
 #: Waits between attempts, in seconds: the first, and the longest that is not asked for.
