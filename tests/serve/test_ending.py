@@ -35,7 +35,7 @@ def begin(*_):
     assert "calibrail.serve.process" not in sys.modules
     os.kill(os.getpid(), signal.SIGTERM)
     raise SystemExit(3)
-operate._run = begin
+operate.opt.serving_packages = begin
 app(["serve", "guardrail.json"])
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
