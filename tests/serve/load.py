@@ -62,7 +62,9 @@ class Load:
                 if answer is None or answer.headers.get("connection") == "close":
                     return
         finally:
-            writer.close()
+            # At once: the loop may end before a connection does that waits.
+            writer.transport.abort()
+            await asyncio.sleep(0)
 
 
 async def _exchange(
