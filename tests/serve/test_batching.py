@@ -61,7 +61,7 @@ def test_what_waits_while_another_is_scored_is_scored_together(
         posts = [asyncio.create_task(client.post("/v1/check", json=bodies[0]))]
         await until(lambda: held.batches)
         posts += [asyncio.create_task(client.post("/v1/check", json=body)) for body in bodies[1:]]
-        await until(lambda: service.batcher._n == 12)
+        await until(lambda: service.batcher.depth == 12)
         held.may.set()
         said = [(await post).json()["id"] for post in posts]
         assert said == [body["id"] for body in bodies]
@@ -78,7 +78,7 @@ def test_beyond_the_queue_requests_are_refused_and_nothing_else_is_lost(
 
     async def go(client: Any, service: Service) -> None:
         first = [asyncio.create_task(client.post("/v1/check", json=body)) for _ in range(3)]
-        await until(lambda: service.batcher._n == 3)
+        await until(lambda: service.batcher.depth == 3)
         refused = await client.post("/v1/check", json=body)
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
@@ -111,7 +111,7 @@ def test_at_the_deadline_the_failure_policy_decides_and_the_queue_is_free(
             assert decision["outcome"] == "review"
             assert decision["score"] is decision["p_value"] is None
             assert "timeout" in decision["reason"]
-        assert service.batcher._n == 0
+        assert service.batcher.depth == 0
         # Nothing else would be decided by the detector, either.
         assert (await client.get("/readyz")).json()["title"] == "stuck"
         metrics = (await client.get("/metrics")).text

@@ -95,7 +95,7 @@ def test_a_whole_answer_is_told_sentence_by_sentence(
         assert 'calibrail_streams_total{end="stopped",guardrail="worst"} 1.0' in counted
         for name in ("stream_sentences_total", "stream_sentence_seconds_count"):
             assert f'calibrail_{name}{{guardrail="worst"}} {n_sentences}.0' in counted
-        assert service.batcher._n == 0
+        assert service.batcher.depth == 0
 
     visit(go, worst, log=log)
     lines = [json.loads(line) for file in (tmp_path / "log").iterdir() for line in file.open()]

@@ -153,7 +153,8 @@ class Batcher:
         self._lock = threading.Lock()
         self._lanes: dict[str, WorkQueue] = {}
         self._late = ThreadPoolExecutor(1, "late")
-        self._n = self._n_written = 0
+        #: Answers that wait or are scored, and those that are still being written.
+        self.depth = self._n_written = 0
         #: Answers that came together and are answered together.
         self._open: dict[int, Sequence[PendingAnswer]] = {}
         #: Set once nothing more is waited for.
@@ -268,11 +269,11 @@ class Batcher:
             self._expire(answers, "no decision before the service was stopped")
 
     def _make_room(self, n: int) -> None:
-        if self._n + n > self._most:
-            why = f"{self._n:,} answers wait, of {self._most:,} at most"
+        if self.depth + n > self._most:
+            why = f"{self.depth:,} answers wait, of {self._most:,} at most"
             raise ServiceProblem.of("queue_full", why=why)
-        self._n += n
-        self._metrics.waiting(self._n)
+        self.depth += n
+        self._metrics.waiting(self.depth)
 
     def _lane(self, loaded: Loaded) -> WorkQueue:
         """Return where answers to a guardrail wait; threads that ended are started anew."""
@@ -368,9 +369,9 @@ class Batcher:
     async def emptied(self, seconds: float) -> bool:
         """Wait until nothing waits or is scored; return whether that came about in time."""
         end = time.monotonic() + seconds
-        while self._n and time.monotonic() < end:
+        while self.depth and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        return not self._n
+        return not self.depth
 
     def close(self) -> None:
         """End the threads that wait for answers: there are no more."""
