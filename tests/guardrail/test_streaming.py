@@ -7,7 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from hypothesis import given
@@ -201,6 +201,29 @@ def test_a_detector_that_fails_ends_what_is_shown(unit: str) -> None:
             whole = streamed(guardrail, text, [9, 20])
             assert [len(texts) for texts in detector.asked[asked:]] == [1, 1]
             assert whole.close().line() == guardrail.check(response=text).line()
+
+
+@units
+def test_an_answer_that_is_too_long_is_not_cut_into_sentences(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("data.sentences", "guardrail.sentences", "scores.base"):
+        monkeypatch.setattr(f"calibrail.{module}.MOST_CHARACTERS", 1_200)
+    guardrail = (of_sentences if unit == "sentence" else of_worst)(failure="review")
+    # Marks alone are no sentence, so that nothing else ends the work on them.
+    text = "It is 7. " + "? ! " * 300
+    whole = streamed(guardrail, text, [600]).close()
+
+    def cut(text: str) -> Never:
+        raise AssertionError("the answer was cut")
+
+    monkeypatch.setattr("calibrail.data.sentences.answer_sentences", cut)
+    decision = guardrail.check(response=text)
+    assert (decision.outcome, decision.cause) == (whole.outcome, whole.cause)
+    if unit == "sentence":
+        assert decision.outcome == "review"
+        assert "the answer holds 1,209 characters: too long to judge by" in decision.reason
+        assert "in parts of 100,000 characters at most" in decision.reason
 
 
 @units

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from calibrail.data.example import Example
+from calibrail.data.sentences import MOST_CHARACTERS
 from calibrail.errors import ModelError
 from calibrail.scores import build, parse_spec
-from calibrail.scores.base import MOST_CHARACTERS, MOST_PIECES, TOO_LONG
+from calibrail.scores.base import MOST_PIECES, TOO_LONG
 from calibrail.scores.entailment import Claims, Entailing, Nli, Sec, SelfCheck
 from tests.scores.fakes import FakeNli
 

@@ -31,8 +31,14 @@ from calibrail.text.words import edition, rules_of
 
 #: Characters that stand before the sentences of an answer, added up over all of them.
 MOST_BEFORE: Final = 100_000_000
+#: Characters of the longest answer that is judged in pieces: one crafted answer must not hold up
+#: all others.
+MOST_CHARACTERS: Final = 100_000
 
-_LONG: Final = "check it in parts: each sentence is judged after what stands before it"
+_LONG: Final = (
+    f"check it in parts of {MOST_CHARACTERS:,} characters at most: each sentence is judged after "
+    "what stands before it"
+)
 _EACH: Final = "give one for each of them, in their order"
 _LEFT_OUT: Final = (
     "what no sentence holds is shown unjudged: give all sentences of the response, or leave "
@@ -148,9 +154,11 @@ def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
     Raises
     ------
     FieldError
-        What stands before its sentences adds up to more than `MOST_BEFORE`, a list has another
-        length, or sentences that the data gives leave words of the response out.
+        It has more than `MOST_CHARACTERS`, what stands before its sentences adds up to more than
+        `MOST_BEFORE`, a list has another length, or sentences that the data gives leave words of
+        the response out.
     """
+    require_length(example)
     places = sentences_of(example)
     if sum(place.start for place in places) > MOST_BEFORE:
         seen = f"{count(len(example.response), 'character')} in {count(len(places), 'sentence')}"
@@ -164,6 +172,19 @@ def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
             seen = f"{count(len(numbers), 'number')}, and the answer has "
             seen += count(len(places), "sentence")
             raise FieldError(name, "not one number for each sentence", seen, _EACH)
+
+
+def require_length(example: Example) -> None:
+    """Refuse an answer that is too long for its sentences to be looked for.
+
+    Raises
+    ------
+    FieldError
+        It has more than `MOST_CHARACTERS`.
+    """
+    if len(example.response) > MOST_CHARACTERS:
+        seen = count(len(example.response), "character")
+        raise FieldError("response", "too long to judge by sentence", seen, _LONG)
 
 
 def _spelt(texts: Iterable[str]) -> list[str]:

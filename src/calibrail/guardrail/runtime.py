@@ -15,7 +15,6 @@ from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import read
-from calibrail.data.sentences import sentences_of
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
 from calibrail.errors import GuardrailError, InputError, error_text, errors_as
@@ -34,6 +33,7 @@ from calibrail.guardrail.sentences import (
     decision_from_sentences,
     refuse_long,
     sentences_to_judge,
+    with_sentences,
 )
 from calibrail.guardrail.signing import PublicKey, Signature, SignatureTerms
 from calibrail.models.llm.chat import RemoteModel
@@ -350,7 +350,7 @@ class Guardrail(Shown):
             # One that cannot be split costs its own decision, not the batch.
             try:
                 # Each is split once.
-                answers[place] = answer = replace(answer, sentences=sentences_of(answer))
+                answers[place] = answer = with_sentences(answer)
                 parts.append(self.sentences(answer))
             except Exception as error:
                 parts.append(error)

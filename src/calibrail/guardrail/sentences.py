@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,9 @@ from calibrail.conformal.group_thresholds import LENGTH, reads_length
 from calibrail.data.example import Example, FieldError, GivenSentence
 from calibrail.data.sentences import (
     MOST_BEFORE,
+    MOST_CHARACTERS,
     require_judgeable,
+    require_length,
     sentence_example,
     sentence_examples,
     sentences_of,
@@ -53,6 +56,19 @@ def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]
     return sentence_examples(answer)
 
 
+def with_sentences(answer: Example) -> Example:
+    """Return an answer with its sentences, which are looked for this once.
+
+    Raises
+    ------
+    InputError
+        If it is too long for that.
+    """
+    with _field_told():
+        require_length(answer)
+    return replace(answer, sentences=sentences_of(answer))
+
+
 def refuse_long(answer: Example, columns: Sequence[str] = ()) -> None:
     """Refuse an answer whose sentences cannot each be judged after what stands before it.
 
@@ -61,8 +77,15 @@ def refuse_long(answer: Example, columns: Sequence[str] = ()) -> None:
     InputError
         The remedy is named.
     """
-    try:
+    with _field_told():
         require_judgeable(answer, columns)
+
+
+@contextmanager
+def _field_told() -> Iterator[None]:
+    """Raise what is wrong with a field in words."""
+    try:
+        yield
     except FieldError as bad:
         of_text = bad.field in ("response", "sentences")
         whose = "the answer" if of_text else f"column {bad.field}"
@@ -528,7 +551,7 @@ class StreamCheck:
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
         self._before += place.start
-        if self._before > MOST_BEFORE:
+        if self._before > MOST_BEFORE or place.end > MOST_CHARACTERS:
             error = InputError(error_text("too_many_sentences", n=len(self._places)))
             verdict = self._guardrail.judge.failed(self._asked, error)
         else:

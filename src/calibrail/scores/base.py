@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
+from calibrail.data.sentences import MOST_CHARACTERS
 from calibrail.errors import InputError, error_text, errors_as, extra
 from calibrail.models.batching import single_input_batches
 from calibrail.models.embeddings import load_encoder
@@ -44,10 +45,9 @@ LACKING: Final = {
 NO_SENTENCE: Final = "the response holds no sentence"
 NO_CONTENT_WORD: Final = "the response holds no content word"
 
-#: Pieces and characters of the longest response whose pieces are judged one by one: each costs a
-#: pass, and one crafted response must not hold up all others.
+#: Pieces of the longest response whose pieces are judged one by one: each costs a pass, and one
+#: crafted response must not hold up all others.
 MOST_PIECES: Final = 1_000
-MOST_CHARACTERS: Final = 100_000
 TOO_LONG: Final = (
     f"the response is too long to be judged piece by piece (more than {MOST_PIECES:,} sentences or "
     f"claims, or {MOST_CHARACTERS:,} characters)"
