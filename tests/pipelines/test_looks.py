@@ -160,6 +160,25 @@ def test_limits_are_fixed_before_the_look_but_the_first_one(tmp_path: Path) -> N
     assert verdict(min_coverage=0.8, max_fpr=0.4) == "certified"
 
 
+@pytest.mark.parametrize("first", [{}, {"guarantee": "marginal"}, {"alpha": 0.2}, {"seed": 1}])
+def test_the_first_limit_may_follow_a_look_of_which_nothing_was_asked(
+    tmp_path: Path, first: dict[str, Any]
+) -> None:
+    data, looks = write(tmp_path / "a.csv", 0, 900), tmp_path / "looks.json"
+
+    def verdict(seed: int = 0, **asked: Any) -> str:
+        splitting = calibrail.options.SplitOptions(seed=seed)
+        options = {"alpha": 0.1, "looks": looks, "splitting": splitting, **asked}
+        return calibrail.calibrate(data, DETECTOR, **options).verdict
+
+    assert verdict(**first) == "inconclusive"
+    # Another guarantee or alpha is a choice; seed and parts are none where all answers prove it.
+    allowed = not set(first) & {"guarantee", "alpha"}
+    assert verdict(max_fpr=0.4) == ("certified" if allowed else "inconclusive")
+    assert verdict(max_fpr=0.41) == "inconclusive"
+    assert verdict(max_fpr=0.4) == ("certified" if allowed else "inconclusive")
+
+
 def test_declared_looks_share_one_error(tmp_path: Path) -> None:
     looks = {"looks": tmp_path / "looks.json", "max_fpr": 0.4, "min_coverage": 0.8, "n_looks": 2}
     data = write(tmp_path / "a.csv", 0, 900)

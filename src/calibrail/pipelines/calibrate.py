@@ -385,7 +385,8 @@ def calibrate(
     context = optional(context, Context, "context")
     requirement.check(promise)
     settled: tuple[str, ...] = ()
-    if costs is None or costs.cost_miss is None:
+    named = promise if costs is None or costs.cost_miss is None else None
+    if named is not None:
         promise, requirement, settled = scoring.settle(promise, requirement)
     else:
         if void := _beside_fixed(promise, requirement, target):
@@ -416,7 +417,7 @@ def calibrate(
     scoring.require_usable(scored, test=not (alone and promise.proves_itself))
     names, cuts = groups_of(scored, promise)
     look, standing = data_reuse.begin_report(
-        history, scored, scored.keys[:1], promise, requirement, costs=costs
+        history, scored, scored.keys[:1], promise, requirement, costs=costs, given=named
     )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)

@@ -186,6 +186,7 @@ def compare(
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
+    named = promise
     promise, requirement, more = settle(promise, requirement)
     if (reference is None) != (margin is None):
         raise InputError(say("refused.reference_and_margin"))
@@ -206,7 +207,9 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
-    look, standing = data_reuse.begin_report(history, scored, keys, promise, requirement)
+    look, standing = data_reuse.begin_report(
+        history, scored, keys, promise, requirement, given=named
+    )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     notes = (*data_notes(scored.data, scored.lessons), *more)
     reproduce = context.reproduce()

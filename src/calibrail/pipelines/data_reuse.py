@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from calibrail.atomic_files import folder_lock, new_folder, write_atomically
 from calibrail.data.example import Example, mix64, n_repeated
-from calibrail.data.splits import TEST
+from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.evaluate import ReportWarning
@@ -127,6 +127,12 @@ class DataUse(Record):
         The limits as JSON.
     compared : tuple of str
         The digests of all detectors' specifications, where several stood side by side.
+    given : str
+        Digest of what was asked as it was named: guarantee and delta may have been left open.
+    rows : str
+        Digest of all answers with their labels and scores, whatever their parts.
+    whole : bool
+        Whether no part is left that tests, so that seed and parts change nothing.
     tried : int
         Other detectors that had looks of their own at these answers, in folders beside this one.
     order : int
@@ -148,7 +154,7 @@ class DataUse(Record):
     later: ClassVar = (
         *("valued", "answers", "answers_split", "told", "limits", "names", "values"),
         *("repeated", "ranks", "share", "declared", "by", "order", "compared"),
-        "tried",
+        *("tried", "given", "rows", "whole"),
     )
 
     n: int
@@ -179,13 +185,16 @@ class DataUse(Record):
     order: int = 0
     compared: tuple[str, ...] = ()
     tried: int = 0
+    given: str = ""
+    rows: str = ""
+    whole: bool = False
 
     def __post_init__(self) -> None:
         texts = ["content", "verdict", "split", "detector", "question", "session"]
-        texts += ["traces", "folder", "answers_split", "told", "limits", "by"]
+        texts += ["traces", "folder", "answers_split", "told", "limits", "by", "given", "rows"]
         types: dict[str, Any] = dict.fromkeys(texts, str)
         types |= dict.fromkeys(("n", "order", "tried"), int)
-        types |= {"seed": int | None, "assumed": bool, "reported": bool}
+        types |= {"seed": int | None, "assumed": bool, "reported": bool, "whole": bool}
         types |= {"share": int | float | None, "declared": int | None, "repeated": int | float}
         for name, kind in types.items():
             value = getattr(self, name)
@@ -220,11 +229,13 @@ class DataUse(Record):
         known, near = set(kinds), rounded(scores, _DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
-        columns: list[NDArray[Any]] = [digests, labels, parts, *([] if decided else [bits])]
-        columns += [] if marks is None else [marks]
-        told = np.zeros(len(digests), np.uint64)
-        for column in columns:
-            told = mix64(told ^ column.astype(np.uint64))
+        last: list[NDArray[Any]] = [
+            *([] if decided else [bits]),
+            *([] if marks is None else [marks]),
+        ]
+        told, rows = (
+            _of_all(_mixed(digests, labels, *columns, *last)) for columns in ((parts,), ())
+        )
         answers, apart = _known_by(digests, scores, known)
         numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
@@ -237,7 +248,8 @@ class DataUse(Record):
             _of_all(numbers),
             _lowest(numbers) if apart else (),
             answers=_lowest(answers) if apart else (),
-            told=_of_all(told),
+            told=told,
+            rows=rows,
             by=by,
             names=() if by in ("texts", "rows") else _named(digests, labels, near),
             values=_lowest(values),
@@ -264,7 +276,27 @@ class DataUse(Record):
         if not (self.told and other.told):
             # An earlier version kept it, without its limits.
             return own == its and self.content == other.content
-        return own == its and self.told == other.told and self._same_limits(other)
+        if own == its and self.told == other.told:
+            return self._same_limits(other)
+        return self._asks_after(other) and self._same_limits(other)
+
+    def _asks_after(self, other: "DataUse") -> bool:
+        """Return whether this look first asks for a verdict on what the other one showed.
+
+        Nothing was chosen by it: guarantee and delta follow from the limit, as nobody named them,
+        and what is promised was fixed before.
+        """
+        asked = json.loads(other.limits or "{}")
+        if not self.given or self.given != other.given or asked.get("min_coverage") is not None:
+            return False
+        if (self.assumed, self.reported, self.detector) != (
+            other.assumed,
+            other.reported,
+            other.detector,
+        ):
+            return False
+        parts = self.whole or (self.seed, self.told) == (other.seed, other.told)
+        return parts and self.rows == other.rows
 
     def _same_limits(self, other: "DataUse") -> bool:
         """Return whether an earlier look had these limits, or had not the one that decides yet.
@@ -356,6 +388,14 @@ def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
     limit = min(kept[-1] if len(kept) >= KEPT else "g" for kept in (one, other))
     sample = {item for item in one if item <= limit}
     return sample & set(other), len(sample)
+
+
+def _mixed(*columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each row of some columns."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed = mix64(mixed ^ column.astype(np.uint64))
+    return mixed
 
 
 def _of_all(numbers: NDArray[np.uint64]) -> str:
@@ -834,13 +874,15 @@ def begin_report(
     costs: Costs | None = None,
     threshold: float | None = None,
     asked: bool = True,
+    given: Promise | None = None,
 ) -> tuple[DataUse, Standing]:
     """Keep the look that a report is; return it, and what it may err with.
 
     It is one at all answers, by the detectors in some columns, for what is promised and required.
     Where ``costs`` picked the threshold, others would pick another one. Of a ``threshold`` that was
     given, what is required may be named later, where nothing is ``asked`` yet: each of the two
-    bounds then has half of the error, so that they hold for any.
+    bounds then has half of the error, so that they hold for any. ``given`` is the promise as it was
+    named.
     """
     looks = [
         _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)
@@ -859,6 +901,9 @@ def begin_report(
         question=digest_of(question),
         limits=limits_of(requirement, promise.unit if threshold is None else "threshold"),
         told=digest_of([item.told for item in looks]),
+        rows=digest_of([item.rows for item in looks]),
+        given="" if given is None else digest_of(given.to_dict()),
+        whole=bool((scored.codes == CALIBRATION).all()),
     )
     wants = None if asked else 0.5
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)
