@@ -69,6 +69,30 @@ def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: 
         assert step == f"calibrail.calibrate({str(path)!r}, {DEFAULT_SCORE!r}, alpha={alpha})"
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_labels_do_not_choose_among_columns_of_scores(write: Write, mixed: bool) -> None:
+    rng = np.random.default_rng(0)
+    names = ["a_hallucination_score", "b_faithfulness" if mixed else "b_hallucination_score"]
+    rows = [
+        {"id": f"r{i}", "label": i % 2, **{name: round(float(rng.normal()), 6) for name in names}}
+        for i in range(400)
+    ]
+    path = write(*rows)
+    found = diagnose(path).to_dict()
+    with cli_spelling():
+        typed = document(found).next_step
+    higher = ["hallucinated", "faithful" if mixed else "hallucinated"]
+    both = [f"--score-column {name}" for name in names] + ["--higher hallucinated"]
+    specs = [
+        f'column:column="{name}",higher={way}' for name, way in zip(names, higher, strict=True)
+    ]
+    both = [f"--score '{spec}'" for spec in specs] if mixed else both
+    assert typed.startswith(f"calibrail compare {path} {' '.join(both)} --alpha 0.")
+    assert typed.endswith(" -o run")
+    call = document(found).next_step
+    assert call.startswith(f"calibrail.compare({str(path)!r}, {specs!r}, alpha=0.")
+
+
 def test_what_the_calibration_half_supports(write: Write) -> None:
     diagnosis = diagnose(write(*_rows(80)))
     marginal = {s.alpha: s for s in diagnosis.supports if s.guarantee == "marginal"}

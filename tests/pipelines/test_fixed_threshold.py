@@ -119,7 +119,19 @@ def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
         words = shlex.split(done.stdout.splitlines()[-1])
         assert words[:2] == ["calibrail", "calibrate"]
         found = command(*words[1:], "--force", cwd=tmp_path)
-        assert found.returncode in (0, 3, 4) and "hallucination_score" in found.stdout, found.stderr
+        # These answers have rejected one threshold: of another they give no verdict.
+        assert found.returncode == 0 and "hallucination_score" in found.stdout, found.stderr
+        assert "verdict was asked" in found.stdout or "for a verdict" in found.stdout
+    # No threshold is looked for where none can be found, and costs are no part of it.
+    for goals in (("--min-caught", 0, "--max-false-alarms", 0.01), (*GOALS, "--cost-miss", 2)):
+        costs = ("--cost-alarm", 1) if "--cost-miss" in goals else ()
+        out = ("-o", tmp_path / f"t{len(goals)}")
+        done = command("test", file, "--threshold", 3 if costs else 1, *goals, *costs, *out)
+        assert done.returncode == 3, done.stdout
+        found = [line for line in done.stdout.splitlines() if line.startswith("  calibrail")]
+        assert bool(found) == bool(costs)
+        for line in found:
+            assert "--cost" not in line and line.count(" -o ") == 1
     rows = (f"a{i},{i % 2},{('PASS', 'FAIL')[i % 7 < 2]}\n" for i in range(300))
     (tmp_path / "judge.csv").write_text("id,label,judge\n" + "".join(rows), encoding="utf-8")
     said = command("test", tmp_path / "judge.csv", "--min-caught", 0.9, "--max-false-alarms", 0.1)
@@ -369,6 +381,27 @@ def test_calibrate_with_a_threshold_is_the_same(file: Path) -> None:
     assert one == other
     with pytest.raises(InputError, match="leave out guarantee"):
         calibrail.calibrate(file, score, threshold=1.0, guarantee="pac")
+
+
+def test_calibrate_with_a_threshold_finds_the_column_as_test_does(
+    file: Path, tmp_path: Path
+) -> None:
+    found = calibrail.calibrate(file, threshold=1.0).report
+    assert found.to_dict() == calibrail.test(file, threshold=1.0).report.to_dict()
+    done = command("calibrate", file, "--threshold", 1, "-o", tmp_path / "run")
+    assert "flagged where hallucination_score" in " ".join(done.stdout.split()), done.stderr
+
+
+def test_labels_of_a_judge_are_named_in_the_first_line(file: Path) -> None:
+    done = command("test", file, "--threshold", 1, "--labelled-by", "gpt-5")
+    first = " ".join(done.stdout.split())
+    assert first.index("good ones, on labels of gpt-5.") < first.index("Read")
+
+
+def test_the_command_that_certifies_names_what_is_asked(file: Path) -> None:
+    goals = ("--min-caught", 0.8, "--max-false-alarms", 0.2)
+    done = " ".join(command("test", file, "--threshold", 1, *goals).stdout.split())
+    assert "certify guardrail.json NEW --max-false-alarms 0.2 --min-caught 0.8)" in done
 
 
 def test_a_guardrail_of_which_nothing_was_asked_asks_when_it_is_certified(file: Path) -> None:

@@ -599,3 +599,75 @@ def test_a_comparison_by_another_seed_certifies_nobody(tmp_path: Path) -> None:
         return str(detectors[0]["verdict"])
 
     assert [verdict(seed) for seed in (0, 1, 0)] == ["certified", "inconclusive", "certified"]
+
+
+def test_a_further_comparison_names_no_winner(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(1200) % 2
+    rows = [
+        {"id": f"a{i}", "label": int(y), "good": rng.normal(2.5 * y), "bad": rng.normal(0.2 * y)}
+        for i, y in enumerate(labels.tolist())
+    ]
+    detectors = [f"column:column={name},higher=hallucinated" for name in ("good", "bad")]
+
+    def winner(seed: int) -> Any:
+        splitting = calibrail.options.SplitOptions(seed=seed)
+        looks = tmp_path / "looks.json"
+        done = calibrail.compare(rows, detectors, alpha=0.1, splitting=splitting, looks=looks)
+        return done.comparison.winner
+
+    first, second, again = map(winner, (0, 1, 0))
+    assert first == again and first.name == first.candidate == "good"
+    assert (second.name, second.candidate, second.withheld) == (None, "good", "looked_before")
+    assert (second.confirming, second.fpr, second.certificate) == ((), {}, None)
+
+
+@pytest.mark.parametrize("without", ["context", "question"])
+def test_answers_are_known_again_without_one_of_their_texts(tmp_path: Path, without: str) -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        {
+            "question": f"What is {i}?",
+            "context": f"The number {i} of {7 * i}.",
+            "response": f"It is {i} and {7 * i}, said {rng.integers(1_000_000)}.",
+            "label": i % 2,
+            "s": float(rng.normal(3.0 * (i % 2))),
+        }
+        for i in range(240)
+    ]
+    looks, detector = tmp_path / "looks.json", "column:column=s,higher=hallucinated"
+    fewer = [{name: cell for name, cell in row.items() if name != without} for row in rows]
+    found = [
+        calibrail.test(
+            data, detector, threshold=1.5, min_caught=caught, max_false_alarms=0.2, looks=looks
+        )
+        for data, caught in ((rows, 0.7), (fewer, 0.75), (rows, 0.7))
+    ]
+    assert [len(run.report.looks) for run in found] == [0, 1, 0]
+    assert [run.verdict for run in found] == ["certified", "inconclusive", "certified"]
+
+
+def test_other_costs_are_another_look(tmp_path: Path) -> None:
+    data, looks = write(tmp_path / "a.csv", 0, 400), tmp_path / "looks.json"
+    costs = [{"cost_miss": miss, "cost_alarm": 1.0, "base_rate": 0.5} for miss in (2.0, 5.0, 2.0)]
+    found = [
+        calibrail.test(data, DETECTOR, threshold=0.5, looks=looks, **cost).report for cost in costs
+    ]
+    assert [len(report.looks) for report in found] == [0, 1, 0]
+
+
+def test_a_small_part_of_a_large_look_is_known_again() -> None:
+    rng = np.random.default_rng(2)
+    digests = rng.integers(2**63, size=100_000).astype(np.uint64)
+    labels = (rng.random(100_000) < 0.5).astype(np.int8)
+
+    def look(rows: Any) -> DataUse:
+        scores = np.round(rng.random(100_000), 2)
+        return DataUse.at(digests[rows], labels[rows], scores[rows], kinds={"texts"})
+
+    whole, new = look(slice(None)), rng.integers(2**63, size=200).astype(np.uint64)
+    for _ in range(20):
+        part = look(rng.choice(100_000, 200, replace=False))
+        assert exceeds_reuse_limit(overlapping_uses(part, [whole]))
+    fresh = DataUse.at(new, labels[:200], np.zeros(200), kinds={"texts"})
+    assert not exceeds_reuse_limit(overlapping_uses(fresh, [whole]))

@@ -265,6 +265,8 @@ def which_label(rows: Sequence[Mapping[str, object]]) -> str:
     if not first:
         return f"name the column of 0 (faithful) and 1 (hallucinated) with {option}"
     more = f" (or {listing(others[:-1], 5)})" if others[:-1] else ""
+    if {*re.findall("[a-z]+", first.lower())} & PROGRAMS:
+        option += f" {spell_option(ReadOptions, 'labelled_by', first)}"
     return f"labels may stand in {first!r}{more}; add {option}"
 
 

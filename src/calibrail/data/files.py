@@ -71,7 +71,7 @@ _MARKS: Final = {
 _COMPRESSED: Final = {
     b"BZh": "bzip2",
     b"\xfd7zXZ\x00": "xz",
-    b"PK\x03\x04": "zip (an Excel workbook, or an archive)",
+    b"PK\x03\x04": "zip (a workbook, an archive, or an Inspect log: inspect log convert --to json)",
 }
 
 

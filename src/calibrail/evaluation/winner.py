@@ -671,7 +671,12 @@ class Winner(Record):
         Adjusted p-values up to it separate: 1 - confidence.
     reference : mapping or None
         What `against_reference` says, where a margin is asked for.
+    withheld : str
+        Why nobody wins whom the data separates: ``looked_before`` where nothing of the error is
+        left, ``near_copies`` where how these count decides who wins; else empty.
     """
+
+    later = ("withheld",)
 
     name: str | None = None
     candidate: str | None = None
@@ -690,6 +695,13 @@ class Winner(Record):
     times: float | None = None
     level: float = 0.05
     reference: Mapping[str, Any] | None = None
+    withheld: str = ""
+
+    def without_winner(self, why: str) -> Winner:
+        """Return that nobody wins; ``why`` where somebody would."""
+        if self.name is None:
+            return self
+        return replace(self, name=None, confirmed=None, confirming=(), fpr={}, withheld=why)
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:

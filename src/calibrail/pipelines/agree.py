@@ -424,7 +424,8 @@ def judge_on_labels(
     config, file = frozen_config(guardrail)
     asked, then = fields.optional(requirement, Requirement, "requirement"), config.requirement
     max_fpr = then.max_fpr if asked.max_fpr is None else asked.max_fpr
-    least = asked.min_coverage or then.stated_coverage(config.promise)
+    least = asked.min_coverage
+    least = then.stated_coverage(config.promise) if least is None else least
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
     drawn = drawn_answers(folder)

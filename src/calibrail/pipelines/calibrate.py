@@ -366,9 +366,11 @@ def calibrate(
         given = _beside_fixed(promise, requirement, target)
         if void := [*given, *(["splitting"] if splitting and changed(splitting) else [])]:
             raise InputError(say("refused.threshold_alone", void=void))
+        # Of a threshold it is the column that there is, as test finds it.
+        unnamed = score in (registry.DEFAULT_SCORE, [registry.DEFAULT_SCORE])
         return fixed_threshold.test(
             source,
-            None if scores is not None else score,  # type: ignore[arg-type]  # refused there
+            None if scores is not None or unnamed else score,  # type: ignore[arg-type]  # refused there
             threshold=threshold,
             **requirement.keywords(),
             undefined=promise.undefined,

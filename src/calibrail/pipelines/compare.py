@@ -259,6 +259,7 @@ def compare(
         worst[name] = made(*independence.independent(way, promise, requirement, halved=True))
     comparison = independence.joint_comparison(comparisons, worst)
     winner = comparison.winner
+    winner = winner if standing.share else winner.without_winner("looked_before")
     if winner.reference is not None and not standing.share:
         rows = [{**row, "verdict": "looked before"} for row in winner.reference["detectors"]]
         winner = replace(winner, reference={**winner.reference, "detectors": rows})

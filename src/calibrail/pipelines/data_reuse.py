@@ -66,8 +66,10 @@ from calibrail.report.documents.calibrate_sections import (
 from calibrail.report.messages import say, spell
 from calibrail.serialization import Record
 
-#: Digests kept of every look.
+#: Digests kept of every look, and of the answers of a large one: a share of them, at most so many,
+#: so that a few hundred of them are known again.
 KEPT: Final = 256
+_KEPT_SHARE, _MOST_KEPT = 0.05, 16_384
 #: Share of the answers that were looked at before from which a look is a further one.
 VOID: Final = 0.1
 #: Share of the smaller look's digests from which two looks are at the same answers; so much more
@@ -130,7 +132,7 @@ class DataUse(Record):
     given : str
         Digest of what was asked as it was named: guarantee and delta may have been left open.
     rows : str
-        Digest of all answers with their labels and scores, whatever their parts.
+        Digest of all answers with their labels and scores to the last digit, whatever their parts.
     whole : bool
         Whether no part is left that tests, so that seed and parts change nothing.
     tried : int
@@ -229,15 +231,15 @@ class DataUse(Record):
         known, near = set(kinds), rounded(scores, _DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
-        last: list[NDArray[Any]] = [
-            *([] if decided else [bits]),
-            *([] if marks is None else [marks]),
-        ]
+        exact = np.where(np.isnan(scores), nan, scores + 0.0).view(np.uint64)
+        last = [] if marks is None else [marks]
         told, rows = (
-            _of_all(_mixed(digests, labels, *columns, *last)) for columns in ((parts,), ())
+            _of_all(_mixed(digests, labels, *first, *([] if decided else [values]), *last))
+            for first, values in (([parts], bits), ([], exact))
         )
         answers, apart = _known_by(digests, scores, known)
         numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
+        most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "" if not known else "texts" if known == {"texts"} else "rows"
         if by == "rows" and not known & {"content", "nothing"}:
@@ -246,8 +248,8 @@ class DataUse(Record):
             len(digests),
             None,
             _of_all(numbers),
-            _lowest(numbers) if apart else (),
-            answers=_lowest(answers) if apart else (),
+            _lowest(numbers, most) if apart else (),
+            answers=_lowest(answers, most) if apart else (),
             told=told,
             rows=rows,
             by=by,
@@ -276,7 +278,9 @@ class DataUse(Record):
         if not (self.told and other.told):
             # An earlier version kept it, without its limits.
             return own == its and self.content == other.content
-        if own == its and self.told == other.told:
+        # Earlier versions did not keep the rows.
+        rows = self.rows == other.rows or not (self.rows and other.rows)
+        if own == its and self.told == other.told and rows:
             return self._same_limits(other)
         return self._asks_after(other) and self._same_limits(other)
 
@@ -320,13 +324,12 @@ class DataUse(Record):
         alike = self.traces and self.traces == other.traces
         if alike or (self.n and self.content == other.content):
             return set(mine) or {self.content}, len(mine) or 1
-        ways = [_common(mine, theirs)]
-        if not self.by == other.by == "texts":
-            ways.append(self._by_name(other))
-            chance = min(1.0, other.repeated * max(1.0, other.n / max(1, self.n)))
-            ways.append(_beyond(_common(self.values, other.values), self, other, chance))
-            if min(len(self.ranks), len(other.ranks)) >= _ROWS:
-                ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
+        ways = [_common(mine, theirs), self._by_name(other)]
+        # Texts may lack a column that they had: labels and scores tell, too.
+        chance = min(1.0, other.repeated * max(1.0, other.n / max(1, self.n)))
+        ways.append(_beyond(_common(self.values, other.values), self, other, chance))
+        if min(len(self.ranks), len(other.ranks)) >= _ROWS:
+            ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
         return max(ways, key=lambda way: len(way[0]) / max(1, way[1]))
 
     def _by_name(self, other: "DataUse") -> tuple[set[str], int]:
@@ -403,10 +406,10 @@ def _of_all(numbers: NDArray[np.uint64]) -> str:
     return sha256(np.sort(numbers).astype("<u8").data).hexdigest()
 
 
-def _lowest(numbers: NDArray[np.uint64]) -> tuple[str, ...]:
-    """Return the lowest numbers, each once."""
+def _lowest(numbers: NDArray[np.uint64], most: int = KEPT) -> tuple[str, ...]:
+    """Return so many of the lowest numbers, each once."""
     ordered = np.sort(numbers)
-    lowest = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]][:KEPT]
+    lowest = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]][:most]
     return tuple(f"{value:016x}" for value in lowest.tolist())
 
 
@@ -879,8 +882,8 @@ def begin_report(
     """Keep the look that a report is; return it, and what it may err with.
 
     It is one at all answers, by the detectors in some columns, for what is promised and required.
-    Where ``costs`` picked the threshold, others would pick another one. Of a ``threshold`` that was
-    given, what is required may be named later, where nothing is ``asked`` yet: each of the two
+    Other ``costs`` pick another threshold, or another bound of its cost. Of a ``threshold`` that
+    was given, what is required may be named later, where nothing is ``asked`` yet: each of the two
     bounds then has half of the error, so that they hold for any. ``given`` is the promise as it was
     named.
     """
@@ -891,7 +894,7 @@ def begin_report(
     question = promise.to_dict() | {"clustered": None}
     if threshold is not None:
         question |= {"alpha": None, "threshold": threshold}
-    elif costs is not None and costs.cost_miss is not None:
+    if costs is not None and costs.cost_miss is not None:
         question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
     look = replace(

@@ -24,7 +24,7 @@ from calibrail.options.fields import spell_option
 from calibrail.report.messages import say
 
 #: Folders below the first, entries looked at, and files opened, at most.
-DEPTH, ENTRIES, OPENED = 3, 5_000, 200
+DEPTH, ENTRIES, OPENED = 5, 5_000, 200
 #: Files that are shown.
 SHOWN: Final = 9
 #: Bytes from which on a file is named by its size, and not opened.

@@ -239,6 +239,8 @@ def joint_comparison(
             report = joint_report(every)[1]
         reports.append((name, report))
     winner = once.winner
+    if any(item.winner.name != winner.name for item in others):
+        winner = winner.without_winner("near_copies")
     if winner.candidate_certificate is not None:
         ways = []
         for item in (*others, *(worst[key] for key in worst if key == winner.candidate)):

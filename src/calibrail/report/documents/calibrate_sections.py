@@ -371,7 +371,15 @@ def sure(content: Json) -> float:
 def next_step(report: Json) -> str:
     """Return what to do now."""
     code, parameters = _next_step(report)
-    return say(f"verdict.{code}", **parameters)
+    return say(f"verdict.{code}", goals=goals(report), **parameters)
+
+
+def goals(result: Json) -> str:
+    """Return the options by which certify is asked for what a verdict asks for; or nothing."""
+    most, least = result["max_fpr"], result["min_coverage"]
+    if most is None or by_sentence(result):
+        return ""
+    return f" --max-false-alarms {most:g}" + ("" if least is None else f" --min-caught {least:.6g}")
 
 
 #: What to do where a verdict was taken back, by the reason.

@@ -114,7 +114,8 @@ def _next_step(certificate: Json) -> str:
         code, parameters = anew
         if "needed" in look:
             more = messages.answers_more(look["needed"])
-            return say("certify.next_look", look, parameters, more=more, once=once)
+            goals = messages.goals(certificate)
+            return say("certify.next_look", look, parameters, more=more, once=once, goals=goals)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
 

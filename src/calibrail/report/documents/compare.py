@@ -339,6 +339,8 @@ def finding(comparison: Json) -> str:
         why = _undecided(winner, tests)
         if winner["contradicted_by"]:
             why = say("compare.contradicted", winner=winner)
+        elif withheld := winner.get("withheld"):
+            why = say(f"compare.withheld_{withheld}", winner)
         more = "" if winner["times"] is None else say("compare.times", winner)
         sentences = [f"{headline(comparison)}: {why} {name} {flags}", *ahead, more]
     return " ".join(filter(None, sentences))
@@ -426,6 +428,8 @@ def next_step(comparison: Json) -> str:
         code = "label_hallucinated"
     elif winner["candidate"] is None:
         code = "add_answers"
+    elif winner.get("withheld"):
+        code = "on_new_answers"
     elif winner["name"] is None and len(detectors) == 1 and not comparison["baselines"]:
         code = "name_others"
     elif winner["name"] is None and len(chosen) > 1:

@@ -246,7 +246,18 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     command = partial(_command, "calibrate", diagnosis, *diagnosis["reading"]["options"])
     if not (columns and set(names) <= {"length"}):
         return [command("--score", names[0] if names else "NAME", *end)]
-    best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
+    known = [row for row in columns if row["higher"]]
+    if len(known) > 1:
+        # Labels that are to test a detector do not choose it; compare counts the choice.
+        if len({row["higher"] for row in known}) == 1:
+            named = [word for row in known for word in ("--score-column", row["name"])]
+            named += ["--higher", known[0]["higher"]]
+        else:
+            spec = "column:column={},higher={}"
+            each = [spec.format(json.dumps(row["name"]), row["higher"]) for row in known]
+            named = [word for item in each for word in ("--score", item)]
+        return [_command("compare", diagnosis, *diagnosis["reading"]["options"], *named, *end)]
+    best = max(known or columns, key=lambda column: abs(column["auroc"] - 0.5))
     command = partial(command, "--score-column", best["name"], "--higher")
     if best["higher"]:
         return [command(best["higher"], *end)]
@@ -262,7 +273,7 @@ def _command(name: str, diagnosis: Json, *words: str) -> str:
     if not cli_or_python("typed", ""):
         source = repr(inputs[0] if len(inputs) == 1 else list(inputs)) if inputs else "data"
         return _call(name, source, list(words))
-    to = {"calibrate": ("-o", "run"), "label": ("-o", "labels")}.get(name, ())
+    to = {"label": ("-o", "labels"), "doctor": ()}.get(name, ("-o", "run"))
     return shlex.join(["calibrail", name, *(inputs or ["DATA"]), *words, *to])
 
 
@@ -272,12 +283,19 @@ def _call(name: str, source: str, words: list[str]) -> str:
         return python_call("diagnose", source, words, ReadOptions)
     if name == "label":
         return python_call(name, f'{source}, "labels"', words, ReadOptions)
-    at = next(place for place, word in enumerate(words) if word in ("--score", "--score-column"))
-    score, *rest = words[at + 1 :]
-    if words[at] == "--score-column":
-        score, rest = f"column:column={json.dumps(score)},higher={rest[1]}", rest[2:]
-    words = [*words[:at], *rest]
-    return python_call(name, f"{source}, {score!r}", words, ReadOptions, Promise, Requirement)
+    taken: dict[str, list[str]] = {"--score": [], "--score-column": [], "--higher": []}
+    rest, given = list[str](), iter(words)
+    for word in given:
+        if word in taken:
+            taken[word].append(next(given))
+        else:
+            rest.append(word)
+    scores = taken["--score"] + [
+        f"column:column={json.dumps(column)},higher={taken['--higher'][0]}"
+        for column in taken["--score-column"]
+    ]
+    score = repr(scores[0] if len(scores) == 1 else scores)
+    return python_call(name, f"{source}, {score}", rest, ReadOptions, Promise, Requirement)
 
 
 def _hindrance(diagnosis: Json) -> str | None:

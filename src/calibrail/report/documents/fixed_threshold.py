@@ -5,9 +5,11 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from calibrail.conformal import ClassCounts, certify_counts
+from calibrail.conformal import ClassCounts, certify_counts, minimum_n
 from calibrail.formatting import Scale
-from calibrail.options import Requirement
+from calibrail.options import Costs, Requirement
+from calibrail.options.data import judge_of
+from calibrail.options.fields import spellings
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -108,6 +110,7 @@ def _about(report: Json) -> dict[str, Any]:
         "withdrawn": "looked_before" if report["looks"] else "rows_alike",
         # The data picked it, by what errors cost.
         "picked": report["n_calibration"] > 0,
+        "judge": judge_of(report["data"].get("reading")),
         "yes_no": len((report["curve"] or {"thresholds": ()})["thresholds"]) <= 2,
     }
 
@@ -181,7 +184,7 @@ def _next_step(report: Json, about: Json) -> str:
     words = shlex.split(made or "calibrail test DATA")
     if not about["picked"]:
         words[1:2] = ["test"]
-    kept = shlex.join(sections.without_options(words, _GOALS)[2:])
+    kept = shlex.join(sections.without_options(words, _GOALS | sections.PLACE)[2:])
     if "reversed_direction" in {item["code"] for item in report["warnings"]}:
         return say("fixed_threshold.turn", about, column=about["scale"].column)
     if about["asked"] and report["reason_code"] != "bounds":
@@ -201,16 +204,18 @@ def _next_step(report: Json, about: Json) -> str:
         if about["scale"].column and "--score" not in given:
             named = {"--score-column": params["column"], "--higher": params["higher"]}
             score = [part for item in named.items() if item[0] not in given for part in item]
-        limits = ["--alpha", f"{1 - report['min_coverage']:.6g}"]
-        limits += ["--max-false-alarms", f"{report['max_fpr']:g}"]
-        command = f"calibrail calibrate {kept} {shlex.join([*score, *limits])} -o RUN-calibrated"
+        alpha, command = round(1.0 - report["min_coverage"], 9), ""
+        # Half of these answers, about, make the threshold.
+        if 0.0 < alpha < 1.0 and report["test"]["n_hallucinated"] >= 2.2 * minimum_n(alpha):
+            end = shlex.join([*score, "--alpha", f"{alpha:g}"])
+            command = f"calibrail calibrate {kept} {end} -o RUN-calibrated"
         return say("fixed_threshold.search", about, command=command)
     if report["verdict"] == "certified":
         return say("fixed_threshold.export")
     if about["anew"] is None:
         return say("verdict.too_close")
-    return say("fixed_threshold.label_anew", **about["anew"][1])
+    return say("fixed_threshold.label_anew", goals=sections.goals(report), **about["anew"][1])
 
 
-#: Options of test that calibrate does not take.
-_GOALS = frozenset(("--threshold=", "--min-caught=", "--max-false-alarms="))
+#: Options of test that calibrate does not take beside alpha.
+_GOALS = spellings(Costs) | {"--threshold=", "--min-caught=", "--max-false-alarms="}
