@@ -295,6 +295,31 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
         assert ("others_tried" in codes) is told
 
 
+def test_other_looks_of_the_detector_in_folders_beside_are_told_beside_its_certificate(
+    tmp_path: Path,
+) -> None:
+    data = str(written(tmp_path / "a.jsonl", table(2.6, 2.6)))
+
+    def codes(folder: str, *more: str) -> list[str]:
+        words = ["calibrate", data, *columns("a"), *FLAGS.split(), "--no-baselines", *more]
+        command(0, *words, "-o", tmp_path / "runs" / folder)
+        return [item["code"] for item in report_of(tmp_path / "runs" / folder)["warnings"]]
+
+    assert "tested_beside" not in codes("first")
+    assert "tested_beside" not in codes("again")
+    assert "tested_beside" in codes("limits", "--max-fpr", "0.45")
+    told = report_of(tmp_path / "runs" / "limits")["warnings"][-1]["message"]
+    assert told.startswith("In folders beside this one, this detector had 1 other look at these")
+    printed = command(0, "export", tmp_path / "runs" / "first", "-o", tmp_path / "g.json")
+    assert "this detector had 1 other look" in " ".join(printed.split())
+    goals = ["--higher", "hallucinated", "--threshold", "1.5"]
+    command(0, "test", data, *columns("a"), *goals, "-o", tmp_path / "tests" / "first")
+    goals += ["--min-caught", "0.5", "--max-false-alarms", "0.4"]
+    command(0, "test", data, *columns("a"), *goals, "-o", tmp_path / "tests" / "second")
+    known = report_of(tmp_path / "tests" / "second")["warnings"]
+    assert "tested_beside" in [item["code"] for item in known]
+
+
 def test_select_says_that_its_answers_chose_the_detector(tmp_path: Path) -> None:
     rows = table(2.6, 2.4)
     chosen = compared(rows).freeze(best=True)

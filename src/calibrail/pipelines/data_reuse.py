@@ -137,6 +137,8 @@ class DataUse(Record):
         Whether no part is left that tests, so that seed and parts change nothing.
     tried : int
         Other detectors that had looks of their own at these answers, in folders beside this one.
+    again : int
+        Other looks of this detector at them, there.
     order : int
         Its place among all looks of the file, from 1 on; 0 in older ones.
     by : str
@@ -156,7 +158,7 @@ class DataUse(Record):
     later: ClassVar = (
         *("valued", "answers", "answers_split", "told", "limits", "names", "values"),
         *("repeated", "ranks", "share", "declared", "by", "order", "compared"),
-        *("tried", "given", "rows", "whole"),
+        *("tried", "again", "given", "rows", "whole"),
     )
 
     n: int
@@ -187,6 +189,7 @@ class DataUse(Record):
     order: int = 0
     compared: tuple[str, ...] = ()
     tried: int = 0
+    again: int = 0
     given: str = ""
     rows: str = ""
     whole: bool = False
@@ -195,7 +198,7 @@ class DataUse(Record):
         texts = ["content", "verdict", "split", "detector", "question", "session"]
         texts += ["traces", "folder", "answers_split", "told", "limits", "by", "given", "rows"]
         types: dict[str, Any] = dict.fromkeys(texts, str)
-        types |= dict.fromkeys(("n", "order", "tried"), int)
+        types |= dict.fromkeys(("n", "order", "tried", "again"), int)
         types |= {"seed": int | None, "assumed": bool, "reported": bool, "whole": bool}
         types |= {"share": int | float | None, "declared": int | None, "repeated": int | float}
         for name, kind in types.items():
@@ -488,8 +491,9 @@ class Standing:
         Looks before it.
     compared : int
         Among how many detectors an earlier look at these answers chose this one; 0 where none did.
-    tried : int
-        How many others had looks of their own at them, in folders beside it.
+    tried, again : int
+        How many others had looks of their own at them, and how many other looks it had, in folders
+        beside it.
     """
 
     number: int = 1
@@ -501,6 +505,7 @@ class Standing:
     earlier: Earlier = ()
     compared: int = 0
     tried: int = 0
+    again: int = 0
 
     def confidence(self, asked: float) -> float:
         """Return the confidence of this look's verdict; as asked where nothing is left."""
@@ -680,14 +685,14 @@ class DataUseHistory:
             # Where nothing is kept, what was declared is taken at its word.
             share = 0.0 if void else _shared((), n_looks, spends=False)[1]
             return Standing(share=share, declared=n_looks, earlier=elsewhere)
-        key, tried = digest_of(subject), 0
+        key, tried, again = digest_of(subject), 0, 0
         with self._changing() as questions:
             if spends:
                 self._take_over(questions, key, look)
             else:
                 beside = [*_looks_beside(self._path)]
                 self._take_over_choices(questions, key, look, beside)
-                tried = _n_tried(beside, look)
+                tried, again = _n_tried(beside, look)
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
@@ -720,9 +725,12 @@ class DataUseHistory:
                 if declared is None and (spends or not chain):
                     declared = n_looks
                 share = 0.0 if void else share
-                look = replace(look, share=share, declared=declared, tried=tried)
+                look = replace(look, share=share, declared=declared, tried=tried, again=again)
             else:
-                look = replace(look, share=first.share, declared=first.declared, tried=first.tried)
+                then = {
+                    name: getattr(first, name) for name in ("share", "declared", "tried", "again")
+                }
+                look = replace(look, **then)
             if first is None or (look.n and (look.told, look.limits) != (first.told, first.limits)):
                 # It is new, labels went on, or the first limit was set.
                 questions[key] = (*before, look, *kept[place + 1 :])
@@ -739,6 +747,7 @@ class DataUseHistory:
             (*elsewhere, *earlier),
             max((len(item.compared) for item, _ in overlapping_uses(look, chose)), default=0),
             look.tried,
+            look.again,
         )
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
@@ -933,19 +942,27 @@ def _looks_at_answers(file: Path) -> tuple[DataUse, ...]:
     return ()
 
 
-def _n_tried(beside: Iterable[DataUse], look: DataUse) -> int:
-    """Return how many other detectors had looks of their own at these answers."""
-    at_these = (item for item in beside if exceeds_reuse_limit(overlapping_uses(look, [item])))
+def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
+    """Return how many other detectors, and how many other looks of this one, these answers saw."""
+    at_these = [item for item in beside if exceeds_reuse_limit(overlapping_uses(look, [item]))]
     others = {item.detector for item in at_these if not item.chose(look.detector)}
-    return len(others - {"", look.detector, *look.compared})
+    again = list[DataUse]()
+    for item in at_these:
+        # Of a threshold that was given, limits that are named after a look are others.
+        same = look.same(item) and (look.limits == item.limits or '"threshold"' not in item.limits)
+        if item.detector == look.detector and not (same or any(map(item.same, again))):
+            again.append(item)
+    return len(others - {"", look.detector, *look.compared}), len(again)
 
 
-def _with_tried(report: Report, tried: int) -> Report:
-    """Return a report that says how many other detectors were tried, where it certifies one."""
-    warnings = [item for item in report.warnings if item.code != "others_tried"]
-    if tried and report.verdict == "certified":
-        said = message("others_tried", report.to_dict(), values := {"n": tried})
-        warnings.append(ReportWarning("others_tried", said, values))
+def _with_tried(report: Report, tried: int, again: int) -> Report:
+    """Return a report that says what was tried beside it, where it certifies."""
+    counts = {"others_tried": tried, "tested_beside": again}
+    warnings = [item for item in report.warnings if item.code not in counts]
+    for code, n in counts.items():
+        if n and report.verdict == "certified":
+            said = message(code, report.to_dict(), values := {"n": n})
+            warnings.append(ReportWarning(code, said, values))
     return replace(report, warnings=tuple(warnings))
 
 
@@ -953,7 +970,7 @@ def with_tried_since(report: Report, folder: Path) -> Report:
     """Return a report of a run with what was tried by now in the folders beside the run's own."""
     path, detector = folder / "looks.json", digest_of(report.score)
     own = [item for item in _looks_at_answers(path) if item.detector == detector]
-    return _with_tried(report, _n_tried(_looks_beside(path), own[-1])) if own else report
+    return _with_tried(report, *_n_tried(_looks_beside(path), own[-1])) if own else report
 
 
 def report_after_reuse(report: Report, standing: Standing) -> Report:
@@ -961,7 +978,7 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
     if not standing.share:
         report = without_cost_bound(report)
     if not standing.earlier:
-        return _with_tried(report, standing.tried)
+        return _with_tried(report, standing.tried, standing.again)
     if standing.compared:
         warning = ReportWarning("compared_before", values={"n": standing.compared})
         report = replace(report, warnings=(*report.warnings, warning))
@@ -971,7 +988,7 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
         lambda row: certificate_after_reuse(row, standing),
         "looked_before" if void else None,
     )
-    return _with_tried(revised, standing.tried)
+    return _with_tried(revised, standing.tried, standing.again)
 
 
 class TestSetFingerprint:
