@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,7 +69,9 @@ def test_anytime_rank_at_large_n(n: int, alpha: float) -> None:
     assert k <= rank(n, alpha, "pac", 0.1) <= rank(n + 1, alpha, "pac", 0.1)
 
 
-def test_only_anytime_keeps_its_promise_where_every_new_answer_makes_a_new_threshold() -> None:
+def test_only_anytime_keeps_its_promise_where_every_new_answer_makes_a_new_threshold(
+    repository: Path,
+) -> None:
     # A threshold misses more than alpha exactly where as few as rank - 1 of the n lie at or below
     # the alpha-quantile: that number is all that has to be drawn.
     most, alpha, delta, runs = 2_000, 0.1, 0.1, 4_000
@@ -84,6 +87,10 @@ def test_only_anytime_keeps_its_promise_where_every_new_answer_makes_a_new_thres
     assert binom.sf(ever["pac"] - 1, runs, 3 * delta) < 1e-4
     # And the promise is not kept by asking for far too much.
     assert ever["anytime"] > runs * delta / 4
+    page = " ".join((repository / "docs" / "guarantees.md").read_text(encoding="utf-8").split())
+    assert f"too much in half of {runs:,} simulated runs" in page
+    assert ever["pac"] / runs == pytest.approx(0.5, abs=0.02)
+    assert f"`anytime` one in {ever['anytime'] / runs:.0%} (" in page
 
 
 @pytest.mark.parametrize("n", [1_000, 99_999, 10**6, 10**7])

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from calibrail import Guardrail, calibrate
 from calibrail.cli import app as commands
 from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.models.embeddings import SENTENCE_BUDGET, WORD_BUDGET
 from calibrail.options import ServeOptions
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
@@ -373,6 +374,10 @@ def test_the_dashboard_can_be_read() -> None:
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         used = set(re.findall(r"\$(\w+)", json.dumps(panel))) - {"__rate_interval"}
         assert used <= names.keys(), panel["title"]
+
+
+def test_the_page_says_how_much_an_encoder_keeps() -> None:
+    assert f"with an encoder {(SENTENCE_BUDGET + WORD_BUDGET) >> 20} MiB more than when" in PAGE
 
 
 def test_prometheus_asks_where_the_service_answers(

@@ -117,8 +117,8 @@ def versus(
     Parameters
     ----------
     first, second : path, str or data in memory
-        Answers of A, which may take the place of B, and of B; joined by id, else by question, else
-        by group. Or ``first`` holds both.
+        Answers of A, which may take the place of B, and of B; joined by id, question or group: by
+        the first that joins most. Or ``first`` holds both.
     judge_column : str, optional
         What a judge says of all answers: 1 = hallucinated, 0 = faithful, or ratings.
     margin : float, optional
