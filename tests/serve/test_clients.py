@@ -141,6 +141,9 @@ def test_a_client_may_ask_so_often(
         assert 0 < int(refused.headers["retry-after"]) <= 20
         assert "bank may send 3 requests a minute" in refused.json()["detail"]
         assert [(await ask("b")).status_code for _ in range(5)] == [200] * 5
+        # Whatever is made for a client counts, and what is read by a monitor does not.
+        for path, status in (("/v1/guardrail", 429), ("/metrics", 200), ("/readyz", 200)):
+            assert (await client.get(path, headers=_bearer("a"))).status_code == status
         later = time.monotonic() + 20.1
         with mock.patch.object(served.time, "monotonic", return_value=later):
             assert service.tokens.find(b"a").wait() == 0.0  # type: ignore[union-attr]

@@ -1,5 +1,6 @@
 """Which guardrails decide."""
 
+import asyncio
 import json
 import re
 import threading
@@ -17,6 +18,7 @@ from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, GuardrailError, InputError, error_text, errors_as
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
+from calibrail.pipelines.card import card
 from calibrail.serve.schemas import ServiceProblem
 from calibrail.text.sentences import answer_sentences
 
@@ -56,6 +58,18 @@ class Loaded:
     def asks(self) -> bool:
         """Whether its detector asks an endpoint."""
         return bool(self.guardrail.endpoints)
+
+    @cached_property
+    def cards(self) -> asyncio.Task[Mapping[str, bytes]]:
+        """Its card as ``json``, ``html`` and ``md``, made once, beside the event loop."""
+        return asyncio.ensure_future(asyncio.to_thread(_cards, self.guardrail))
+
+
+def _cards(guardrail: Guardrail) -> Mapping[str, bytes]:
+    made = card(guardrail)
+    content = json.dumps(made.to_dict(), ensure_ascii=False)
+    texts = {"json": content, "html": made.html(), "md": made.markdown()}
+    return {kind: text.encode("utf-8", "replace") for kind, text in texts.items()}
 
 
 def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
