@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import re
 import threading
@@ -15,6 +17,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.errors import InputError
+from calibrail.guardrail.file import content_digest, render
 from calibrail.pipelines.card import GuardrailCard
 from calibrail.serve import guardrails
 from calibrail.serve.guardrails import guardrail_files
@@ -90,6 +93,32 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
         assert f"{now}; decides from now on" in caplog.text
 
     visit(go, path)
+
+
+def test_a_file_writes_no_line_of_its_own_to_the_log(
+    visit: Visiting, surface: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "g.json"
+    path.write_bytes(surface.read_bytes())
+
+    async def go(_: Any, service: Service) -> None:
+        content = json.loads(path.read_bytes())
+        content["data"]["\x1b[2J\nERROR all is well\x1b[0m"] = 1
+        path.write_bytes(render({**content, "digest": content_digest(content)}))
+        await reload(service, ["g"])
+
+    visit(go, path)
+    assert "g.json" in caplog.text and "\x1b" not in caplog.text
+    assert "\ufffd[2J\ufffdERROR all is well" in caplog.text
+    assert len(caplog.text.splitlines()) == 1
+    caplog.clear()
+    try:
+        raise ValueError("\x1b[2J\nERROR all is well")
+    except ValueError:
+        logging.getLogger("calibrail.serve").exception("%s", "\x1b")
+    _, *further = caplog.text.splitlines()
+    assert "\x1b" not in caplog.text and "  ERROR all is well" in further
+    assert all(line.startswith((" ", "Traceback ")) for line in further)
 
 
 def test_a_file_that_reads_other_fields_takes_over_and_says_so_loudly(
