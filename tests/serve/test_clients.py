@@ -376,3 +376,28 @@ def test_the_end_of_the_log_is_noted_elsewhere(surface: Path, tmp_path: Path) ->
     with pytest.raises(InputError, match="64 hex digits"):
         verify_log(log, noted=[str(tmp_path / "words")])
     assert json.loads(kept[-1])["others"] == {}
+
+
+def test_a_full_disk_leaves_no_half_note_and_nothing_is_glued_to_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heads, write = tmp_path / "heads", os.write
+    first, second = f"{'a' * 64} 2027-01-01T00:00:00Z\n", "b" * 64
+    service: Any = mock.Mock(_log=mock.Mock(head=(1, second)), _noted="")
+    service.options.log_heads = heads
+
+    def full(handle: int, raw: bytes) -> int:
+        if len(raw) < 70:
+            raise OSError(28, "No space left on device")
+        return write(handle, raw[:30])
+
+    heads.write_text(first)
+    with mock.patch("os.write", full):
+        served.Service.note_head(service)
+    assert heads.read_text() == first and "No space left" in caplog.text
+    # What another program, or a power cut, left without its end.
+    heads.write_text(f"{first}{second[:9]}")
+    served.Service.note_head(service)
+    assert [line[:64] for line in heads.read_text().splitlines()] == ["a" * 64, "b" * 9, second]
+    served.Service.note_head(service)
+    assert heads.read_text().count("b" * 64) == 1

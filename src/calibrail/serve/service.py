@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from calibrail.atomic_files import append_whole
 from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
@@ -520,8 +521,7 @@ class Service:
         if self._log is None or path is None or (head := self._log.head[1]) == self._noted:
             return
         try:
-            with path.open("a", encoding="ascii") as stream:
-                stream.write(f"{head} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n")
+            append_whole(path, f"{head} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n".encode())
             self._noted = head
         except OSError as error:
             _log.error("the log's last line cannot be noted in %s: %s", path, error)
