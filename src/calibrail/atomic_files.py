@@ -73,12 +73,12 @@ def _remove_abandoned(folder: Path) -> None:
         os.close(handle)
 
 
-def _lock(handle: int) -> None:
+def _lock(handle: int, *, wait: bool = False) -> None:
     """Lock an open file; an ``OSError`` where another process holds it, or there are no locks."""
     if sys.platform != "win32":
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextmanager
@@ -87,14 +87,50 @@ def folder_lock(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    import fcntl
-
     handle = os.open(folder, os.O_RDONLY)
     try:
         # A file system of a network may know no locks.
         with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            _lock(handle, wait=True)
         yield
+    finally:
+        os.close(handle)
+
+
+def append_whole(path: Path, raw: bytes, *, durable: bool = False) -> None:
+    """Add lines to a file in one piece, or leave it as it was; whoever writes at once waits.
+
+    They begin a new line where an earlier one was cut off.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it is made where it is missing, and need not be readable.
+    raw : bytes
+        The lines.
+    durable : bool
+        Whether they survive a power cut.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o644)
+    try:
+        with suppress(OSError):
+            _lock(handle, wait=True)
+        before = os.fstat(handle).st_size
+        # A pipe has no size, and is not read.
+        if before:
+            with suppress(OSError), path.open("rb") as file:
+                file.seek(-1, os.SEEK_END)
+                raw = raw if file.read() == b"\n" else b"\n" + raw
+        try:
+            rest = memoryview(raw)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            if durable:
+                os.fsync(handle)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(handle, before)
+            raise
     finally:
         os.close(handle)
 

@@ -66,6 +66,7 @@ def hook(folder: Path, *changed: str, args: tuple[str, ...] = ()) -> Any:
 def test_the_hook_takes_guardrails_and_their_signatures_alone() -> None:
     names = ["guardrail.json", "a/b/my-guardrail-v2.json", "guardrail.json.dsse", "guardrails.json"]
     others = ["guardrail.looks.json", "guardrail.md", "report.json", "guardrail/run.json"]
+    others += ["guardrail-2.recalibration.json"]
     assert selected(names + others) == names
     assert (HOOK["id"], HOOK["language"]) == ("calibrail-verify", "python")
 

@@ -63,7 +63,7 @@ def test_what_was_logged_is_drawn_labelled_and_drawn_again(
     assert "Nothing was drawn" in done.stdout
     assert f"calibrail monitor {guardrail} {log}" in " ".join(done.stdout.split())
     logged(log, frozen(), examples(9, 50), begin=BEGIN + timedelta(hours=14), hours=1)
-    done = draw(log, guardrail, audit)
+    done = draw(log, guardrail, audit, "--forbid-own-code")
     assert "they wait in the log for the next call" in " ".join(done.stdout.split())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from calibrail.cli.output import ProgressLine
 
 
@@ -24,6 +26,14 @@ class Run:
         self.now = now
         self.line(done)
         return self.line.words()
+
+
+def test_what_an_endpoint_chose_does_nothing_to_a_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ProgressLine("scoring").say("batch \x1b]0;owned\x07\nwarning: [b]n[/b]: 3 questions")
+    shown = "batch \ufffd]0;owned\ufffd\ufffdwarning: [b]n[/b]: 3 questions\n"
+    assert capfd.readouterr() == ("", shown)
 
 
 def test_shards_end_in_leaps_and_the_rate_is_even() -> None:

@@ -209,7 +209,7 @@ def test_a_package_that_is_also_installed_is_not_that_of_the_folder(
         assert modules_in_folder("own_bare.part") == set()
 
 
-@pytest.mark.parametrize("command", ["check", "serve", "explain"])
+@pytest.mark.parametrize("command", ["check", "serve", "explain", "guardrail verify"])
 def test_where_own_code_is_forbidden_no_guardrail_loads_any(folder: Path, command: str) -> None:
     ran = f"open({str(folder / 'RAN')!r}, 'a').write('ran ')\n"
     (folder / "own_alone.py").write_text(f"{ran}def score(e):\n    return 1.0 * len(e.id)\n")

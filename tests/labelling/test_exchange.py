@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
 import calibrail
 from calibrail import ReadOptions
 from calibrail.errors import DataError, InputError
+from calibrail.labelling.exchange import transfer
 from calibrail.labelling.exchange.transfer import export_answers, import_labels, kept_as_text
 from calibrail.labelling.session import Session
 from tests.labelling.rows import lines, traces, truth, truth_of
@@ -184,7 +186,10 @@ def test_several_annotators_of_one_answer(tmp_path: Path) -> None:
     assert (counts.labelled, counts.disagreements) == (3, 1)
 
 
-HOSTILE = '=HYPERLINK("http://x","y"), "quoted"\nsecond; line\r\n+1 \U0001f4a9 \u202e it has a mark'
+HOSTILE = (
+    '=HYPERLINK("http://x","y"), "quoted"\nsecond; line\r\n+1 \U0001f4a9 \u202e it has a mark;'
+    " \"=cmd|'/C calc'!A0\t\uff1d1\r@x\n'-1"
+)
 
 
 def test_a_spreadsheet_runs_no_formula_and_turns_no_id_into_a_number(tmp_path: Path) -> None:
@@ -201,6 +206,9 @@ def test_a_spreadsheet_runs_no_formula_and_turns_no_id_into_a_number(tmp_path: P
     assert not any(
         cell.startswith(("=", "+", "-", "@", "\t")) for row in cells for cell in row.values()
     )
+    # Nor does a part of one, where a spreadsheet parts cells at semicolons.
+    parts = re.split("[;\t\r\n]", path.read_bytes().decode("utf-8-sig"))
+    assert not [part for part in parts if re.match(r"[\"\s]*[=+@\uff1d-]", part)]
     assert [row["id"].split("-")[0] for row in cells] == [f"no{n + 1}" for n in range(len(ids))]
     # Ids of one's own come back, too, as a spreadsheet keeps them.
     drawn = [row["id"] for row in lines(tmp_path / "labels" / "draws.jsonl")]
@@ -215,6 +223,18 @@ def test_a_spreadsheet_runs_no_formula_and_turns_no_id_into_a_number(tmp_path: P
     assert taken.problems == () and taken.labelled == len(ids)
     assert {row["id"] for row in lines(tmp_path / "labels" / "labels.jsonl")} == set(ids)
     assert kept_as_text("'=1") == "''=1"
+
+
+@given(strategies.text("';=-\uff1d \"\t\r\na", max_size=12))
+def test_a_cell_that_is_kept_from_being_a_formula_comes_back_as_it_was(text: str) -> None:
+    cell = kept_as_text(text)
+    assert transfer._text(cell) == text
+    assert not re.search(r"(\A|[;\t\r\n])[\" ]*[=\uff1d-]", cell)
+
+
+def test_what_keeps_a_cell_from_being_a_formula_takes_no_longer_than_the_cell() -> None:
+    # Tried anew from each of its line feeds, this would take minutes.
+    assert kept_as_text("\n" * 200_000) == "'" + "\n" * 200_000
 
 
 def test_each_bad_row_is_named_and_the_others_are_kept(tmp_path: Path) -> None:

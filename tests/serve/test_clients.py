@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, ClassVar
 from unittest import mock
 
 import httpx
@@ -20,8 +24,11 @@ from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.decision_log.verify import export_log, verify_log
 from calibrail.guardrail.signing import SignatureTerms, make_keys, signature_path
+from calibrail.options import ServeOptions
+from calibrail.serve import guardrails, process
 from calibrail.serve import service as served
 from calibrail.serve.guardrails import Guardrails, Serials
+from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.service import TokenHolder, Tokens
 from tests.command_line import calibrail
 from tests.guardrail.test_sentences import by_sentence_of_words
@@ -134,6 +141,9 @@ def test_a_client_may_ask_so_often(
         assert 0 < int(refused.headers["retry-after"]) <= 20
         assert "bank may send 3 requests a minute" in refused.json()["detail"]
         assert [(await ask("b")).status_code for _ in range(5)] == [200] * 5
+        # Whatever is made for a client counts, and what is read by a monitor does not.
+        for path, status in (("/v1/guardrail", 429), ("/metrics", 200), ("/readyz", 200)):
+            assert (await client.get(path, headers=_bearer("a"))).status_code == status
         later = time.monotonic() + 20.1
         with mock.patch.object(served.time, "monotonic", return_value=later):
             assert service.tokens.find(b"a").wait() == 0.0  # type: ignore[union-attr]
@@ -210,15 +220,101 @@ def test_an_older_guardrail_does_not_take_over(surface: Path, tmp_path: Path) ->
     refusal = running.reload("g")
     assert refusal is not None and "2001-09-09 01:46:40 UTC" in refusal.reason
     assert "2033-05-18 03:33:20 UTC" in refusal.reason and "--allow-rollback" in refusal.reason
+    # ... also where the record of what was served is gone ...
+    record = (log / "serials.json").read_bytes()
+    (log / "serials.json").unlink()
+    refusal = running.reload("g")
+    assert refusal is not None and "older than what g served last" in refusal.reason
+    (log / "serials.json").write_bytes(record)
     # ... and after the process has ended.
     with pytest.raises(GuardrailError, match="older than what g served last"):
         begin(old)
     assert begin(old, None).get("g").guardrail.signature.serial == 1e9  # type: ignore[union-attr]
     again = begin(old, allow=True)
     assert again.reload("g") is None and begin(old).get("g")
-    (log / "serials.json").write_text("[]")
-    with pytest.raises(GuardrailError, match=r"serials\.json should say"):
-        begin(old)
+    for wrong in ("[]", '{"g": 1e400}', '{"g": 1e30}'):
+        (log / "serials.json").write_text(wrong)
+        with pytest.raises(GuardrailError, match=r"serials\.json should say"):
+            begin(old)
+
+
+def test_guardrails_that_change_at_once_in_several_processes_are_all_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, both = threading.Event(), threading.Event()
+    write = guardrails.write_atomically
+
+    def slow(path: Path, raw: bytes, **others: Any) -> None:
+        # The first one writes once the second has had time to read what was there before.
+        if not reading.is_set():
+            reading.set()
+            both.wait(1)
+        write(path, raw, **others)
+
+    def take(name: str) -> None:
+        guardrail = mock.Mock(signature=mock.Mock(serial=5))
+        Serials(tmp_path, allow_rollback=False).take(name, guardrail)
+
+    monkeypatch.setattr(guardrails, "write_atomically", slow)
+    first = threading.Thread(target=take, args=("a",))
+    first.start()
+    assert reading.wait(30)
+    take("b")
+    both.set()
+    first.join(30)
+    assert json.loads((tmp_path / "serials.json").read_bytes()) == {"a": 5, "b": 5}
+
+
+class _Process:
+    """A process that answers, and has ended when it is looked at."""
+
+    pid, exitcode = None, 0
+    started: ClassVar = list[Any]()
+
+    def __init__(self, target: object, args: tuple[Any, Any]) -> None:
+        self._work, self._line = args
+        self.sentinel, end = os.pipe()
+        os.close(end)
+
+    def start(self) -> None:
+        self._line.send([])
+        self.started.append(self._work)
+
+    def is_alive(self) -> bool:
+        return False
+
+    def join(self) -> None:
+        os.close(self.sentinel)
+
+
+def test_a_process_in_the_place_of_another_one_lets_no_older_guardrail_in(
+    surface: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = mock.Mock(Pipe=multiprocessing.Pipe, Process=_Process)
+    monkeypatch.setattr("multiprocessing.get_context", lambda _: context)
+    monkeypatch.setattr(process, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(process, "_LONGEST_WAIT", 0.01)
+
+    def note(line: str) -> None:
+        if len(_Process.started) > 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    options = ServeOptions(port=0, workers=2, allow_rollback=True)
+    process.serve({}, options, load=Guardrail.load, tell=lambda _: None, note=note)
+    allowed = [work.args[1].allow_rollback for work in _Process.started]
+    assert allowed[:3] == [True, True, False]
+    # Without a log, too, it knows what the other one served.
+    kept: list[Path | None] = []
+
+    def serials(folder: Path | None, *, allow_rollback: bool) -> Serials:
+        kept.append(folder)
+        raise GuardrailError("enough")
+
+    monkeypatch.setattr(process, "Serials", serials)
+    monkeypatch.setenv(TOGETHER, str(tmp_path))
+    with pytest.raises(GuardrailError, match="enough"):
+        _Process.started[-1](lambda _: None)
+    assert kept == [tmp_path]
 
 
 def test_what_is_signed_expires_and_asks_for_a_version(surface: Path, tmp_path: Path) -> None:
@@ -280,3 +376,28 @@ def test_the_end_of_the_log_is_noted_elsewhere(surface: Path, tmp_path: Path) ->
     with pytest.raises(InputError, match="64 hex digits"):
         verify_log(log, noted=[str(tmp_path / "words")])
     assert json.loads(kept[-1])["others"] == {}
+
+
+def test_a_full_disk_leaves_no_half_note_and_nothing_is_glued_to_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heads, write = tmp_path / "heads", os.write
+    first, second = f"{'a' * 64} 2027-01-01T00:00:00Z\n", "b" * 64
+    service: Any = mock.Mock(_log=mock.Mock(head=(1, second)), _noted="")
+    service.options.log_heads = heads
+
+    def full(handle: int, raw: bytes) -> int:
+        if len(raw) < 70:
+            raise OSError(28, "No space left on device")
+        return write(handle, raw[:30])
+
+    heads.write_text(first)
+    with mock.patch("os.write", full):
+        served.Service.note_head(service)
+    assert heads.read_text() == first and "No space left" in caplog.text
+    # What another program, or a power cut, left without its end.
+    heads.write_text(f"{first}{second[:9]}")
+    served.Service.note_head(service)
+    assert [line[:64] for line in heads.read_text().splitlines()] == ["a" * 64, "b" * 9, second]
+    served.Service.note_head(service)
+    assert heads.read_text().count("b" * 64) == 1

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import os
 import re
+import threading
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +17,9 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.errors import InputError
+from calibrail.guardrail.file import content_digest, render
+from calibrail.pipelines.card import GuardrailCard
+from calibrail.serve import guardrails
 from calibrail.serve.guardrails import guardrail_files
 from calibrail.serve.process import reload
 from calibrail.serve.service import Service
@@ -88,6 +95,32 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
     visit(go, path)
 
 
+def test_a_file_writes_no_line_of_its_own_to_the_log(
+    visit: Visiting, surface: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "g.json"
+    path.write_bytes(surface.read_bytes())
+
+    async def go(_: Any, service: Service) -> None:
+        content = json.loads(path.read_bytes())
+        content["data"]["\x1b[2J\nERROR all is well\x1b[0m"] = 1
+        path.write_bytes(render({**content, "digest": content_digest(content)}))
+        await reload(service, ["g"])
+
+    visit(go, path)
+    assert "g.json" in caplog.text and "\x1b" not in caplog.text
+    assert "\ufffd[2J\ufffdERROR all is well" in caplog.text
+    assert len(caplog.text.splitlines()) == 1
+    caplog.clear()
+    try:
+        raise ValueError("\x1b[2J\nERROR all is well")
+    except ValueError:
+        logging.getLogger("calibrail.serve").exception("%s", "\x1b")
+    _, *further = caplog.text.splitlines()
+    assert "\x1b" not in caplog.text and "  ERROR all is well" in further
+    assert all(line.startswith((" ", "Traceback ")) for line in further)
+
+
 def test_a_file_that_reads_other_fields_takes_over_and_says_so_loudly(
     visit: Visiting,
     surface: Path,
@@ -130,5 +163,36 @@ def test_the_certificate_is_given_as_json_page_and_markdown(visit: Visiting, sur
             assert said.headers["content-type"].startswith(media)
             assert "novelty" in said.text
         assert (await client.get("/v1/guardrail?format=pdf")).status_code == 422
+
+    visit(go, surface)
+
+
+def test_the_card_of_a_guardrail_is_made_once_beside_the_loop(
+    visit: Visiting, surface: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[tuple[str, threading.Thread]]()
+
+    def noting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            made.append((name, threading.current_thread()))
+            return work(*given)
+
+        return noted
+
+    monkeypatch.setattr(guardrails, "card", noting("card", guardrails.card))
+    for name in ("html", "markdown", "to_dict"):
+        monkeypatch.setattr(GuardrailCard, name, noting(name, getattr(GuardrailCard, name)))
+
+    async def go(client: Any, service: Service) -> None:
+        kinds = ("json", "html", "md") * 3
+        addresses = [f"/v1/guardrail?format={kind}" for kind in kinds]
+        answers = await asyncio.gather(*map(client.get, addresses))
+        assert [answer.status_code for answer in answers] == [200] * 9
+        assert [name for name, _ in made] == ["card", "to_dict", "html", "markdown"]
+        assert threading.current_thread() not in [thread for _, thread in made]
+        # What took over has a card of its own.
+        await reload(service)
+        await client.get(addresses[0])
+        assert len(made) == 8
 
     visit(go, surface)

@@ -462,7 +462,7 @@ class ProgressLine:
 
     def say(self, line: str) -> None:
         """Print a line on standard error, above the one that changes."""
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(harmless(line, line=True), markup=False, soft_wrap=True)
 
     def draw(self, wait: Callable[[float], bool]) -> None:
         """Keep one line of a terminal up to date until ``wait`` says that the work is done."""

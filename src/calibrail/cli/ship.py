@@ -16,6 +16,7 @@ from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_
 from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
+from calibrail.working_folder import forbid_own_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,15 @@ class Freezing:
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """Whether probe answers are computed again, and whether an endpoint is asked about them."""
+    """Whether probe answers are computed again, by whose code, and whether an endpoint is asked."""
 
     probe: bool = setting(default=True)
     probe_endpoint: bool = setting(default=False)
+    forbid_own_code: bool = setting(default=False)
 
     def __post_init__(self) -> None:
+        if self.forbid_own_code:
+            forbid_own_code()
         if self.probe_endpoint and not self.probe:
             raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
 

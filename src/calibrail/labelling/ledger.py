@@ -21,7 +21,7 @@ from typing import IO, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import append_whole, write_atomically
 from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.data.example import Example
@@ -123,19 +123,7 @@ class Log:
         raw = b"".join(map(json_line, lines))
         failed = f"cannot write to {self.path}"
         with file_errors(failed, "; nothing of it was stored: make room, and go on"):
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            before = os.fstat(handle).st_size
-            try:
-                written = os.write(handle, raw)
-                if written < len(raw):
-                    os.write(handle, raw[written:])
-                if durable:
-                    os.fsync(handle)
-            except BaseException:
-                os.ftruncate(handle, before)
-                raise
-            finally:
-                os.close(handle)
+            append_whole(self.path, raw, durable=durable)
 
     def rewrite(self, raw: bytes | Iterable[bytes]) -> None:
         """Write the whole file anew, or leave it as it was."""

@@ -35,7 +35,6 @@ from calibrail.errors import CalibrailError, GuardrailError, InputError
 from calibrail.guardrail.decision import TIMEOUT, Decision, Unfinished
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.options import Release
-from calibrail.pipelines.card import card
 from calibrail.pipelines.select import NewAnswers, select_decided
 from calibrail.serve import schemas
 from calibrail.serve.guardrails import Loaded
@@ -352,7 +351,7 @@ _STREAM_RESPONSES: Final = {
     },
 }
 _CARDS: Final = {
-    **_refusals(401, 404, 422),
+    **_refusals(401, 404, 422, 429),
     200: {
         "description": "what decides",
         "content": {
@@ -535,20 +534,20 @@ def application(service: Service) -> FastAPI:
         """Say what decides, since when, and what it promises: `format` is json, html or md."""
         _refuse_other_parameters(request, "guardrail", "format")
         loaded = service.guardrails.get(guardrail)
-        known = await asyncio.to_thread(card, loaded.guardrail)
+        # Others may wait for it, too, when whoever came first has left.
+        text = (await asyncio.shield(loaded.cards))[format]
         if format == "html":
-            page = await asyncio.to_thread(known.html)
-            return Response(page, media_type="text/html", headers=PAGE_HEADERS)
+            return Response(text, media_type="text/html", headers=PAGE_HEADERS)
         if format == "md":
-            return Response(known.markdown(), media_type="text/markdown")
+            return Response(text, media_type="text/markdown")
         refusal = service.guardrails.refusal(loaded.name)
         content = {
             "name": loaded.name,
             "since": loaded.since.isoformat(),
             "refused": refusal and {"time": refusal.time.isoformat(), "reason": refusal.reason},
-            **known.to_dict(),
         }
-        return _json(json.dumps(content, ensure_ascii=False))
+        begins = f"{json.dumps(content, ensure_ascii=False)[:-1]}, ".encode("utf-8", "replace")
+        return Response(begins + text[1:], media_type="application/json")
 
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", response_model=schemas.StateReply, responses=_STATE)

@@ -1,8 +1,11 @@
 """Which guardrails decide."""
 
+import asyncio
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,11 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from calibrail import errors
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import folder_lock, write_atomically
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, GuardrailError, InputError, error_text, errors_as
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
+from calibrail.pipelines.card import card
 from calibrail.serve.schemas import ServiceProblem
 from calibrail.text.sentences import answer_sentences
 
@@ -54,6 +58,18 @@ class Loaded:
     def asks(self) -> bool:
         """Whether its detector asks an endpoint."""
         return bool(self.guardrail.endpoints)
+
+    @cached_property
+    def cards(self) -> asyncio.Task[Mapping[str, bytes]]:
+        """Its card as ``json``, ``html`` and ``md``, made once, beside the event loop."""
+        return asyncio.ensure_future(asyncio.to_thread(_cards, self.guardrail))
+
+
+def _cards(guardrail: Guardrail) -> Mapping[str, bytes]:
+    made = card(guardrail)
+    content = json.dumps(made.to_dict(), ensure_ascii=False)
+    texts = {"json": content, "html": made.html(), "md": made.markdown()}
+    return {kind: text.encode("utf-8", "replace") for kind, text in texts.items()}
 
 
 def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
@@ -113,14 +129,14 @@ class Serials:
     Parameters
     ----------
     folder : Path or None
-        Of the decision log, where it is kept beyond the end of the process (``serials.json``).
+        Where it is kept beyond the end of the process (``serials.json``), for other processes, too.
     allow_rollback : bool
         Whether what stands there first may be older.
     """
 
     def __init__(self, folder: Path | None, *, allow_rollback: bool) -> None:
         self._path = None if folder is None else folder / "serials.json"
-        self._allow, self._known = allow_rollback, dict[str, int]()
+        self._allow, self._known, self._lock = allow_rollback, dict[str, int](), threading.Lock()
 
     def take(self, name: str, guardrail: Guardrail) -> None:
         """Note a guardrail that takes over.
@@ -132,18 +148,26 @@ class Serials:
         """
         if guardrail.signature is None:
             return
-        known, serial = self._read(), guardrail.signature.serial
-        if not self._allow and serial < known.get(name, 0):
-            new, old = (datetime.fromtimestamp(at, UTC) for at in (known[name], serial))
-            about = guardrail.origin
-            raise GuardrailError(
-                error_text("guardrail_rolled_back", file=about, name=name, signed=old, served=new)
-            )
-        self._known = {**known, name: serial}
-        if self._path is not None and self._known != known:
-            with errors.file_errors(f"cannot write {self._path}"):
+        serial = guardrail.signature.serial
+        # Threads of several processes read and write it, one at a time.
+        with self._lock, errors.file_errors(f"cannot write {self._path}"), ExitStack() as stack:
+            if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(self._path, json.dumps(self._known).encode(), durable=True)
+                stack.enter_context(folder_lock(self._path.parent))
+            stored = self._read()
+            # Whoever takes the file away does not make this process forget.
+            known = stored | {at: max(n, stored.get(at, 0)) for at, n in self._known.items()}
+            if not self._allow and serial < known.get(name, 0):
+                new, old = (datetime.fromtimestamp(at, UTC) for at in (known[name], serial))
+                file = guardrail.origin
+                older = error_text(
+                    "guardrail_rolled_back", file=file, name=name, signed=old, served=new
+                )
+                raise GuardrailError(older)
+            known[name] = serial
+            if self._path is not None and known != stored:
+                write_atomically(self._path, json.dumps(known).encode(), durable=True)
+            self._known = known
 
     def begun(self) -> None:
         """Refuse older ones from now on: all that stood there first has taken over."""
@@ -151,12 +175,13 @@ class Serials:
 
     def _read(self) -> dict[str, int]:
         if self._path is None:
-            return self._known
-        wrong = (OSError, ValueError, AttributeError, TypeError)
+            return {}
+        wrong = (OSError, ValueError, AttributeError, TypeError, OverflowError)
         with errors_as(GuardrailError, wrong, "serials_unreadable", path=self._path):
-            # Several processes of a service keep it together.
             known = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-            return {str(name): int(serial) for name, serial in known.items()}
+            # What is no time is refused, too.
+            times = {name: datetime.fromtimestamp(int(at), UTC) for name, at in known.items()}
+            return {name: int(time.timestamp()) for name, time in times.items()}
 
 
 class _File:

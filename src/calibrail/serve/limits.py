@@ -28,6 +28,8 @@ from calibrail.serve.service import CLIENT, Service, TokenHolder
 _BODIES: Final = 64
 #: What anybody may ask: whoever starts and stops the process has no token.
 OPEN: Final = frozenset({"/healthz", "/readyz"})
+#: What a client may ask as often as it likes.
+_UNCOUNTED: Final = OPEN | {"/metrics"}
 #: Headers on which it depends who asks for what: of two, another party may have read the other.
 _ONCE: Final = (
     *(b"host", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
@@ -165,7 +167,9 @@ class RequestLimits:
     @staticmethod
     def _count(holder: TokenHolder | None, scope: Scope) -> None:
         """Count a request, or refuse one that comes too often."""
-        if holder is not None and scope["method"] == "POST" and (seconds := holder.wait()):
+        if holder is None or scope["path"] in _UNCOUNTED:
+            return
+        if seconds := holder.wait():
             problem = ServiceProblem.of("too_often", name=holder.name, rate=holder.rate)
             problem.retry_after = math.ceil(seconds)
             raise problem

@@ -90,10 +90,15 @@ class Workers:
         Seconds to finish in.
     note : callable
         Takes what a person should know.
+    later : callable
+        What each does that is started once one has answered.
     """
 
-    def __init__(self, work: Work, n: int, drain: float, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, work: Work, n: int, drain: float, note: Callable[[str], None], later: Work
+    ) -> None:
         self._work, self._n, self._drain, self._note = work, n, drain, note
+        self._later = later
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
         self._stopped: float | None = None
@@ -148,7 +153,7 @@ class Workers:
                         raise CalibrailError(message)
                     self._note(f"worker {worker.process.pid} cannot begin: {message}")
                 elif message is not None and not answering:
-                    answering = True
+                    answering, self._work = True, self._later
                     begun(message)
                 if worker.process.is_alive():
                     continue
@@ -403,10 +408,15 @@ def serve(
             if watchers is not None:
                 watchers.start()
 
-        work = partial(_serve_here, files, options, load, account().limits, listener)
+        works = [
+            partial(_serve_here, files, asked, load, account().limits, listener)
+            # What is allowed at the start is not allowed to a process that replaces another one.
+            for asked in (options, replace(options, allow_rollback=False))
+        ]
         if options.workers == 1:
-            return work(begun)
-        return Workers(work, options.workers, options.drain, note).run(begun, listener.close)
+            return works[0](begun)
+        workers = Workers(works[0], options.workers, options.drain, note, works[1])
+        return workers.run(begun, listener.close)
 
 
 def _serve_here(
@@ -432,7 +442,9 @@ def _serve_here(
     timeout, patience = min(calls.timeout, options.deadline), min(calls.patience, options.deadline)
     limits = replace(calls, timeout=timeout, patience=patience)
     with exit_on_signal(), limit_calls(limits):
-        serials = Serials(options.log, allow_rollback=options.allow_rollback)
+        # A process that replaces another one knows what that one served.
+        together = Path(os.environ[TOGETHER]) if options.workers > 1 else None
+        serials = Serials(options.log or together, allow_rollback=options.allow_rollback)
         guardrails = Guardrails(files, load, serials)
         if options.monitor is not None:
             for loaded in guardrails:

@@ -25,12 +25,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from calibrail.atomic_files import append_whole
 from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.runtime import ServeOptions
+from calibrail.serialization import harmless
 from calibrail.serve.guardrails import NAME, Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
@@ -39,6 +41,19 @@ from calibrail.serve.watch_status import Statuses
 Result = TypeVar("Result")
 
 _log: Final = logging.getLogger("calibrail.serve")
+
+
+def _on_one_line(record: logging.LogRecord) -> bool:
+    """Let no foreign text act on a terminal, or write a line of its own to the log."""
+    record.msg, record.args = harmless(record.getMessage().strip(), line=True), None
+    if record.exc_info:
+        trace = logging.Formatter().formatException(record.exc_info)
+        record.exc_text = harmless(trace).replace("\n", "\n  ")
+    return True
+
+
+for _name in (_log.name, "uvicorn.error"):
+    logging.getLogger(_name).addFilter(_on_one_line)
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
@@ -506,8 +521,7 @@ class Service:
         if self._log is None or path is None or (head := self._log.head[1]) == self._noted:
             return
         try:
-            with path.open("a", encoding="ascii") as stream:
-                stream.write(f"{head} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n")
+            append_whole(path, f"{head} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n".encode())
             self._noted = head
         except OSError as error:
             _log.error("the log's last line cannot be noted in %s: %s", path, error)

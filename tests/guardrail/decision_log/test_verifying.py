@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.decision_log import writer as line_format
-from calibrail.guardrail.decision_log.verify import LogCheck, export, verify
+from calibrail.guardrail.decision_log.verify import LogCheck, export, verify, verify_log
+from calibrail.report.documents.guardrail import sentence
 from tests.guardrail.decision_log.logs import entry, files, lines
 
 
@@ -223,6 +224,26 @@ def test_a_chain_that_closes_records_where_the_others_end(tmp_path: Path) -> Non
         path.unlink()
         assert checked(tmp_path).verdict != "whole"
         path.write_bytes(whole)
+
+
+def test_a_note_that_was_cut_off_is_told_by_its_line(tmp_path: Path) -> None:
+    log, heads = tmp_path / "log", tmp_path / "heads"
+    written(log, 2)
+    head = str(checked(log).chains[0].hash)
+    heads.write_text(f"{head} 2027-01-01T00:00:00Z\n{head[:20]}\n{head} 2027")
+    check = verify_log(log, noted=[str(heads)])
+    assert check.verdict == "whole" and check.n_notes == 1
+    assert [(note.code, note.file, note.line) for note in check.notes] == [
+        ("noted_torn", str(heads), 2)
+    ]
+    assert sentence(check.to_dict()["notes"][0]).endswith("was cut off, or written over")
+    heads.write_text(f"{head[:20]}\n{'0' * 64}\n")
+    assert codes(verify_log(log, noted=[str(heads)])) == [("noted", None)]
+    # A file that says nothing does not say that the log is whole.
+    for content in ("", "\n", head[:20]):
+        heads.write_text(content)
+        with pytest.raises(InputError, match=r"64 hex digits.* which holds none"):
+            verify_log(log, noted=[head, str(heads)])
 
 
 def test_a_chain_that_just_ends_before_another_one_was_opened_is_noted(tmp_path: Path) -> None:

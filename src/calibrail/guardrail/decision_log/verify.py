@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -398,23 +398,28 @@ def verify_log(folders: Folders, *, noted: Iterable[str] = ()) -> LogCheck:
     DataError
         There is no log, or a file cannot be read.
     """
-    hashes = list[str]()
+    hashes, torn = list[str](), list[line_format.LogFinding]()
     for item in fields.texts(noted, "noted"):
-        lines = [item]
+        lines, before = [item], len(hashes)
         if len(item) != 64 and Path(item).is_file():
             with file_errors(f"cannot read {item}"):
                 lines = Path(item).read_text(encoding="utf-8", errors="replace").splitlines()
-        for line in lines:
+        for n, line in enumerate(lines, 1):
             digest = line.partition(" ")[0]
-            if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-                raise InputError(
-                    "noted must be hashes of lines, of 64 hex digits, or a file of such; "
-                    f"got {line!r:.80}"
-                )
-            hashes.append(digest)
+            if len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
+                hashes.append(digest)
+            else:
+                torn.append(line_format.LogFinding("noted_torn", item, n))
+        if len(hashes) == before:
+            raise InputError(
+                "noted must be hashes of lines, of 64 hex digits, or a file of such; "
+                f"got {item!r:.80}, which holds none"
+            )
     paths = _paths(folders)
     with file_errors("cannot read the decision log"):
-        return verify(paths, hashes)
+        check = verify(paths, hashes)
+    notes = (*torn, *check.notes)[:_LISTED]
+    return replace(check, n_notes=check.n_notes + len(torn), notes=notes)
 
 
 def export_log(folders: Folders, output: str | PathLike[str]) -> tuple[int, int]:

@@ -311,9 +311,22 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
 #: Of the file written: what is to be filled in comes last, where there is room.
 COLUMNS: Final = ("id", "question", "contexts", "response", "label", "unsupported", "annotator")
 
-#: What a spreadsheet would run as a formula (some take signs of full width and trim white space),
-#: and what a text may begin with that was kept from it.
-_FORMULA: Final = re.compile(r"'*\s*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+#: With what a formula begins; some spreadsheets take signs of full width.
+_SIGNS: Final = r"=+\-@\uff1d\uff0b\uff0d\uff20"
+
+
+def _places(kept: str) -> re.Pattern[str]:
+    """Return where a formula would begin, or does not for what keeps it.
+
+    At the beginning, where some trim white space; and where a cell may be parted, as by a
+    spreadsheet whose list separator is a semicolon.
+    """
+    beginning = rf"\A{kept}(?=['\"\s]*[\t\r\n{_SIGNS}])"
+    part = rf"[;\t\r\n]{kept}(?=(?:['\"]|[^\S\t\r\n])*[{_SIGNS}])"
+    return re.compile(f"({beginning}|{part})")
+
+
+_FORMULA, _KEPT = _places(""), _places("'")
 #: Parts what is marked in one cell.
 _NEXT: Final = " | "
 
@@ -321,7 +334,7 @@ _NEXT: Final = " | "
 def write_spreadsheet(tasks: Iterable[Task]) -> bytes:
     """Return a CSV file that spreadsheets open as it is: UTF-8 with a byte order mark.
 
-    No cell begins a formula: an apostrophe before it keeps the text.
+    No cell, and no part of one, begins a formula: an apostrophe before it keeps the text.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -337,10 +350,10 @@ def kept_as_text(text: str) -> str:
 
     Examples
     --------
-    >>> [kept_as_text(text) for text in ("=1+1", "q-7")]
-    ["'=1+1", 'q-7']
+    >>> [kept_as_text(text) for text in ("=1+1", "q-7", "a; =1+1")]
+    ["'=1+1", 'q-7', "a;' =1+1"]
     """
-    return f"'{text}" if _FORMULA.match(text) else text
+    return _FORMULA.sub(r"\1'", text)
 
 
 def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel]:
@@ -389,9 +402,8 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
 
 
 def _text(cell: object) -> str:
-    """Return the text of a cell, without the apostrophe that kept it."""
-    text = "" if cell is None else str(cell)
-    return text[1:] if text[:1] == "'" and kept_as_text(text[1:]) == text else text
+    """Return the text of a cell, without the apostrophes that kept it."""
+    return _KEPT.sub(lambda place: place[0][:-1], "" if cell is None else str(cell))
 
 
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
