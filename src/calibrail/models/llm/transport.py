@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, closing, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -459,7 +459,7 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
             with suppress(InvalidStateError):
                 answer.set_exception(error)
 
-    Thread(target=complete, daemon=True).start()
+    Thread(target=copy_context().run, args=(complete,), daemon=True).start()
     try:
         return answer.result(seconds)
     except TimeoutError:
@@ -754,20 +754,28 @@ def explained(
 ERROR_BYTES: Final = 1 << 14
 
 
-def _cut_error(response: Any) -> None:
-    """Read no more of an error's body than says what it is, before the library reads all of it."""
-    if response.status_code >= 300:
+def cut_body(response: Any, most: int = 0) -> None:
+    """Read no more of a body, before the library reads all of it.
+
+    Parameters
+    ----------
+    response : object
+        As the HTTP library gives it, not read.
+    most : int
+        Bytes, as they are sent; 0 for all. Of an error no more is read than says what it is.
+    """
+    if most := ERROR_BYTES if response.status_code >= 300 else most:
         library, content = type(response).__module__.partition(".")[0], bytearray()
         for part in response.stream:
             content += part
-            if len(content) >= ERROR_BYTES:
+            if len(content) >= most:
                 break
         response.stream.close()
         made = importlib.import_module(library).ByteStream
-        response.stream = made(bytes(content[:ERROR_BYTES]))
+        response.stream = made(bytes(content[:most]))
 
 
-HOOKS: Final[Mapping[str, Any]] = {"response": [_cut_error]}
+HOOKS: Final[Mapping[str, Any]] = {"response": [cut_body]}
 
 
 def connection_errors() -> tuple[type[Exception], ...]:
