@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from calibrail import card
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
 from calibrail.guardrail.file import content_digest, render
@@ -45,6 +46,37 @@ def test_an_unknown_field_is_refused_even_with_a_right_digest(make_guardrail: Ma
     content["digest"] = content_digest(content)
     with pytest.raises(GuardrailError, match="note"):
         FrozenConfig.from_bytes(render(content))
+
+
+OWN = "{contexts}{question}{response} faithful or hallucination?"
+
+
+@pytest.mark.parametrize("param", ["template", "sentence_template"])
+@pytest.mark.parametrize("within", ["judge", "ensemble", "worst_sentence"])
+def test_no_template_is_looked_up_in_a_file_that_a_guardrail_names(
+    make_guardrail: Make, tmp_path: Path, param: str, within: str
+) -> None:
+    content = json.loads(make_guardrail().config.to_bytes())
+    own, path = tmp_path / "own.txt", tmp_path / "guardrail.json"
+    own.write_text(OWN)
+
+    def write(template: str) -> None:
+        params = {"model": "m", "base_url": "http://127.0.0.1:9/v1", param: template}
+        spelt = ",".join(f"{name}={json.dumps(value)}" for name, value in params.items())
+        inner = {"ensemble": {"scores": f"length,judge:{spelt}"}}
+        inner |= {"judge": params, "worst_sentence": {"detector": f"judge:{spelt}"}}
+        content["score"] |= {"name": within, "params": inner[within]}
+        content["digest"] = content_digest(content)
+        path.write_bytes(render(content))
+
+    looks: list[Callable[[Path], object]] = [Guardrail.load, card]
+    for template in (str(own), str(own.relative_to("/")), "no braces\nat all", "{contexts}"):
+        write(template)
+        for look in looks:
+            with pytest.raises(GuardrailError, match="a judge whose template is neither built in"):
+                look(path)
+    write(OWN)
+    card(path)
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"schema": NaN}', b"{", b"null"])

@@ -19,10 +19,16 @@ from calibrail.models.batching import shared_models
 from calibrail.models.llm import batches
 from calibrail.models.llm.batches import AnthropicBatches, ask_in_batches
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, load_llm, open_cache
-from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
+from calibrail.models.llm.transport import (
+    AgainError,
+    BudgetError,
+    CallLimits,
+    Price,
+    limit_calls,
+)
 from calibrail.scores.judge import Judge
 from tests.batch_server import BatchServer
-from tests.chat_server import Reply
+from tests.chat_server import Line, LocalServer, RefusedError, Reply
 
 pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries", "soon")
 
@@ -115,11 +121,11 @@ def end_at(monkeypatch: pytest.MonkeyPatch, steps: list[int], where: str) -> Ite
     """End the process before or after these requests, or lose the answers; return the numbers."""
     parts, count = batches.OpenAIBatches._parts, iter(range(1000))
 
-    def killed(self: Any, method: str, path: str, content: Any) -> Iterator[bytes]:
+    def killed(self: Any, method: str, path: str, *more: Any) -> Iterator[bytes]:
         here = next(count) in steps
         if here and where == "before":
             raise KilledError
-        answer = list(parts(self, method, path, content))
+        answer = list(parts(self, method, path, *more))
         if here and where == "lost":
             raise batches.AgainError("the connection failed")
         if here and path.endswith(("content", "results")):
@@ -478,3 +484,137 @@ def test_a_dry_run_counts_what_a_model_that_thinks_is_allowed(cache: Path) -> No
         assert [model.question(item).max_tokens for item in thinking] == [10, 10]
         model.answers([thinking[0].raised()])
         assert [model.question(item).max_tokens for item in thinking] == [4096, 4096]
+
+
+SECRET = "sk-secret-1234567890"
+
+
+class Odd(LocalServer):
+    """Answers whatever is asked in one way."""
+
+    def __init__(self, answer: Callable[[Line], None]) -> None:
+        super().__init__()
+        self.answer, self.n = answer, 0
+
+    def handle(self, line: Line) -> None:
+        self.n += 1
+        self.answer(line)
+
+
+def says(body: Any, status: int = 200) -> Odd:
+    return Odd(lambda line: line.send(status, body))
+
+
+def provider(server: LocalServer, timeout: float = 20.0) -> batches.OpenAIBatches:
+    return batches.provider_of(server.url, CallLimits(attempts=2, timeout=timeout))
+
+
+def test_a_key_that_a_batch_gives_back_stands_nowhere(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    with BatchServer(lambda body: Reply(f"faithful, {SECRET}")) as server:
+        assert asked(server, cache, requests(2)) == ["faithful, [key]"] * 2
+    with BatchServer(echo, refuses=(SECRET,)) as server:
+        with pytest.raises(ModelError, match="was refused") as caught:
+            asked(server, cache, requests(2, first=2))
+        assert SECRET not in str(caught.value)
+    for status in (400, 401, 429, 500):
+        error = RefusedError(status, SECRET, kind=SECRET, code=SECRET, param=SECRET)
+        with says(error.body, status) as odd, pytest.raises(Exception, match="HTTP") as told:
+            provider(odd).send("GET", "/batches/x")
+        assert SECRET not in f"{told.value!r} {told.value}"
+
+
+def drips_headers(line: Line) -> None:
+    line.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    for _ in range(60):
+        if not line.wait(0.05):
+            break
+        line.wfile.write(b"X-Wait: a\r\n")
+    line.hang_up()
+
+
+@pytest.mark.parametrize("drip", [lambda line: line.send_slowly("x" * 60, 0.05), drips_headers])
+def test_what_drips_in_ends_by_the_time_of_the_call(drip: Callable[[Line], None]) -> None:
+    with Odd(drip) as server, pytest.raises(AgainError, match="in the time of a call"):
+        provider(server, 0.3).send("GET", "/batches/x")
+    with Odd(drip) as server, pytest.raises(AgainError, match="in the time of a call"):
+        list(provider(server, 0.3).lines("/files/x/content"))
+
+
+def test_what_moves_prolongs_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SLOWEST", 1)
+    with Odd(lambda line: line.send_slowly("x" * 40, 0.05)) as server:
+        assert provider(server, 1.0).send("POST", "/files", content=b"some bytes") == "x" * 40
+
+
+def test_what_a_provider_sends_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "MOST_JSON", 1000)
+    with says(b'"%s"' % (b"x" * 998)) as server:
+        assert len(provider(server).send("GET", "/batches/x")) == 998
+    told = r"sent more than 1,000 bytes; leave --batch out"
+    with says(b'"%s"' % (b"x" * 999)) as server, pytest.raises(ModelError, match=told):
+        provider(server).send("GET", "/batches/x")
+    for name, most, what in (
+        ("MOST_FILE", 20, "20 bytes"),
+        ("MOST_LINE", 9, "9 bytes of one line"),
+        ("most", 2, "2 lines"),
+    ):
+        with monkeypatch.context() as patched, says(b"[1234567]\n \n[]\n\n[]\n[2]") as server:
+            assert list(provider(server).lines("/x")) == [[1234567], [], [], [2]]
+            where = batches.OpenAIBatches if name == "most" else batches
+            patched.setattr(where, name, most)
+            with pytest.raises(ModelError, match=f"sent more than {what}; leave"):
+                list(provider(server).lines("/x"))
+    monkeypatch.setattr(batches, "MOST_PAGES", 3)
+    page = {"data": [{"id": "a", "created_at": 9e12}], "has_more": True}
+    with says(page) as server, pytest.raises(ModelError, match="more than 3 pages of batches"):
+        list(provider(server).list_since(0.0))
+    assert server.n == 3
+
+
+@pytest.mark.parametrize(
+    "body", [{"error": "busy"}, ["busy"], b"busy", {"error": [[]]}, b"[" * 9000]
+)
+def test_a_text_in_place_of_an_error_is_another_attempt(body: Any) -> None:
+    with says(body, 500) as server:
+        with pytest.raises(ModelError, match=r"did not answer, asked 2 times \(HTTP 500\)"):
+            provider(server).retried(lambda: provider(server).send("GET", "/batches/x"))
+        assert server.n == 2
+
+
+class Busy(BatchServer):
+    """Says that it is busy in a text where others have an object."""
+
+    def _line(self, body: dict[str, Any], what: str) -> dict[str, Any]:
+        busy = {"response": {"status_code": 500, "body": {"error": "busy"}}, "error": "busy"}
+        return busy if what else super()._line(body, what)
+
+
+def test_a_text_in_place_of_a_questions_error_has_it_asked_again(cache: Path) -> None:
+    with Busy(echo, outcome=lambda body, n: "" if n else "500") as server:
+        assert asked(server, cache, requests(3)) == [f"faithful, question {i}" for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"[]", b'"x"', b"[" * 9000, b"\xff", b"null"),
+        b'{"data": [[]], "id": [], "request_counts": "x", "status": 5, "errors": [1]}',
+        b'{"data": [{"created_at": "x"}], "request_counts": {"completed": Infinity}}',
+        b'{"data": {"x": 1}, "request_counts": {"completed": [1]}, "response": "x"}',
+    ],
+)
+def test_an_answer_of_another_shape_is_explained(body: bytes) -> None:
+    state = batches.BatchState(True, 1, ("f",))
+    with says(body) as server:
+        odd = provider(server)
+        acts: list[Callable[[], Any]] = [
+            lambda: odd.look("x"),
+            lambda: list(odd.list_since(0.0)),
+            lambda: next(iter(odd.results("x", state))),
+        ]
+        for act in acts:
+            with pytest.raises(ModelError, match=r"did not answer, asked 2 times \((no|the) "):
+                odd.retried(act)

@@ -277,6 +277,47 @@ def test_an_answer_that_drips_in_keeps_to_the_time_of_a_call(
     assert len(server.seen) == 2
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("provider", MODELS)
+def test_a_redirection_takes_no_key_elsewhere(
+    provider: str, status: int, serve: Callable[..., Provider]
+) -> None:
+    other = serve(provider)
+    moved = serve(provider, always(status, {}, Location=f"{other.url}/elsewhere"))
+    with pytest.raises(ModelError, match=f"HTTP {status}.*: it has moved"):
+        ask(provider)
+    assert len(moved.seen) == 1 and not other.seen
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_an_answer_has_an_end_and_gives_no_key_back(
+    provider: str, serve: Callable[..., Provider]
+) -> None:
+    server = serve(provider)
+    server.says = lambda raw: f"faithful {KEY}"
+    assert ask(provider).text == "faithful [key]"
+    most = transport.most_bytes("chat", {"max_tokens": 10})
+    good = json.dumps(SHAPES[provider]("faithful", 0.0, "stop")).encode()
+    # What is not JSON any more within the limit would be without one.
+    server.refuse = always(200, b" " * (most - len(good)) + good)
+    assert ask(provider).text == "faithful"
+    server.refuse = always(200, b" " * (most - len(good) + 1) + good)
+    with pytest.raises((ModelError, transport.RefusedError)):
+        ask(provider)
+
+
+def test_calls_of_others_stay_as_they_are(serve: Callable[..., Provider]) -> None:
+    import httpx
+
+    other = serve("anthropic")
+    moved = serve("anthropic", always(307, {}, Location=f"{other.url}/elsewhere"))
+    with pytest.raises(ModelError, match="it has moved"):
+        ask("anthropic")
+    with httpx.Client(follow_redirects=True) as client:
+        assert client.post(moved.url, json={"p": "p=0.2"}).status_code == 200
+    assert len(other.seen) == 1
+
+
 def always(status: int, body: Any, **headers: str) -> Callable[[str, str], None]:
     def refuse(path: str, raw: str) -> None:
         raise RefusedError(status, headers, body)

@@ -353,6 +353,38 @@ def test_a_key_in_another_spelling_is_redacted(before: str) -> None:
         assert module._without_key("nothing of it", key) == "nothing of it"
 
 
+@pytest.mark.parametrize("before", ["", "a", "ab"])
+def test_a_long_run_of_a_key_is_redacted_in_any_spelling(before: str) -> None:
+    key = "sk-Pr0j-" + "".join(f"{i:03d}x" for i in range(40))
+    for begin, end in ((0, 64), (0, 12), (9, 21), (len(key) - 12, len(key)), (50, 120)):
+        part = key[begin:end]
+        for spelt in (
+            part,
+            "".join(f"%{ord(c):02X}" for c in part),
+            f"{part[:6]}%{ord(part[6]):x}{part[7:]}",
+        ):
+            told = module._without_key([f"{before} {spelt}!"], key)
+            assert told == [f"{before} [key]!"]
+        coded = base64.b64encode(f"{before}{part}".encode()).decode()
+        told = module._without_key(f"of {coded}", key)
+        assert "[key]" in told and len(told) < len("of [key]") + 8
+        # What shares fewer letters with it stays.
+        assert module._without_key(f"{part[:11]} {part[:11]}", key) == f"{part[:11]} {part[:11]}"
+
+
+def test_a_code_that_is_the_beginning_of_a_long_key_stands_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "sk-proj-" + "Ab1_" * 39
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    for code in (key[:64], key[100:130], f"quota_{key[8:40]}"):
+        with Answers(400, {"error": {"code": code}}) as server, pytest.raises(Exception) as e:
+            module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        told = f"{e.value!r} {e.value}"
+        assert "HTTP 400" in told
+        assert not any(key[i : i + 12] in told for i in range(len(key) - 11))
+
+
 @pytest.mark.parametrize(
     ("rejected", "fields", "sent"),
     [

@@ -294,6 +294,17 @@ def test_a_template_is_a_name_a_file_or_a_text(tmp_path: Path) -> None:
             load_template(wrong, "word")
 
 
+def test_a_templates_file_is_a_regular_one_and_has_an_end(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither built in .* it is no regular file"):
+        load_template("/dev/null", "word")
+    path = tmp_path / "own.txt"
+    path.write_bytes(OWN.encode() + b" " * (2**20 - len(OWN) - 2) + b"\r\n")
+    assert load_template(str(path), "word").text.endswith("  \n")
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(InputError, match="it has more than 1,048,576 bytes"):
+        load_template(str(path), "word")
+
+
 def test_the_digest_changes_with_the_text() -> None:
     texts = [OWN, OWN + " ", OWN.lower(), *TEMPLATES[DEFAULT].values()]
     digests = {Template("own", text).sha256 for text in texts}

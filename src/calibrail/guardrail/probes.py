@@ -34,7 +34,7 @@ from calibrail.models.llm.transport import BudgetError, account, limit_calls
 from calibrail.options.guarantee import Unit
 from calibrail.scores import base
 from calibrail.scores.custom import find_source
-from calibrail.scores.registry import ColumnScore, ScoreSpec, build, members_of
+from calibrail.scores.registry import ColumnScore, ScoreSpec, build_frozen, members_of
 from calibrail.text.sentences import answer_sentences_version
 from calibrail.text.words import edition_in, rules_of, rules_version
 
@@ -415,13 +415,14 @@ def frozen_detector(
     Raises
     ------
     GuardrailError
-        If its name, parameters, state or fingerprint is not what was frozen.
+        If its name, parameters, state or fingerprint is not what was frozen, or a judge's template
+        is to be read from a file.
     """
     with rules_of(edition_of(frozen)):
         if score is None:
             spec = ScoreSpec(frozen.name, frozen.params)
             _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
-            score = build(spec)
+            score = build_frozen(spec)
         if base.learns(score):
             with errors_as(GuardrailError, InputError, "guardrail_not_loaded"):
                 score = base.with_state(score, frozen.state_bytes())

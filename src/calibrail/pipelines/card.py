@@ -11,7 +11,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.outputs import Output, refuse_foreign
-from calibrail.errors import CalibrailError, InputError, file_errors
+from calibrail.errors import CalibrailError, GuardrailError, InputError, file_errors
 from calibrail.formatting import ShownContent
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file
 from calibrail.guardrail.probes import Probed, not_computed
@@ -23,7 +23,7 @@ from calibrail.report import Document, render_markdown, render_page
 from calibrail.report.documents import card as words
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
-from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, members_of
+from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build_frozen, members_of
 
 SCHEMA: Final = "calibrail.card/1"
 
@@ -156,7 +156,9 @@ def _build_detector(config: FrozenConfig) -> Score | None:
     if _runs_code(spec):
         return None
     try:
-        return build(spec)
+        return build_frozen(spec)
+    except GuardrailError:
+        raise
     except CalibrailError:
         # Of another version of calibrail: loading says so, and the card says what the file holds.
         return None

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import Signature, get_annotations, signature
@@ -33,6 +34,9 @@ from calibrail.text.words import P, R, edition, rules_of
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
+
+#: Whether what is built stands in a guardrail's file, which names no other file to read.
+IN_GUARDRAIL: Final[ContextVar[bool]] = ContextVar("in_guardrail", default=False)
 
 #: Why an example that lacks a field has no value.
 LACKING: Final = {

@@ -18,8 +18,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Final, Literal, get_args
 
+from calibrail.atomic_files import read_regular
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text, errors_as
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as
 from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base, judge_replies
@@ -51,6 +52,8 @@ SENTENCE_DEFAULT: Final = "calibrail-sentence/1"
 
 _FIELDS: Final = ("contexts", "question", "response")
 _BEFORE: Final = "before"
+#: Bytes of a template's file.
+_MOST: Final = 2**20
 
 _WORDING: Final = patterns("prompts")
 _TAG: Final = re.compile(_WORDING["tag"], re.IGNORECASE)
@@ -121,7 +124,8 @@ def load_template(
     Parameters
     ----------
     template : str
-        A built-in name, the path of a UTF-8 file, or the text itself (it holds ``{response}``).
+        A built-in name, the path of a UTF-8 file of 1 MiB at most, or the text itself (it holds
+        ``{response}``).
     reply : {"word", "grade", "rating"}
         What the judge is to give.
     scale : RatingScale or None
@@ -134,6 +138,8 @@ def load_template(
     ------
     InputError
         If it is neither, or the text lacks a place or a word that it needs, or has others.
+    GuardrailError
+        If a guardrail's file names it, and it is neither built in nor the text itself.
     """
     known = SENTENCE_TEMPLATES if by_sentence else TEMPLATES
     if template in known:
@@ -142,9 +148,15 @@ def load_template(
             text = text.replace(name, value)
         return Template(template, text)
     text = template
+    if base.IN_GUARDRAIL.get() and "{response}" not in template:
+        # Whoever wrote the file may have named a pipe, or a secret.
+        raise GuardrailError(error_text("template_not_frozen", template=template[:80]))
     if "{" not in template and "\n" not in template:
         try:
-            text = Path(template).read_text(encoding="utf-8")
+            raw = read_regular(Path(template), _MOST + 1)
+            if len(raw) > _MOST:
+                raise OSError(0, f"it has more than {_MOST:,} bytes")
+            text = raw.decode().replace("\r\n", "\n").replace("\r", "\n")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
             raise InputError(

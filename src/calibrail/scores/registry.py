@@ -24,11 +24,11 @@ from calibrail.data.example import Example
 from calibrail.data.labels import label_key, side_of
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
-from calibrail.errors import InputError, error_text, errors_as
+from calibrail.errors import InputError, error_text, errors_as, variable_set
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
-from calibrail.scores.base import JSON, Detector, Score
+from calibrail.scores.base import IN_GUARDRAIL, JSON, Detector, Score
 from calibrail.working_folder import refuse_own_code
 
 _TABLE: Final = tomllib.loads((files(__package__) / "registry.toml").read_text("utf-8"))
@@ -167,6 +167,12 @@ def build(spec: ScoreSpec) -> Score:
             )
     with errors_as(InputError, TypeError, "score_not_built", spec=spec):
         return factory(**spec.params)
+
+
+def build_frozen(spec: ScoreSpec) -> Score:
+    """Build a score as a guardrail's file holds it, which names no other file to read."""
+    with variable_set(IN_GUARDRAIL, True):
+        return build(spec)
 
 
 def members_of(spec: ScoreSpec) -> list[ScoreSpec]:

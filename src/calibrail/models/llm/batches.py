@@ -5,17 +5,18 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 from calibrail.atomic_files import folder_lock, write_atomically
-from calibrail.errors import ModelError, error_text, errors_as
+from calibrail.errors import CalibrailError, ModelError, error_text, errors_as
 from calibrail.models.llm import transport
 from calibrail.models.llm.chat import ChatRequest, LanguageModel, read_answer
 from calibrail.models.llm.transport import OUTPUT_LIMIT, AgainError, CallLimits, RefusedError
@@ -31,6 +32,13 @@ ROUNDS: Final = 3
 _ALL_FAIL: Final = 10
 #: For how long providers keep what a batch answered, and how far their clocks may be off.
 _KEPT, _CLOCKS = 30.0 * 86_400.0, 600.0
+#: Bytes that are read at most: of a batch's state or a page of the list, of a file of answers, and
+#: of one of its lines; and pages of the list.
+MOST_JSON, MOST_FILE, MOST_LINE, MOST_PAGES = 2**22, 2**32, 2**26, 100
+#: Bytes, sent or read, that prolong a call by a second.
+SLOWEST: Final = 2**16
+#: What is tried again: what an answer of another shape than its provider's raises, too.
+_AGAIN: Final = (AgainError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 _CHAT: Final = "/v1/chat/completions"
 _LEAVE_OUT: Final = "leave --batch out (CallLimits(batch=False)) and ask directly"
@@ -42,7 +50,7 @@ Say = Callable[[str], None]
 Left = dict[str, str | None]
 #: A question's digest, a chat completion or None, HTTP's status (0 where it was not asked in time),
 #: and what the provider says of it.
-BatchResult = tuple[str, Any, int, Mapping[str, Any]]
+BatchResult = tuple[str, Any, int, Any]
 
 
 @dataclass(slots=True)
@@ -149,10 +157,15 @@ class BatchState(NamedTuple):
     refused: str = ""
 
 
+def _fields(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _meaning(
-    address: str, status: int, error: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    address: str, status: int, said: Any, headers: Mapping[str, str] | None = None
 ) -> Exception:
-    """Return what it means that a provider answers with an error."""
+    """Return what it means that a provider answers with an error, or with a text in its place."""
+    error = _fields(said)
     code = transport._word(error.get("code")) or transport._word(error.get("type"))
     message = str(error.get("message") or "")
     text = str(error.get("param") or message), message
@@ -181,6 +194,7 @@ class OpenAIBatches:
         with errors_as(ModelError, ImportError, "batches_extra_missing", transport=transport):
             from openai import DefaultHttpxClient
         self._address, headers = self._access(endpoint)
+        self._key = next(iter(headers.values()), "").removeprefix("Bearer ")
         self._limits, self._broken = limits, transport.connection_errors()
         options: Any = {"timeout": limits.timeout, "headers": headers}
         options["event_hooks"] = transport.HOOKS
@@ -208,29 +222,57 @@ class OpenAIBatches:
         ModelError
             If no request can succeed.
         """
-        return json.loads(b"".join(self._parts(method, path, content)))
+        return self._value(b"".join(self._parts(method, path, content, MOST_JSON)))
 
     def lines(self, path: str) -> Iterator[Any]:
-        """Yield the JSON values of a file of lines."""
-        rest = b""
-        for part in self._parts("GET", path, {}):
-            *whole, rest = (rest + part).split(b"\n")
-            yield from map(json.loads, filter(bytes.strip, whole))
-        if rest.strip():
-            yield json.loads(rest)
+        """Yield the JSON values of a file of lines: at most as many as a batch has questions."""
+        rest, n = bytearray(), 0
+        for part in chain(self._parts("GET", path, {}, MOST_FILE), (b"\n",)):
+            rest += part
+            self._at_most(len(rest), MOST_LINE, "bytes of one line")
+            *whole, rest = rest.split(b"\n") if b"\n" in part else [rest]
+            for line in filter(bytearray.strip, whole):
+                self._at_most(n := n + 1, self.most, "lines")
+                yield self._value(line)
 
-    def _parts(self, method: str, path: str, content: Mapping[str, Any]) -> Iterator[bytes]:
+    def _at_most(self, n: int, most: int, what: str) -> None:
+        if n > most:
+            raise ModelError(f"{self._address} sent more than {most:,} {what}; {_LEAVE_OUT}")
+
+    def _value(self, raw: bytes | bytearray) -> Any:
+        """Return the JSON value of an answer, in which no key stands."""
         try:
-            with self._client.stream(method, self._address + path, **content) as answer:
+            return transport._without_key(json.loads(raw), self._key)
+        except (ValueError, RecursionError):
+            raise AgainError("the endpoint answered with broken JSON") from None
+
+    def _parts(self, method: str, path: str, content: Any, most: int) -> Iterator[bytes]:
+        request = self._client.build_request(method, self._address + path, **content)
+        size, due = 0, time.monotonic() + self._limits.timeout
+        due += int(request.headers.get("content-length", 0)) / SLOWEST
+
+        def timed(step: Callable[[], Made]) -> Made:
+            """Take a step in the time of the whole call: the library's time-out is of silence."""
+            made: Made = transport.within(max(0.0, due - time.monotonic()), step)
+            return made
+
+        try:
+            with closing(timed(partial(self._client.send, request, stream=True))) as answer:
                 if answer.status_code < 300:
-                    yield from answer.iter_bytes()
+                    parts: Iterator[bytes] = answer.iter_bytes()
+                    while (part := timed(partial(next, parts, None))) is not None:
+                        size, due = size + len(part), due + len(part) / SLOWEST
+                        self._at_most(size, most, "bytes")
+                        yield part
                     return
                 body = answer.read()
+        except TimeoutError:
+            raise AgainError("no complete answer in the time of a call") from None
         except self._broken as error:
             raise AgainError(f"the connection failed ({type(error).__name__})") from None
-        problem: Mapping[str, Any] = {}
-        with suppress(ValueError, TypeError, KeyError):
-            problem = json.loads(body)["error"]
+        problem: Any = None
+        with suppress(AgainError):
+            problem = _fields(self._value(body)).get("error")
         raise _meaning(self._address, answer.status_code, problem, answer.headers)
 
     def retried(self, act: Callable[[], Made], patience: int = 1) -> Made:
@@ -239,7 +281,9 @@ class OpenAIBatches:
         for attempt in range(most):
             try:
                 return act()
-            except (AgainError, json.JSONDecodeError, KeyError) as error:
+            except _AGAIN as error:
+                if isinstance(error, CalibrailError):
+                    raise
                 wait, reason = getattr(error, "wait", None), getattr(error, "reason", "no answer")
             pause = min(transport.LONGEST_WAIT, transport.FIRST_WAIT * 2.0 ** min(attempt, 30))
             time.sleep(max(pause, min(wait or 0.0, self._limits.patience)))
@@ -247,8 +291,9 @@ class OpenAIBatches:
 
     def list_since(self, since: float) -> Iterator[Mapping[str, Any]]:
         """Yield the provider's batches that were begun since then, the newest first."""
-        page: Mapping[str, Any] = {}
+        page, n = dict[str, Any](), 0
         while not page or (page.get("has_more") and page["data"]):
+            self._at_most(n := n + 1, MOST_PAGES, "pages of batches")
             last = {self.after: page["data"][-1]["id"]} if page else {}
             page = self.send("GET", self.path, params={"limit": 100, **last})
             for item in page["data"]:
@@ -284,14 +329,14 @@ class OpenAIBatches:
         """Return how far a batch is."""
         item = self.send("GET", f"{self.path}/{quote(id, safe='')}")
         status, counts = item.get("status"), item.get("request_counts") or {}
-        n_done = counts.get("completed") or 0
+        n_done = int(counts.get("completed") or 0)
         files = tuple(filter(None, (item.get("output_file_id"), item.get("error_file_id"))))
         errors = (item.get("errors") or {}).get("data") or [{}] if status == "failed" else ()
-        codes = {transport._word(error.get("code")) or "no code" for error in errors}
+        codes = {transport._word(_fields(error).get("code")) or "no code" for error in errors}
         # A batch may be completed a moment before its answers can be read.
         is_over = status in ("completed", "failed", "expired", "cancelled")
         ended = is_over and not (n_done and not files)
-        n_done += counts.get("failed") or 0
+        n_done += int(counts.get("failed") or 0)
         return BatchState(ended, n_done, files, status == "cancelled", ", ".join(sorted(codes)))
 
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
@@ -300,7 +345,7 @@ class OpenAIBatches:
             for line in self.lines(f"/files/{quote(file, safe='')}/content"):
                 response = line.get("response") or {}
                 status, body = response.get("status_code") or 0, response.get("body")
-                error = (body or {}).get("error") or line.get("error") or {}
+                error = _fields(body).get("error") or line.get("error") or {}
                 yield line["custom_id"], body if status == 200 else None, status, error
 
 
@@ -369,7 +414,10 @@ class AnthropicBatches(OpenAIBatches):
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
         """Yield what became of the questions; from no other address than the key's own."""
         for line in self.lines(f"{self.path}/{quote(id, safe='')}/results"):
-            result, error = line["result"], (line["result"].get("error") or {}).get("error") or {}
+            result, error = (
+                line["result"],
+                _fields(_fields(line["result"].get("error")).get("error")),
+            )
             body = self._completion(result["message"]) if result["type"] == "succeeded" else None
             yield line["custom_id"], body, self._STATUS.get(error.get("type", ""), 0), error
 
@@ -620,7 +668,7 @@ class _BatchRun:
             if key not in batch.characters:
                 left[key] = ""
             elif body is not None:
-                del left[key]
+                left.pop(key, None)
                 self._keep(key, body, batch.characters[key])
             elif status:
                 why = _meaning(batch.endpoint, status, error)

@@ -1,36 +1,36 @@
 """Requests to providers by their names, through litellm."""
 
+import importlib
 import logging
 import os
+import re
 from collections.abc import Mapping
-from functools import partial
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import cache, partial, partialmethod
 from typing import Any, Final
 
-from calibrail.errors import ModelError, error_text, errors_as, keep_libraries_quiet
+from calibrail.errors import ModelError, error_text, errors_as, keep_libraries_quiet, variable_set
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
     NoRouteError,
     RefusedError,
+    _without_key,
+    cut_body,
     explained,
+    most_bytes,
     within,
 )
 
 INSTALL: Final = "pip install 'calibrail[providers]'"
 
 #: What keeps the library from reading ``.env`` when it is imported, and from the network.
-_QUIET: Final = {
-    "LITELLM_OFFLINE_MODE": "true",
-    "LITELLM_MODE": "PRODUCTION",
-}
+_QUIET: Final = {"LITELLM_OFFLINE_MODE": "true", "LITELLM_MODE": "PRODUCTION"}
 
 #: What every call says: the waits, the attempts and the cache are ours; nobody else is told.
 _CALL: Final[Mapping[str, Any]] = {
-    "num_retries": 0,
-    "max_retries": 0,
-    "caching": False,
-    "no-log": True,
-    "drop_params": False,
+    **{"num_retries": 0, "max_retries": 0, "caching": False, "no-log": True, "drop_params": False},
 }
 
 #: Providers that have OpenAI's Responses API.
@@ -41,6 +41,12 @@ _ALLOWED: Final = {
     **dict.fromkeys(_OPENAI, ("reasoning_effort",)),
     **dict.fromkeys(("gemini", "vertex_ai"), ("logprobs", "top_logprobs")),
 }
+
+#: Environment variables that may hold what a provider is asked with.
+_SECRET: Final = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
+
+#: Bytes that an answer may have, within a call of ours.
+_most: ContextVar[int | None] = ContextVar("most", default=None)
 
 
 class ProviderTransport:
@@ -77,6 +83,7 @@ class ProviderTransport:
         self._provider, self._library = provider, litellm
         self._responses = False
         litellm.suppress_debug_info, litellm.telemetry = True, False
+        _guard_clients()
         if self._process not in (None, os.getpid()):
             # Connections that the library keeps open are the parent's.
             litellm.in_memory_llm_clients_cache.flush_cache()
@@ -96,7 +103,10 @@ class ProviderTransport:
         if allowed := [name for name in _ALLOWED.get(self._provider, ()) if name in body]:
             fields["allowed_openai_params"] = allowed
         try:
-            return self._complete(fields, seconds).model_dump()
+            answer = self._complete(fields, seconds).model_dump()
+            for name in filter(_SECRET.search, os.environ):
+                answer = _without_key(answer, os.environ[name].strip())
+            return answer
         except Exception as error:
             message = str(getattr(error, "message", error))
             if NO_CHAT in message and self._provider in _OPENAI and not self._responses:
@@ -109,7 +119,8 @@ class ProviderTransport:
 
     def _complete(self, fields: Mapping[str, Any], seconds: float) -> Any:
         """Return the library's answer, whose time-out is one of silence, within so many seconds."""
-        return within(seconds, partial(self._library.completion, **fields, timeout=seconds))
+        with variable_set(_most, most_bytes("chat", fields)):
+            return within(seconds, partial(self._library.completion, **fields, timeout=seconds))
 
     def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
         """Return what an error of the library means."""
@@ -138,6 +149,29 @@ class ProviderTransport:
         remedies = {401: wants_key, 403: wants_key, 404: no_model}
         code = "insufficient_quota" if "insufficient_quota" in message else name
         return explained(self._provider, status, code, (message, message), headers, remedies)
+
+
+@cache
+def _guard_clients() -> None:
+    """Have no call of ours follow a redirection, or read a body without end.
+
+    The library makes a client for each provider, in one of many places, and lets all of them follow
+    redirections, with the key in a header of the provider's own. Other calls stay as they are.
+    """
+    for name in ("httpx2", "httpx"):
+        with suppress(ImportError):
+            client = importlib.import_module(name).Client
+            client.send = partialmethod(_send, client.send)
+
+
+def _send(client: Any, send: Any, request: Any, **options: Any) -> Any:
+    if (most := _most.get()) is None:
+        return send(client, request, **options)
+    response = send(client, request, **options | {"stream": True, "follow_redirects": False})
+    cut_body(response, most)
+    if not options.get("stream"):
+        response.read()
+    return response
 
 
 def _is_warning(record: logging.LogRecord) -> bool:

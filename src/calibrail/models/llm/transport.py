@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, closing, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -425,7 +425,6 @@ INSTALL: Final = "pip install 'calibrail[judge]'"
 MAX_BODY: Final = 256 * 2**20
 _MOST_OF_CHAT: Final = 256 * 2**10
 _OF_TOKEN: Final = 64
-_SHORTEST_KEY: Final = 12
 _OF_TOKEN_WITH_OTHERS: Final = 4096
 
 
@@ -459,13 +458,18 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
             with suppress(InvalidStateError):
                 answer.set_exception(error)
 
-    Thread(target=complete, daemon=True).start()
+    Thread(target=copy_context().run, args=(complete,), daemon=True).start()
     try:
         return answer.result(seconds)
     except TimeoutError:
         answer.cancel()
         raise
 
+
+#: Letters of a key: none has fewer, and no run of so many of them comes back out of an answer.
+_SHORTEST_KEY: Final = 12
+#: A letter as it is, or as JSON or an address escapes it.
+_LETTER: Final = re.compile(r"(?:%|\\u00|\\x)([0-9a-f]{2})|.", re.IGNORECASE | re.DOTALL)
 
 #: Where requests go whose kind is not the route itself.
 _PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
@@ -662,7 +666,7 @@ class OpenAITransport:
 
 
 def _without_key(value: Any, key: str | None) -> Any:
-    """Return an answer that does not give the key back: parts of it stand in files and logs.
+    """Return an answer that gives no long run of the key back: parts of it stand in files and logs.
 
     What is shorter than any key is left: local servers take a word for one.
     """
@@ -672,25 +676,35 @@ def _without_key(value: Any, key: str | None) -> Any:
         return {name: _without_key(item, key) for name, item in value.items()}
     if isinstance(value, list):
         return [_without_key(item, key) for item in value]
-    return _spellings(key).sub("[key]", value) if isinstance(value, str) else value
+    return _redacted(value, key) if isinstance(value, str) else value
 
 
-@lru_cache(maxsize=8)
-def _spellings(key: str) -> re.Pattern[str]:
-    """Return what finds a key as it is, in base64, and with escapes of JSON or an address."""
-    letters = (
-        f"(?:{re.escape(c)}|(?i:%{ord(c):02x}|\\\\u{ord(c):04x}|\\\\x{ord(c):02x}))"
-        if c.isascii()
-        else re.escape(c)
-        for c in key
-    )
-    raw, coded = key.encode("utf-8", "surrogatepass"), set[str]()
+def _redacted(text: str, key: str) -> str:
+    """Return a text in which ``[key]`` stands for every run of the key, in any of its spellings."""
+    letters = [(match[0], _letter(match)) for match in _LETTER.finditer(text)]
+    plain, runs = "".join(letter for _, letter in letters), _runs(key)
+    starts = [i for i in range(len(plain)) if plain[i : i + _SHORTEST_KEY] in runs]
+    hidden = {i + offset for i in starts for offset in range(_SHORTEST_KEY)}
+    for i in hidden:
+        letters[i] = ("" if i - 1 in hidden else "[key]", "")
+    return "".join(shown for shown, _ in letters)
+
+
+def _letter(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else match[0]
+
+
+@lru_cache(maxsize=64)
+def _runs(key: str) -> frozenset[str]:
+    """Return every 12 letters in a row of a key as it is and, whatever stands before, in base64."""
+    raw, forms = key.encode("utf-8", "surrogatepass"), [key, _LETTER.sub(_letter, key)]
     for before in range(3):
         # What stands before and behind it decides the first and the last letters.
         begin, end = -(-8 * before // 6), (8 * (before + len(raw))) // 6
         for made in (b64encode, urlsafe_b64encode):
-            coded.add(re.escape(made(bytes(before) + raw).decode()[begin:end]))
-    return re.compile("|".join(["".join(letters), *sorted(coded)]))
+            forms.append(made(bytes(before) + raw).decode()[begin:end])
+    n = _SHORTEST_KEY
+    return frozenset(form[i : i + n] for form in forms for i in range(len(form) - n + 1))
 
 
 def explained(
@@ -754,20 +768,28 @@ def explained(
 ERROR_BYTES: Final = 1 << 14
 
 
-def _cut_error(response: Any) -> None:
-    """Read no more of an error's body than says what it is, before the library reads all of it."""
-    if response.status_code >= 300:
+def cut_body(response: Any, most: int = 0) -> None:
+    """Read no more of a body, before the library reads all of it.
+
+    Parameters
+    ----------
+    response : object
+        As the HTTP library gives it, not read.
+    most : int
+        Bytes, as they are sent; 0 for all. Of an error no more is read than says what it is.
+    """
+    if most := ERROR_BYTES if response.status_code >= 300 else most:
         library, content = type(response).__module__.partition(".")[0], bytearray()
         for part in response.stream:
             content += part
-            if len(content) >= ERROR_BYTES:
+            if len(content) >= most:
                 break
         response.stream.close()
         made = importlib.import_module(library).ByteStream
-        response.stream = made(bytes(content[:ERROR_BYTES]))
+        response.stream = made(bytes(content[:most]))
 
 
-HOOKS: Final[Mapping[str, Any]] = {"response": [_cut_error]}
+HOOKS: Final[Mapping[str, Any]] = {"response": [cut_body]}
 
 
 def connection_errors() -> tuple[type[Exception], ...]:
