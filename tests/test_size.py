@@ -13,7 +13,7 @@ from benchmarks.size import Size, measure
 #: times: when readers of labels, replies and spellings came to know the same content again, when
 #: verdicts came to hold for copies, choices and second looks, when thresholds in use, costs and
 #: judges came to be tested, and when judges came to speed verdicts and two systems to be compared.)
-LINES, LINES_BUDGET = 60_030, 46_000
+LINES, LINES_BUDGET = 60_400, 46_000
 MODULES, MODULES_BUDGET = 239, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220
