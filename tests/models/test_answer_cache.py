@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import json
+import math
 import os
 import signal
 import sqlite3
@@ -10,12 +12,20 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from calibrail.models.llm.chat import AnswerCache, CacheError, Source
+from calibrail.models import embeddings
+from calibrail.models.batching import shared_models
+from calibrail.models.embeddings import load_encoder
+from calibrail.models.llm.chat import AnswerCache, CacheError, ChatRequest, Source, load_llm
+from calibrail.models.llm.transport import CallLimits, limit_calls
+from tests.chat_server import ChatServer
 
 WRITER = """
 import sys, time
@@ -153,6 +163,82 @@ def test_a_broken_value_is_explained(cache: AnswerCache) -> None:
     connection.close()
     with pytest.raises(CacheError, match="cannot be used"):
         cache.get("k")
+
+
+DAMAGED: dict[str, Any] = {
+    **{"list": [], "object": {}, "null": None, "text": "x", "number": 1e400, "deep": "[" * 100_000},
+    **{"unknown field": {"more": 1}, "positions": {"positions": [[]]}},
+    **{"no text": {"text": 5}, "served": {"served": []}, "tokens": {"tokens_in": 2**1100}},
+    "token": {"positions": [{"token": 1, "logprob": -1.0, "top": []}]},
+    "top": {"positions": [{"token": "a", "logprob": -1.0, "top": [["a"]]}]},
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+@pytest.mark.parametrize("field", ["text", "vector"])
+def test_what_was_put_into_the_file_is_looked_at(kind: str, field: str, tmp_path: Path) -> None:
+    value, path = DAMAGED[kind], tmp_path / "answers.sqlite"
+    with ChatServer() as server, limit_calls(CallLimits(cache=path)):
+
+        def ask() -> Any:
+            shared_models.cache_clear()
+            if field == "text":
+                return load_llm("m", server.url).answers([ChatRequest((("user", "p=0.2"),))])
+            return load_encoder(f"openai:m@{server.url}").sentences(["a text"])
+
+        first = ask()
+        with closing(sqlite3.connect(path)) as connection:
+            good = json.loads(connection.execute("SELECT value FROM answers").fetchone()[0])
+        if isinstance(value, dict) and value:
+            value = {**good, **value} if field == "text" else {**good, "more": 1}
+        text = value if kind == "deep" else json.dumps(value)
+
+        def write(text: str) -> None:
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute("UPDATE answers SET value = ?", (text,))
+
+        write(text)
+        with pytest.raises(CacheError, match=r"an answer that it keeps cannot .*CALIBRAIL_CACHE"):
+            ask()
+        write(json.dumps(good))
+        assert str(ask()) == str(first)
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "vector", [[math.nan, 1.0], [math.inf, 1.0], [0.0, 0.0], [], b"abc", "\u00e9", 5]
+)
+def test_a_kept_vector_is_of_finite_numbers(vector: Any) -> None:
+    raw = np.array(vector, "<f4").tobytes() if isinstance(vector, list) else vector
+    kept = base64.b64encode(raw).decode() if isinstance(raw, bytes) else raw
+    cache = AnswerCache(None)
+    put(cache, "k", {"vector": kept, "cut": False, "tokens": 3})
+    with pytest.raises(CacheError, match="an answer that it keeps cannot be read"):
+        cache.get("k", embeddings._kept)
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("created", value) for value in (math.inf, -1e300, "x", b"x")),
+        *(("tokens_in", value) for value in (math.inf, "x")),
+        *(("characters", 1e-300), ("characters", "x"), ("model", b"m"), ("endpoint", b"\x00")),
+    ],
+)
+def test_what_is_summed_of_a_file_is_a_number_and_a_day(
+    cache: AnswerCache, column: str, value: Any
+) -> None:
+    put(cache, "k")
+    assert cache.path is not None
+    with closing(sqlite3.connect(cache.path)) as connection, connection:
+        connection.execute(f"UPDATE answers SET {column} = ?", (value,))
+    (kept,) = cache.contents()
+    assert json.loads(json.dumps(kept.to_dict(), allow_nan=False))["n"] == 1
+    for moment in (kept.oldest, kept.newest):
+        assert datetime.fromtimestamp(moment, UTC).year >= 1970
+    rate = cache.tokens_per_character(Source("http://a/v1", "m", "chat"))
+    assert rate is None or 0.0 <= rate < 1e6
 
 
 def test_contents_are_summed_by_model(cache: AnswerCache) -> None:

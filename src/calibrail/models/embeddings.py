@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import operator
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
@@ -223,14 +224,14 @@ class ApiEncoder(RemoteModel, Encoder):
         session = self.session()
         missing = []
         for text, _ in items:
-            if (known := session.cache.get(self._key(text))) is not None:
+            if (known := session.cache.get(self._key(text), _kept)) is not None:
                 self._put(text, known, n_cached=1)
             else:
                 missing.append(text)
         batches = list(blocks(missing, len, BATCH_TEXTS, BATCH_CHARACTERS))
         for texts, values in self.ask_each(self._ask, batches, session):
             for text, value in zip(texts, values, strict=True):
-                self._put(text, value)
+                self._put(text, _kept(value))
 
     def _ask(
         self, session: ChatSession, texts: Sequence[str], beginnings: Sequence[str] = ()
@@ -259,8 +260,8 @@ class ApiEncoder(RemoteModel, Encoder):
             self.keep_answer(session, self._key(text), values[-1], len(sent), (share, 0))
         return values
 
-    def _put(self, text: str, value: dict[str, Any], n_cached: int = 0) -> None:
-        vector = np.frombuffer(base64.b64decode(value["vector"]), dtype="<f4").astype(np.float32)
+    def _put(self, text: str, kept: tuple[SentenceVector, int | None], n_cached: int = 0) -> None:
+        (vector, cut), tokens = kept
         self._width = self._width or len(vector)
         if len(vector) != self._width:
             raise ModelError(
@@ -268,16 +269,25 @@ class ApiEncoder(RemoteModel, Encoder):
                 f"{len(vector)}: another model has taken its name; clear its answers with "
                 f"calibrail cache clear --model {self.name}"
             )
-        self.count_answer((value["tokens"], 0), n_cached)
+        self.count_answer((tokens, 0), n_cached)
         self.n_embedded += 1
-        self.n_truncated += value["cut"]
-        self.keep(text, vector, cut=value["cut"])
+        self.n_truncated += cut
+        self.keep(text, vector, cut=cut)
 
     def _key(self, text: str) -> str:
         content = [self.kind, self.endpoint, self.name, self.prompt, text]
         if sample := first_sample():
             content.append(str(sample))
         return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
+
+
+def _kept(value: Any) -> tuple[SentenceVector, int | None]:
+    """Return a vector as the cache keeps it, and the tokens that it cost."""
+    vector = np.frombuffer(base64.b64decode(value["vector"]), dtype="<f4").astype(np.float32)
+    tokens, is_vector = value["tokens"], np.isfinite(vector).all() and vector.any()
+    if len(value) != 3 or not is_vector or float(operator.index(tokens or 0)) < 0.0:
+        raise ValueError("it is no vector of finite numbers")
+    return SentenceVector(vector, bool(value["cut"])), tokens
 
 
 def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | None]:

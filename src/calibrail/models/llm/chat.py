@@ -160,11 +160,20 @@ class AnswerCache:
             )
         return connection
 
-    def get(self, key: str) -> Any | None:
-        """Return the value kept under a key, None if there is none."""
+    def get(self, key: str, read: Callable[[Any], Any] = dict) -> Any | None:
+        """Return the value kept under a key, None if there is none.
+
+        Parameters
+        ----------
+        key : str
+            The key.
+        read : callable
+            What it makes of the value is returned. Whoever can write the file may have put anything
+            there: what ``read`` raises is a `CacheError`.
+        """
         rows = self._rows("SELECT value FROM answers WHERE key = ?", (key,))
-        with self._explained():
-            return json.loads(rows[0][0]) if rows else None
+        with self._explained(), errors_as(ValueError, Exception, "cached_answer_damaged"):
+            return read(json.loads(rows[0][0])) if rows else None
 
     def put(
         self, key: str, value: Mapping[str, Any], source: Source, characters: int, tokens: Tokens
@@ -187,13 +196,15 @@ class AnswerCache:
             "model = ? AND kind = ? AND tokens_in IS NOT NULL",
             source,
         )
-        return tokens / characters if characters else None
+        # Whoever can write the file may have put any number there.
+        return rate if characters and 0.0 <= (rate := tokens / characters) < 1e6 else None
 
     def contents(self) -> list[CachedModel]:
         """Return what is kept, by endpoint, model and kind."""
         rows = self._rows(
-            "SELECT endpoint, model, kind, COUNT(*), COALESCE(SUM(tokens_in), 0), "
-            "COALESCE(SUM(tokens_out), 0), MIN(created), MAX(created) FROM answers "
+            "SELECT CAST(endpoint AS TEXT), CAST(model AS TEXT), CAST(kind AS TEXT), COUNT(*), "
+            "CAST(TOTAL(tokens_in) AS INTEGER), CAST(TOTAL(tokens_out) AS INTEGER), "
+            "MAX(0.0, MIN(9e9, MIN(created))), MAX(0.0, MIN(9e9, MAX(created))) FROM answers "
             "GROUP BY endpoint, model, kind ORDER BY endpoint, model, kind"
         )
         return [CachedModel(*row) for row in rows]
@@ -435,12 +446,26 @@ class ChatAnswer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild an answer from ``to_dict``."""
-        positions = data["positions"] and tuple(
-            Position(item["token"], item["logprob"], tuple(map(tuple, item["top"])))
-            for item in data["positions"]
-        )
-        return cls(**{**data, "positions": positions})
+        """Rebuild an answer from ``to_dict``.
+
+        Raises
+        ------
+        Exception
+            Of any class, if it is something else.
+        """
+        if (held := data["positions"]) is not None:
+            held = tuple(map(_kept_position, held))
+        answer = cls(**{**data, "positions": held})
+        # Each of these raises where it is of another type, or too large to be added up.
+        "".join([answer.text, answer.finish, answer.served])
+        float(sum(operator.index(n or 0) for n in (*answer.tokens, answer.tokens_cached)))
+        return answer
+
+
+def _kept_position(item: Any) -> Position:
+    top = tuple((token, _logprob(logprob)) for token, logprob in item["top"])
+    "".join([item["token"], *(token for token, _ in top)])
+    return Position(item["token"], _logprob(item["logprob"]), top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -876,8 +901,8 @@ class LanguageModel(RemoteModel):
     def _known(self, cache: AnswerCache, request: ChatRequest) -> ChatAnswer | None:
         """Return the answer that is kept: to the question, or to it with all its tokens."""
         for asked in (request, request.raised())[: 1 + bool(request.most_tokens)]:
-            if (known := cache.get(self._key(asked))) is not None:
-                answer = ChatAnswer.from_dict(known)
+            answer: ChatAnswer | None = cache.get(self._key(asked), ChatAnswer.from_dict)
+            if answer is not None:
                 if asked is not request or (request.most_tokens and answer.is_starved):
                     self.starves.add(request.effort)
                 if asked is not request or not (request.most_tokens and answer.is_starved):
@@ -909,8 +934,8 @@ class LanguageModel(RemoteModel):
             return Failure(str(error), error.status, transport.OUTPUT_LIMIT in error.about)
         self.keep_answer(session, key, answer.to_dict(), characters, answer.tokens)
         # Where another process was faster, its answer is the one that both keep.
-        kept = session.cache.get(key)
-        return answer if kept is None else ChatAnswer.from_dict(kept)
+        kept: ChatAnswer | None = session.cache.get(key, ChatAnswer.from_dict)
+        return answer if kept is None else kept
 
     def _note(
         self, request: ChatRequest, answer: ChatAnswer | Failure, n_cached: int | None = None

@@ -676,7 +676,7 @@ def _without_key(value: Any, key: str | None) -> Any:
         return {name: _without_key(item, key) for name, item in value.items()}
     if isinstance(value, list):
         return [_without_key(item, key) for item in value]
-    return _redacted(value, key) if isinstance(value, str) else value
+    return _redacted(value, key) if isinstance(value, str) and value[_SHORTEST_KEY - 1 :] else value
 
 
 def _redacted(text: str, key: str) -> str:
