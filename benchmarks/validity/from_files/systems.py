@@ -95,6 +95,9 @@ class Scene:
         """Return what the command says of new files, and whether its interval holds the truth."""
         self.write(place, rng, n, gap)
         rmtree(place / "run", ignore_errors=True)
+        # Each run is a first look: what the runs before it looked at is nobody's here.
+        for kept in place.glob("*.looks.json"):
+            kept.unlink()
         more = [] if self.judge == "none" else ["--judge-column", "judge"]
         more += ["--probability", "q"] * (self.design == "probabilities")
         more += ["--margin", str(MARGIN)] * (gap > 0.0)
