@@ -32,7 +32,7 @@ FILES = {
     "notes.txt": TABLE,
     ".hidden/answers.csv": TABLE,
     "node_modules/answers.csv": TABLE,
-    "a/b/c/d/answers.csv": TABLE,
+    "a/b/c/d/e/f/answers.csv": TABLE,
 }
 
 

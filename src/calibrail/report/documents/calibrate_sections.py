@@ -376,7 +376,7 @@ def next_step(report: Json) -> str:
 
 def goals(result: Json) -> str:
     """Return the options by which certify is asked for what a verdict asks for; or nothing."""
-    most, least = result["max_fpr"], result["min_coverage"]
+    most, least = result.get("max_fpr"), result.get("min_coverage")
     if most is None or by_sentence(result):
         return ""
     return f" --max-false-alarms {most:g}" + ("" if least is None else f" --min-caught {least:.6g}")
