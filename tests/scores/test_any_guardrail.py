@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import calibrail
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.scores.any_guardrail import AnyGuardrailScore
@@ -207,3 +208,14 @@ def test_it_conforms_and_has_a_name_of_its_own(library: Library) -> None:
     score = AnyGuardrailScore(name="lettuce_detect", options=json.dumps({}))
     check_score(score, polarity=False, huge=2_000)
     assert key_of(score) == "anyguardrail:name=lettuce_detect"
+
+
+def test_a_card_does_not_say_that_it_sends_nothing(library: Library) -> None:
+    library.output = lambda text: GuardrailOutput(valid=True, score=len(text) % 7 / 7)
+    rows = [
+        {"contexts": [f"It is {i}."], "response": f"It is {'1' * (i % 7)}, {i}.", "label": i % 2}
+        for i in range(80)
+    ]
+    run = calibrail.calibrate(rows, AnyGuardrailScore(name="lettuce_detect"), alpha=0.3)
+    text = " ".join(calibrail.card(run.freeze()).markdown().split())
+    assert "does not say what it reads or whether it sends anything" in text

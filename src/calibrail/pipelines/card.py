@@ -132,8 +132,11 @@ def card(
     else:
         path = fields.path(guardrail, "guardrail")
         file = read_file(path, trusted)
-        config, score, origin = file.config, _build_detector(file.config), file.origin
+        config, score, origin = file.config, None, file.origin
         unsigned, probed = "not verified" if signature_path(path).exists() else "none", None
+    # Only its code, or the library's, can tell what it reads and sends.
+    foreign = _runs_code(ScoreSpec(config.score.name, config.score.params))
+    score = _build_detector(config) if score is None and not foreign else score
     signature = origin and origin.signature
     return GuardrailCard(
         {
@@ -144,19 +147,16 @@ def card(
                 "keyid": signature and signature.keyid,
             },
             "probes": _probes(config, score, probed),
-            "reads": None if score is None else _reads(config, score),
+            "reads": None if score is None or foreign else _reads(config, score),
             "guardrail": _shortened(config),
         }
     )
 
 
 def _build_detector(config: FrozenConfig) -> Score | None:
-    """Return the detector without its models; None where only somebody else's code can tell."""
-    spec = ScoreSpec(config.score.name, config.score.params)
-    if _runs_code(spec):
-        return None
+    """Return the detector without its models; None where this version cannot build it."""
     try:
-        return build_frozen(spec)
+        return build_frozen(ScoreSpec(config.score.name, config.score.params))
     except GuardrailError:
         raise
     except CalibrailError:
@@ -166,7 +166,10 @@ def _build_detector(config: FrozenConfig) -> Score | None:
 
 def _runs_code(spec: ScoreSpec) -> bool:
     """Return whether a detector, or a member of it, is code that calibrail does not come with."""
-    if spec.name == "custom" or (spec.name not in BUILT_IN and spec.name in available()):
+    # What the library any-guardrail sends, and where, it does not say.
+    if spec.name in ("custom", "anyguardrail") or (
+        spec.name not in BUILT_IN and spec.name in available()
+    ):
         return True
     return any(map(_runs_code, members_of(spec)))
 
