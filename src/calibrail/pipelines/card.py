@@ -167,11 +167,9 @@ def _build_detector(config: FrozenConfig) -> Score | None:
 def _runs_code(spec: ScoreSpec) -> bool:
     """Return whether a detector, or a member of it, is code that calibrail does not come with."""
     # What the library any-guardrail sends, and where, it does not say.
-    if spec.name in ("custom", "anyguardrail") or (
-        spec.name not in BUILT_IN and spec.name in available()
-    ):
-        return True
-    return any(map(_runs_code, members_of(spec)))
+    plug_in = spec.name not in BUILT_IN and spec.name in available()
+    known_by_none = spec.name in ("custom", "anyguardrail")
+    return plug_in or known_by_none or any(map(_runs_code, members_of(spec)))
 
 
 def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
