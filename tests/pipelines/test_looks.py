@@ -20,6 +20,8 @@ from calibrail.pipelines.data_reuse import (
     exceeds_reuse_limit,
     overlapping_uses,
 )
+from calibrail.pipelines.independence import joint_comparison
+from calibrail.report.documents.compare import finding, next_step
 from tests.command_line import calibrail as run_command
 
 DETECTOR = "column:column=s,higher=hallucinated"
@@ -620,6 +622,23 @@ def test_a_further_comparison_names_no_winner(tmp_path: Path) -> None:
     assert first == again and first.name == first.candidate == "good"
     assert (second.name, second.candidate, second.withheld) == (None, "good", "looked_before")
     assert (second.confirming, second.fpr, second.certificate) == ((), {}, None)
+
+
+def test_nobody_wins_by_how_near_copies_count(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"id": f"a{i}", "label": i % 2, "good": rng.normal(2.5 * (i % 2)), "bad": rng.normal()}
+        for i in range(1200)
+    ]
+    detectors = [f"column:column={name},higher=hallucinated" for name in ("good", "bad")]
+    once = calibrail.compare(rows, detectors, alpha=0.1).comparison
+    assert once.winner.name == "good" and "withheld" not in once.to_dict()["winner"]
+    each = replace(once, winner=replace(once.winner, name=None))
+    left = joint_comparison([once, each], {})
+    assert (left.winner.name, left.winner.withheld) == (None, "near_copies")
+    content = left.to_dict()
+    assert "good wins where near copies count once, and not where each does." in finding(content)
+    assert next_step(content) == "Compare on new answers alone."
 
 
 @pytest.mark.parametrize("without", ["context", "question"])

@@ -293,17 +293,13 @@ class DataUse(Record):
         Nothing was chosen by it: guarantee and delta follow from the limit, as nobody named them,
         and what is promised was fixed before.
         """
-        asked = json.loads(other.limits or "{}")
-        if not self.given or self.given != other.given or asked.get("min_coverage") is not None:
-            return False
-        if (self.assumed, self.reported, self.detector) != (
-            other.assumed,
-            other.reported,
-            other.detector,
-        ):
-            return False
+        own, its = (
+            (look.assumed, look.reported, look.detector, look.given, look.rows)
+            for look in (self, other)
+        )
+        unasked = json.loads(other.limits or "{}").get("min_coverage") is None
         parts = self.whole or (self.seed, self.told) == (other.seed, other.told)
-        return parts and self.rows == other.rows
+        return bool(self.given) and own == its and unasked and parts
 
     def _same_limits(self, other: "DataUse") -> bool:
         """Return whether an earlier look had these limits, or had not the one that decides yet.

@@ -469,7 +469,8 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
 #: Letters of a key: none has fewer, and no run of so many of them comes back out of an answer.
 _SHORTEST_KEY: Final = 12
 #: A letter as it is, or as JSON or an address escapes it.
-_LETTER: Final = re.compile(r"(?:%|\\u00|\\x)([0-9a-f]{2})|.", re.IGNORECASE | re.DOTALL)
+_ESCAPED: Final = re.compile(r"(?:%|\\u00|\\x)([0-9a-f]{2})", re.IGNORECASE)
+_LETTER: Final = re.compile(f"{_ESCAPED.pattern}|.", re.IGNORECASE | re.DOTALL)
 
 #: Where requests go whose kind is not the route itself.
 _PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
@@ -681,6 +682,9 @@ def _without_key(value: Any, key: str | None) -> Any:
 
 def _redacted(text: str, key: str) -> str:
     """Return a text in which ``[key]`` stands for every run of the key, in any of its spellings."""
+    # Most texts escape nothing, and hold no run as it is: they are not taken apart.
+    if not _ESCAPED.search(text) and not any(run in text for run in _runs(key)):
+        return text
     letters = [(match[0], _letter(match)) for match in _LETTER.finditer(text)]
     plain, runs = "".join(letter for _, letter in letters), _runs(key)
     starts = [i for i in range(len(plain)) if plain[i : i + _SHORTEST_KEY] in runs]
