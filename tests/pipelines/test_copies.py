@@ -485,6 +485,53 @@ def test_some_near_copies_may_be_copies_and_others_not(verb: str) -> None:
         assert max(thresholds) < -2.0
 
 
+def missed_copies() -> list[dict[str, Any]]:
+    """Return 240 answers and nine near copies of each; 48 of 120 hallucinated ones are missed."""
+    rows = copied(240, 10, near=True, seed=0)
+    missed = sorted({row["question"] for row in rows if row["label"]})[:48]
+    seen = np.random.default_rng(1).normal(2.0, 0.1, len(rows)).tolist()
+    for row, value in zip(rows, seen, strict=True):
+        sign = 1.0 if row["label"] and row["question"] not in missed else -1.0
+        row |= {"detector": sign * value, "kind": "a", "part": "test"}
+    return rows
+
+
+@pytest.mark.parametrize("verb", ["test", "calibrate", "certify", "compare", "agree"])
+def test_near_copies_that_may_speak_for_a_detector_refute_nothing(verb: str) -> None:
+    """At best those that are caught are answers, and those that are missed copies of a few."""
+    rows, easy, figures = missed_copies(), copied(200, 1, near=False, seed=7), None
+    for place, row in enumerate(easy):
+        value = 1.0 + place / 1000.0
+        row |= {"detector": value if row["label"] else -value, "part": "calibration"}
+    limits: dict[str, Any] = {"min_caught": 0.9, "max_false_alarms": 0.5}
+    asked: dict[str, Any] = {"max_fpr": 0.5, "min_coverage": 0.9, "baselines": False}
+    asked |= {"alpha": 0.05, "splitting": SplitOptions(column="part")}
+    if verb == "test":
+        run = calibrail.test(rows, SPEC, threshold=0.0, **limits)
+        figures, reason = run.report.certificate["near_copies"], run.report.reason
+    elif verb == "calibrate":
+        run = calibrate([*easy, *rows], SPEC, **asked)
+        figures, reason = run.report.certificate["near_copies"], run.report.reason
+    elif verb == "certify":
+        guardrail = calibrate(easy, SPEC, alpha=0.05, baselines=False).freeze()
+        made = certify(guardrail, rows, max_fpr=0.5, min_coverage=0.9, by="kind")
+        figures, reason = made.near_copies, made.certificate.reason
+        assert made.groups is not None and made.groups["a"].certificate.verdict == "inconclusive"
+    elif verb == "compare":
+        ((_, report),) = compare([*easy, *rows], [SPEC], **asked).comparison.detectors
+        figures, reason = report.certificate["near_copies"], report.reason
+    else:
+        for row in rows:
+            row["judge"] = int(row["detector"] > 0.0)
+        (judge,) = calibrail.agree(rows, judge_column="judge", **limits).judges
+        figures, reason = judge["certificate"]["near_copies"], judge["reason"]
+    assert figures is not None
+    assert figures["once"]["verdict"] == figures["each"]["verdict"] == "rejected"
+    assert figures["best"]["verdict"] != "rejected" and reason.startswith("There is no verdict")
+    caught, n = figures["best"]["coverage"]
+    assert caught > 4 * (n - caught) and "at best" in reason
+
+
 def test_an_apology_of_the_calibration_is_no_fresh_one() -> None:
     seen, fresh = hard_fifth("apology"), hard_fifth("apology", seed=1)
     guardrail = calibrate(seen, SPEC, alpha=0.1, baselines=False).freeze()

@@ -615,7 +615,8 @@ class _Gate:
         ways = [[(way, k) for k in places] for way in independence.readings(scored, self.limits)]
         if len(ways) > 1:
             called = [self._values[k] >= self._edges[k] for k in places]
-            ways.append([(independence.at_worst(scored, called[k]), k) for k in places])
+            found = [independence.extremes(scored, item) for item in called]
+            ways += [[(item[end], k) for k, item in enumerate(found)] for end in (0, 1)]
         asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
         made: list[dict[_Key, dict[str, Any]]] = []
         for way in ways:

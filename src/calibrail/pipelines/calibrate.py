@@ -538,8 +538,9 @@ def _evaluated(
         values, flagged = decides[0][0].values, flags(decides)
         above = flagged & ~(values <= decides[2].thresholds(len(values), names))
         # Of those at the threshold one may be too few to hold it, and all of them too many.
-        tried = [counted(independence.at_worst(scored, right)) for right in (flagged, above)]
-        every[len(ways) :] = tried[:1]
+        worst, best = independence.extremes(scored, flagged)
+        tried = [counted(way) for way in (worst, independence.extremes(scored, above)[0])]
+        every[len(ways) :] = tried[0], counted(best)
         lower = False
         # What costs least need not move with how copies count.
         for way in tried if None not in tried and not weights else ():

@@ -172,14 +172,17 @@ class DecisionCounts:
         """How many may be near copies, of one another or of those that set the threshold."""
         return self.copies.n_near + int(self._near.sum()) if self._once else 0
 
-    def each(self, *, at_worst: bool = False) -> Self:
-        """Return the same counts of answers, in which near copies are answers of their own.
+    def readings(self) -> list[Self]:
+        """Return the counts where near copies count once, each, at worst, and at best.
 
-        ``at_worst`` only those about which the decision is wrong: see `independence.at_worst`.
+        At worst those count about which the decision is wrong: see `independence.extremes`.
         """
-        other, apart = copy(self), np.ones(self.n_answers, np.bool_)
-        if at_worst:
-            apart = self._stopped != (self._labels == 1)
+        wrong = self._stopped != (self._labels == 1)
+        return [self, self.each(), self.each(wrong), self.each(~wrong)]
+
+    def each(self, apart: NDArray[np.bool_] | None = None) -> Self:
+        """Return the same counts, in which near copies, or some, are answers of their own."""
+        other, apart = copy(self), np.ones(self.n_answers, np.bool_) if apart is None else apart
         copies = divided(self.copies.groups, self.copies.same, apart)
         other._groups = merge_groups(self._named, copies)
         other._near = self._near & ~apart
@@ -393,10 +396,9 @@ def certify(
     certificate, verdicts, measured, cost = decided(tally, counts, limits)
     near_copies = None
     if n_near := tally.n_near:
-        tallies = [tally, tally.each(), tally.each(at_worst=True)]
         ways = [
             (item, seen_in, *decided(item, seen_in, limits))
-            for item in tallies
+            for item in tally.readings()
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
         certificate, near_copies, place = _worse([way[2] for way in ways], n_near)

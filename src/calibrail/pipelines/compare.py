@@ -214,7 +214,7 @@ def compare(
     notes = (*data_notes(scored.data, scored.lessons), *more)
     reproduce = context.reproduce()
     ways = independence.readings(scored, requirement)
-    # Where near copies count at worst tells of one detector, and only what is certified may fall.
+    # Where near copies count at worst, or at best, tells of one detector, on which all decide.
     *_, (each, _) = counted = [
         independence.independent(way, promise, requirement, halved=True) for way in ways
     ]
@@ -251,13 +251,16 @@ def compare(
         )
 
     samples, promise = counted[0]
-    comparisons, worst = [made(*way) for way in counted], {}
-    for name in independence.certified_by_all(comparisons) if len(ways) > 1 else ():
-        sample = each[keys.index(name)]
-        flagged = sample.calibrated(promise).flags(sample.values, sample.tolerance)
-        way = independence.at_worst(scored, flagged)
-        worst[name] = made(*independence.independent(way, promise, requirement, halved=True))
-    comparison = independence.joint_comparison(comparisons, worst)
+    comparisons, extremes = [made(*way) for way in counted], {}
+    for place, verdict in enumerate(independence.DECIDED if len(ways) > 1 else ()):
+        for name in independence.of_verdict(verdict, comparisons):
+            sample = each[keys.index(name)]
+            flagged = sample.calibrated(promise).flags(sample.values, sample.tolerance)
+            way = independence.extremes(scored, flagged)[place]
+            extremes[name, verdict] = made(
+                *independence.independent(way, promise, requirement, halved=True)
+            )
+    comparison = independence.joint_comparison(comparisons, extremes)
     winner = comparison.winner
     winner = winner if standing.share else winner.without_winner("looked_before")
     if winner.reference is not None and not standing.share:

@@ -241,15 +241,14 @@ def _tested(
 ) -> tuple[Rule, Sample, Report]:
     """Return the threshold, which answers count, and the report: the worse of all ways to count.
 
-    Near copies count once, each, and at worst, as `certify` counts them.
+    Near copies count once, each, at worst and at best, as `certify` counts them.
     """
     labels, values = scored.table.labels, scored.table.columns[scored.keys[0]]
     rule = Rule(fixed_threshold(values[(scored.codes == TEST) & (labels == 1)], edge, promise))
     ways = [*independence.readings(scored, requirement)]
     if len(ways) > 1:
-        ways.append(
-            independence.at_worst(scored, rule.flags(values, None, scored.detectors[0].tolerance))
-        )
+        flagged = rule.flags(values, None, scored.detectors[0].tolerance)
+        ways += independence.extremes(scored, flagged)
     samples = [independence.independent(way, promise, requirement)[0][0] for way in ways]
     place, report = independence.joint_report(
         [

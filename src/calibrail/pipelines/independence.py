@@ -82,6 +82,8 @@ def settled_report(report: Report) -> Report:
 
 #: Verdicts, the worse first.
 WORSE_FIRST: Final = ("rejected", "inconclusive", "certified")
+#: Those that decide: how near copies count at worst may take back the first, at best the second.
+DECIDED: Final = ("certified", "rejected")
 #: The bounds that a certificate rests on, and which of two is the worse.
 _ENDS: Final = {"coverage_at_least": min, "fpr_at_most": max, "kept_at_least": min}
 
@@ -98,17 +100,17 @@ def readings(scored: Scored, requirement: Requirement) -> tuple[Scored, ...]:
     return (scored, each) if near else (scored,)
 
 
-def at_worst(scored: Scored, flagged: NDArray[np.bool_]) -> Scored:
-    """Return the scores as they count at worst, where some near copies are copies and others not.
+def extremes(scored: Scored, flagged: NDArray[np.bool_]) -> list[Scored]:
+    """Return the scores as they count at worst and at best, where some near copies are copies.
 
-    Of decisions that are right one of each counts, of those that are wrong each: fewer right ones
-    and more wrong ones has no other way to tell copies.
+    At worst one of each counts of decisions that are right, and each of those that are wrong: fewer
+    right ones and more wrong ones has no other way to tell copies. At best it is the reverse.
     """
     table = scored.table
     assert table.copies is not None and table.same is not None
     wrong = flagged != (table.labels == example.HALLUCINATED)
-    copies = duplicates.divided(table.copies, table.same, wrong)
-    return replace(scored, table=replace(table, copies=copies, together=copies))
+    counted = [duplicates.divided(table.copies, table.same, rows) for rows in (wrong, ~wrong)]
+    return [replace(scored, table=replace(table, copies=it, together=it)) for it in counted]
 
 
 def worse_of(
@@ -119,8 +121,8 @@ def worse_of(
     Parameters
     ----------
     ways : sequence of mapping or None
-        Where near copies count once, where each counts, and where they count at worst; None for
-        one that is not there.
+        Where near copies count once, where each counts, and where they count at worst and at best;
+        None for one that is not there.
     n_near : int
         How many answers may be near copies.
     """
@@ -131,7 +133,7 @@ def worse_of(
         name: item
         and {"verdict": item["verdict"]}
         | {key: [item[key]["count"], item[key]["n"]] for key in ("coverage", "fpr")}
-        for name, item in zip(("once", "each", "worst"), (*ways, None), strict=False)
+        for name, item in zip(("once", "each", "worst", "best"), ways, strict=False)
     }
     left: dict[str, Any] = {"flips": None, "near_copies": {"n": n_near, **figures}}
     for name, choose in _ENDS.items():
@@ -139,9 +141,8 @@ def worse_of(
             left[name] = choose(item[name] for item in known)
     if all(item.get("region") for item in known):
         left["region"] = _hull([item["region"] for item in known])
-    # How they count at worst takes back what was certified, and refutes nothing.
-    judged = ways if worse["verdict"] == "certified" else ways[:2]
-    if len({item and item["verdict"] for item in judged}) > 1:
+    against = dict(zip(DECIDED, (ways[2:3], ways[3:]), strict=True)).get(worse["verdict"], ())
+    if len({item and item["verdict"] for item in (*ways[:2], *against)}) > 1:
         reason = say("verdict.near_copies", left["near_copies"])
         left |= {"verdict": "inconclusive", "reason": reason, "reason_code": "near_copies"}
     return worse, left
@@ -198,24 +199,19 @@ def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:
     return place, report
 
 
-def certified_by_all(comparisons: Sequence[Comparison]) -> set[str]:
-    """Return the detectors that comparisons certify alike, by themselves or as the candidate."""
-    return set.intersection(
-        *(
-            {name for name, report in item.detectors if report.verdict == "certified"}
-            | {name for name in [_certified(item.winner)] if name is not None}
-            for item in comparisons
-        )
-    )
-
-
-def _certified(winner: Winner) -> str | None:
-    certificate = winner.candidate_certificate or {"verdict": None}
-    return winner.candidate if certificate["verdict"] == "certified" else winner.name
+def of_verdict(verdict: str, comparisons: Sequence[Comparison]) -> set[str]:
+    """Return the detectors that have a verdict in all comparisons, alone or as the candidate."""
+    every = []
+    for item in comparisons:
+        certificate = item.winner.candidate_certificate or {"verdict": None}
+        decided = certificate["verdict"] == verdict
+        every.append({name for name, report in item.detectors if report.verdict == verdict})
+        every[-1].add((item.winner.candidate if decided else item.winner.name) or "")
+    return set.intersection(*every) - {""}
 
 
 def joint_comparison(
-    comparisons: Sequence[Comparison], worst: Mapping[str, Comparison]
+    comparisons: Sequence[Comparison], extremes: Mapping[tuple[str, str], Comparison]
 ) -> Comparison:
     """Return the first of some comparisons, with what the others leave of its verdicts.
 
@@ -225,26 +221,27 @@ def joint_comparison(
     ----------
     comparisons : sequence of Comparison
         Where near copies count once, and where each of them does.
-    worst : mapping of str to Comparison
-        Where they count at worst for a detector, of those that all of these certify.
+    extremes : mapping of (str, str) to Comparison
+        By detector and the verdict that all of these give it: where they count at worst for one
+        that is certified, at best for one that is rejected.
     """
     once, *others = comparisons
     if not others:
         return once
     reports = []
     for name, report in once.detectors:
-        beside = [*others, *(worst[key] for key in worst if key == name)]
+        beside = [*others, *(extremes.get((name, verdict)) for verdict in DECIDED)]
         if name in dict(others[0].detectors):
-            every = [report, *(dict(item.detectors).get(name) for item in beside)]
-            report = joint_report(every)[1]
+            every = [dict(item.detectors).get(name) if item else None for item in beside]
+            report = joint_report([report, *every])[1]
         reports.append((name, report))
     winner = once.winner
     if any(item.winner.name != winner.name for item in others):
         winner = winner.without_winner("near_copies")
     if winner.candidate_certificate is not None:
         ways = []
-        for item in (*others, *(worst[key] for key in worst if key == winner.candidate)):
-            other = item.winner
+        for item in (*others, *(extremes.get((str(winner.candidate), it)) for it in DECIDED)):
+            other = item.winner if item else Winner()
             alike = winner.name in (None, other.name) and winner.candidate == other.candidate
             ways.append(other.candidate_certificate if alike else None)
         n_near = reports[0][1].data["n_near_copies"]
