@@ -109,6 +109,7 @@ def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     assert done.returncode == 3 and "Fails your requirement: with 95% confidence it catches" in said
     assert "At most 30% false alarms: about 9" in said and "70% caught: about" in said
     assert not any(line.startswith("At ") for line in done.stdout.splitlines())
+    assert "no look is kept without -o RUN" in done.stderr
 
 
 def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
@@ -197,7 +198,7 @@ def test_what_is_possible_ends_every_verdict_that_is_not_certified(
 
 def test_a_run_is_frozen_with_its_threshold_and_decides_alike(file: Path, tmp_path: Path) -> None:
     done = command("test", file, "--threshold", 1, *GOALS, "-o", tmp_path / "run")
-    assert done.returncode == 0 and "CERTIFIED" in done.stdout
+    assert done.returncode == 0 and "CERTIFIED" in done.stdout and "no look" not in done.stderr
     exported = command("export", tmp_path / "run", "-o", tmp_path / "g.json")
     assert (
         exported.returncode == 0

@@ -87,8 +87,7 @@ def test_command(
     inconclusive. With -o RUN it writes what calibrate writes, and `calibrail export RUN` freezes a
     guardrail with this very threshold.
     """
-    named = [*detectors.score, *detectors.score_column]
-    if len(named) > 1:
+    if len(named := [*detectors.score, *detectors.score_column]) > 1:
         raise InputError(f"test takes one score; got {len(named)}")
     quarantine = None if output is None else output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
@@ -122,6 +121,7 @@ def test_command(
         *(spent(result.table) if detectors.score else ()),
         unused if quarantine is None else unusable(n, quarantine),
         f"wrote {output}/report.html, report.json, calibration.json" if output is not None else "",
+        say("command.look_not_kept") if output is None and goals.min_caught is not None else "",
         code=DONE if goals.min_caught is None else OF_VERDICT[result.verdict],
         names={"DATA": data} | ({} if output is None else {"RUN": output}),
     )
