@@ -8,8 +8,10 @@ import io
 import json
 import lzma
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -342,3 +344,39 @@ def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
     (tmp_path / f"bomb.jsonl.{end}").write_bytes(SQUEEZE[end](body))
     with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
         read_all(tmp_path / f"bomb.jsonl.{end}")
+
+
+def log_of(samples: list[dict[str, Any]], path: Path, method: int) -> Path:
+    """Write a log as Inspect does; what is written again under a name counts as it was last."""
+    with warnings.catch_warnings(), ZipFile(path, "w", method) as log:
+        warnings.simplefilter("ignore")
+        log.writestr("header.json", "{}")
+        for sample in samples:
+            log.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample, indent=1))
+    return path
+
+
+@pytest.mark.parametrize("method", [ZIP_STORED, ZIP_DEFLATED])
+def test_a_log_of_inspect_is_read_sample_by_sample(tmp_path: Path, method: int) -> None:
+    samples: list[dict[str, Any]] = [
+        {
+            **{"id": n, "epoch": 1, "input": f"What is {n}?", "scores": {"s": {"value": "C"}}},
+            "output": {"completion": f"It is {n}{' at last' * (len(said) > 40)}."},
+            "metadata": {"contexts": [f"It is {n}.", said], "label": n % 2},
+        }
+        for said in ("Anew.", "As it was written for the second time. " * 9_000)
+        for n in range(3)
+    ]
+    path = log_of(samples, tmp_path / "a.eval", method)
+    rows, reading = read_all(path)
+    assert reading.n_quarantined == 0 and [row.id for row in rows] == ["0/1", "1/1", "2/1"]
+    assert [row.response for row in rows] == [f"It is {n} at last." for n in range(3)]
+    with pytest.raises(DataError, match="row"):
+        read_all(log_of([], tmp_path / "none.eval", method))
+    raw, middle = path.read_bytes(), path.stat().st_size // 2
+    overwritten = raw[:middle] + b"x" * 40 + raw[middle + 40 :]
+    for place, damaged in enumerate((raw[:-30], overwritten, raw[:50])):
+        cut = tmp_path / f"{place}.eval"
+        cut.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"is damaged: .*download it again"):
+            read_all(cut)

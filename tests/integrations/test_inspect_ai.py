@@ -31,6 +31,7 @@ from inspect_ai.model import (  # noqa: E402
 )
 from inspect_ai.solver import Solver, generate, solver  # noqa: E402
 
+from calibrail.data import read_all  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.inspect_ai import guardrail_scorer  # noqa: E402
 from tests.integrations.pages import run_page  # noqa: E402
@@ -61,6 +62,7 @@ def ran(
     metadata: dict[str, Any] | None = None,
     *,
     solvers: Any = None,
+    log_format: Literal["eval", "json"] = "eval",
     **options: Any,
 ) -> Any:
     """Return the log of Inspect's own runner."""
@@ -74,7 +76,8 @@ def ran(
         solver=solvers or generate(),
         scorer=guardrail_scorer(guardrail, **options),
     )
-    (log,) = inspect_ai.eval(task, model=model(*answers), max_samples=1, max_connections=1)
+    limits: dict[str, Any] = {"max_samples": 1, "max_connections": 1}
+    (log,) = inspect_ai.eval(task, model=model(*answers), log_format=log_format, **limits)
     assert log.status == "success", log.error
     return log
 
@@ -91,6 +94,19 @@ def metrics(log: Any) -> dict[str, float]:
 
 def three(scenario: Scenario) -> list[str]:
     return [scenario.faithful, scenario.doubtful, scenario.made_up]
+
+
+@pytest.mark.parametrize("suffix", ["eval", "json"])
+def test_its_own_log_is_read(scenario: Scenario, suffix: Literal["eval", "json"]) -> None:
+    """As Inspect writes it: a zip whose parts are compressed with zstd."""
+    about = {"contexts": list(scenario.contexts), "label": 1}
+    log = ran(scenario, scenario.file, three(scenario), about, log_format=suffix)
+    (path,) = Path("logs").glob(f"*.{suffix}")
+    rows, _ = read_all(path)
+    assert [row.response for row in rows] == three(scenario)
+    assert [row.question for row in rows] == [scenario.question] * 3
+    assert [row.contexts for row in rows] == [tuple(scenario.contexts)] * 3
+    assert [row.id for row in rows] == [f"{sample.id}/1" for sample in log.samples]
 
 
 def test_correct_is_what_passes(scenario: Scenario) -> None:

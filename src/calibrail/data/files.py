@@ -18,12 +18,13 @@ from glob import glob
 from itertools import starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.traces import EXPORTS
 from calibrail.data.values import JsonLimitError, load_json
-from calibrail.errors import DataError, error_text, file_errors
+from calibrail.errors import DataError, error_text, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 
@@ -35,6 +36,7 @@ SUFFIXES: Final = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".eval": "jsonl",
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -58,8 +60,12 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 #: Bytes of a file whose lines are counted one by one.
 COUNTED: Final = 4 << 20
 
+_ZIP: Final = b"PK\x03\x04"
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+#: How the format names zstd, which zipfile reads from Python 3.14 on.
+_ZSTD_IN_ZIP: Final = 93
 
 #: Byte order marks of encodings that are read as UTF-8 is; the longer ones first.
 _MARKS: Final = {
@@ -71,7 +77,7 @@ _MARKS: Final = {
 _COMPRESSED: Final = {
     b"BZh": "bzip2",
     b"\xfd7zXZ\x00": "xz",
-    b"PK\x03\x04": "zip (a workbook, an archive, or an Inspect log: inspect log convert --to json)",
+    _ZIP: "zip (a workbook, or an archive)",
 }
 
 
@@ -101,6 +107,8 @@ def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
             head = stream.read(64)
         # Of a file that nothing was read of yet, the whole is read without a copy.
         stream = path.open("rb")
+    if head.startswith(_ZIP) and path.suffix.lower() == ".eval":
+        return io.BufferedReader(_EvalLog(path, stream))
     for begins, kind in _COMPRESSED.items():
         if head.startswith(begins):
             stream.close()
@@ -186,10 +194,57 @@ class _Recoded(_Unpacked):
         self._inner = io.TextIOWrapper(stream, encoding, errors, "")
 
     def readinto(self, buffer: Any) -> int:
-        raw = self._rest or self._inner.read(1 << 13).encode("utf-8", "surrogateescape")
+        raw = self._rest or self._more()
         n = min(len(raw), len(buffer))
         buffer[:n], self._rest = raw[:n], raw[n:]
         return n
+
+    def _more(self) -> bytes:
+        return bytes(self._inner.read(1 << 13).encode("utf-8", "surrogateescape"))
+
+
+class _EvalLog(_Recoded):
+    """The samples of an Inspect log, which is a zip with a file of JSON for each, as one list."""
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self._path, self._stream, self._rest = path, stream, b""
+        self._inner = self._pieces(max(SMALL, MOST_RATIO * path.stat().st_size))
+
+    def _more(self) -> bytes:
+        broken = (BadZipFile, EOFError, NotImplementedError, OSError, zlib.error)
+        with errors_as(DataError, broken, "file_damaged", path=self._path):
+            return next(self._inner, b"")
+
+    def _pieces(self, left: int) -> Iterator[bytes]:
+        with ZipFile(self._stream) as log:
+            # A sample that was written again counts as it was written last.
+            parts = {part.filename: part for part in log.infolist()}
+            samples = [parts[name] for name in parts if re.fullmatch(r"samples/.+\.json", name)]
+            for number, part in enumerate(samples):
+                yield b"," if number else b"["
+                with (
+                    log.open(part) if part.compress_type != _ZSTD_IN_ZIP else self._zstd(part) as it
+                ):
+                    while piece := it.read(1 << 16):
+                        left -= len(piece)
+                        if left < 0:
+                            said = error_text(
+                                "unpacks_to_too_much", path=self._path, most=MOST_RATIO
+                            )
+                            raise DataError(said)
+                        yield piece
+        yield b"]" if samples else b"[]"
+
+    def _zstd(self, part: ZipInfo) -> Any:
+        """Open a part that is compressed with zstd."""
+        import pyarrow as pa
+
+        self._stream.seek(part.header_offset + 26)
+        lengths = [int.from_bytes(self._stream.read(2), "little") for _ in range(2)]
+        self._stream.seek(sum(lengths), io.SEEK_CUR)
+        return pa.CompressedInputStream(
+            pa.BufferReader(self._stream.read(part.compress_size)), "zstd"
+        )
 
 
 def table_kind(path: Path) -> str:
