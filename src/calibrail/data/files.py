@@ -222,17 +222,14 @@ class _EvalLog(_Recoded):
             samples = [parts[name] for name in parts if re.fullmatch(r"samples/.+\.json", name)]
             for number, part in enumerate(samples):
                 yield b"," if number else b"["
-                with (
-                    log.open(part) if part.compress_type != _ZSTD_IN_ZIP else self._zstd(part) as it
-                ):
-                    while piece := it.read(1 << 16):
-                        left -= len(piece)
-                        if left < 0:
-                            said = error_text(
-                                "unpacks_to_too_much", path=self._path, most=MOST_RATIO
-                            )
-                            raise DataError(said)
-                        yield piece
+                zipped = part.compress_type != _ZSTD_IN_ZIP
+                opened = log.open(part) if zipped else self._zstd(part)
+                while piece := opened.read(1 << 16):
+                    left -= len(piece)
+                    if left < 0:
+                        about = {"path": self._path, "most": MOST_RATIO}
+                        raise DataError(error_text("unpacks_to_too_much", **about))
+                    yield piece
         yield b"]" if samples else b"[]"
 
     def _zstd(self, part: ZipInfo) -> Any:
@@ -242,9 +239,8 @@ class _EvalLog(_Recoded):
         self._stream.seek(part.header_offset + 26)
         lengths = [int.from_bytes(self._stream.read(2), "little") for _ in range(2)]
         self._stream.seek(sum(lengths), io.SEEK_CUR)
-        return pa.CompressedInputStream(
-            pa.BufferReader(self._stream.read(part.compress_size)), "zstd"
-        )
+        packed = pa.BufferReader(self._stream.read(part.compress_size))
+        return pa.CompressedInputStream(packed, "zstd")
 
 
 def table_kind(path: Path) -> str:
