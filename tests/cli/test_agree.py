@@ -159,6 +159,20 @@ def test_looks_stand_beside_the_data_and_a_second_one_is_one(tmp_path: Path) -> 
     assert again.exit_code == OF_VERDICT["inconclusive"] and "looked at before" in words(again)
 
 
+def test_judges_in_other_files_are_looks_at_the_same_labels(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"gpt": (0.06, 0.06), "claude": (0.05, 0.05)})
+    rows = ({"id": row["id"], "human": row["human"]} for row in made if row["human"] is not None)
+    people, codes = write(tmp_path / "people.jsonl", rows), []
+    for name in ("gpt", "claude", "gpt"):
+        mine = ({**row, "human": None, "judge": row[name]} for row in made)
+        mine = ({k: v for k, v in row.items() if k not in ("gpt", "claude")} for row in mine)
+        (tmp_path / name).mkdir(exist_ok=True)
+        source = write(tmp_path / name / "judged.jsonl", mine)
+        codes.append(run(source, *LABELS, "--labels", people, *LIMITS).exit_code)
+    assert codes == [0, OF_VERDICT["inconclusive"], 0]
+    assert (tmp_path / "people.looks.json").is_file()
+
+
 def test_where_no_looks_can_be_kept_that_is_said(tmp_path: Path) -> None:
     source, made = standing_in(tmp_path, {"judge": (0.06, 0.06)})
     write(tmp_path / "more.jsonl", [{**row, "id": f"b{row['id']}"} for row in made])

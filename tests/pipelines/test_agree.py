@@ -728,3 +728,40 @@ def test_a_judge_that_says_the_opposite_is_told_apart_from_a_bad_one() -> None:
     assert not any("1 means" in item for item in agree(rows(0), judge_column="judge").warnings)
     turned = agree(rows(1), judge_column="judge", judge_higher="faithful")
     assert not any("1 means" in item for item in turned.warnings)
+
+
+def test_a_judge_that_says_nothing_catches_nothing(tmp_path: Path) -> None:
+    source, made = standing_in(tmp_path, {"judge": (0.0, 0.0)})
+    assert agree(source, **COLUMNS, **LIMITS).verdict == "certified"
+    caught = [row for row in made if row["human"] == 1]
+    for row in caught[::2]:
+        row["judge"] = None
+    silent = agree(write(tmp_path / "silent.jsonl", made), **COLUMNS, **LIMITS)
+    assert silent.verdict == "rejected" and only(silent)["caught"]["n"] == len(caught)
+    assert any("they count as not called hallucinated" in text for text in silent.warnings)
+
+
+def test_rows_of_one_id_that_differ_by_spaces_are_two(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.0, 0.0)})
+    first = next(row for row in made if row["human"] is not None)
+    again = {**first, "response": first["response"].replace(" ", "  ", 1)}
+    result = agree([*map(dict, made), again], **COLUMNS, **LIMITS)
+    assert result.verdict == "certified"
+
+
+def test_other_segments_are_another_look(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.05, 0.05)})
+    for place, row in enumerate(made):
+        row["part"] = "xy"[place // 7 % 2]
+    looks = tmp_path / "looks.json"
+    asked: dict[str, Any] = {**COLUMNS, **LIMITS, "looks": looks}
+    found = [agree(made, by=by, **asked).verdict for by in ("lang", "part", "lang")]
+    assert found == ["certified", "inconclusive", "certified"]
+
+
+def test_a_row_that_could_not_be_drawn_is_an_error(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.05, 0.05)})
+    for place, row in enumerate(made):
+        row["p"] = 0.5 if place else None
+    with pytest.raises(DataError, match="field p: it needs the probability"):
+        agree(made, probability="p", **COLUMNS)

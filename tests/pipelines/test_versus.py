@@ -475,3 +475,34 @@ def test_labels_that_cannot_be_read_are_named(tmp_path: Path, labelled: int) -> 
             row["rag"] = name
     with pytest.raises(DataError, match=r"field human: not 0 or 1, got '(yes|no)'"):
         asked(write(tmp_path / "both.jsonl", [*one, *other]), system_column="rag")
+
+
+def test_answers_whose_partner_got_no_label_show_that_pairs_were_chosen(tmp_path: Path) -> None:
+    """B was labelled only where A hallucinates."""
+    first, second = answers(600, (0.3, 0.3), 300)
+    bad = {row["id"] for row in first if row["human"] == 1}
+    assert asked(*files(tmp_path, first, second))["outcome"] == "not separated"
+    for row in second:
+        row["human"] = row["human"] if row["id"] in bad else None
+    content = asked(*files(tmp_path, first, second))
+    assert (content["verdict"], content["reason_code"]) == ("inconclusive", "no_sample")
+    assert "called hallucinated by people, where both answers are labelled" in content["reason"]
+    for row in first:
+        # That only some of B are labelled is no choice by itself.
+        row["human"] = row["human"] if int(row["id"]) % 2 else None
+    fair = answers(600, (0.1, 0.4), 300)
+    for row in fair[1]:
+        row["human"] = row["human"] if int(row["id"]) % 2 else None
+    assert asked(*files(tmp_path, *fair))["outcome"] == "better"
+
+
+def test_other_groups_are_another_look(tmp_path: Path) -> None:
+    sides = answers(400, (0.1, 0.35), 400)
+    for row in [*sides[0], *sides[1]]:
+        row["doc"] = f"d{int(row['id']) // 2}"
+    sources, looks = files(tmp_path, *sides), tmp_path / "looks.json"
+    found = [
+        asked(*sources, looks=looks, **how)["verdict"]
+        for how in ({"group_column": "doc"}, {}, {"group_column": "doc"})
+    ]
+    assert found == ["certified", "inconclusive", "certified"]

@@ -154,12 +154,12 @@ def agree_command(
 
     quarantine, files = (
         Path("quarantine.jsonl"),
-        [*chain.from_iterable(map(named_files, names_of(data)))],
+        [*chain.from_iterable(map(named_files, names_of(judges.labels or data)))],
     )
-    # Looks stand beside the data, where that is one file in a folder that can be written.
-    beside = len(files) == len(names_of(data)) == 1 and os.access(
-        files[0].absolute().parent, os.W_OK
-    )
+    # Looks stand beside the labels of people, where these are one file in a folder that can be
+    # written: judges in several files are tested on the same ones.
+    one = len(files) == len(names_of(judges.labels or data)) == 1
+    beside = one and os.access(files[0].absolute().parent, os.W_OK)
     kept = looks_of(files[0]) if beside else None
     with counting("comparing") as context:
         result = calibrail.agree(

@@ -681,6 +681,10 @@ class LedgerAnswer:
         """Whether a review changed a label."""
         return any(self.labels[name].label != item.label for name, item in self.blind.items())
 
+    def before_review(self) -> "LedgerAnswer":
+        """Return it with the labels that were given blind, wherever they were reviewed."""
+        return replace(self, labels={**self.labels, **self.blind})
+
     @property
     def judge(self) -> str | None:
         """Which judge gave the label that counts; None where a person did."""

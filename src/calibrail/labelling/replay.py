@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -138,7 +138,7 @@ class Replay:
         if self.plan.requirement is None or not any(item.changed for item in self.counting):
             return None
         ledger = LabelLedger(self.plan)
-        ledger.answers = [replace(it, labels={**it.labels, **it.blind}) for it in self.counting]
+        ledger.answers = [it.before_review() for it in self.counting]
         test, _ = _course(ledger, self.plan)
         return None if test is None else test.verdict
 

@@ -266,9 +266,12 @@ def agree(
         require_answers(guardrail.config, "agree")
     columns, described, decide = _flagging(guardrail, scores)
     context = optional(context, loading.Context, "context")
-    by_people: dict[str, Any] | None = None
+    by_people, n_unsure = cast("dict[str, Any] | None", None), 0
     if folder is not None:
-        by_people = {it.draw.id: it.label for _, it in of_folder if it.label is not None}
+        # A review shows what judges say, so that its labels test none of them.
+        blind = [it.before_review() for _, it in of_folder]
+        by_people = {it.draw.id: it.label for it in blind if it.label is not None}
+        n_unsure = sum(it.standing == "final" for it in blind) - len(by_people)
         if not by_people:
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
@@ -312,7 +315,7 @@ def agree(
             if drawn_with:
                 chances.append(drawn_with.get(example.id, 0.0))
             elif probability is not None:
-                chances.append(loading.chance_of(name, example, probability, row[0]))
+                chances.append(loading.chance_of(name, example, probability))
         if context.progress is not None:
             context.progress(len(table_rows))
     pairs.append()
@@ -338,7 +341,7 @@ def agree(
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
     drawn = people
     if chances:
-        least = min(chance for chance in chances if chance)
+        least = min(chance for chance in chances if chance > 0.0)
         drawn = {row: item for row, item in people.items() if _stays(item, least / chances[row])}
         if not drawn:
             raise DataError(say("refused.no_label_stays", n=len(people), least=least))
@@ -375,6 +378,7 @@ def agree(
             "n_calibrating": gate.n_calibrating,
             "n_thinned": len(people) - len(drawn),
             "n_unmet": n_unmet,
+            "n_unsure": n_unsure,
             "labelled_by": judge_of(examples.how()),
             "part": examples.part(),
         },
@@ -530,11 +534,14 @@ class _Gate:
         table = rows.table
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
-        self._examples = []
+        self._examples, times = [], Counter(example.id for example in people.values())
         for row, example in people.items():
+            # What this row was told apart by must tell it apart below, too.
+            name = f"{example.id}#{row}" if times[example.id] > 1 else example.id
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
             cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
-            self._examples.append(replace(example, label=int(table[row, 0]), columns=cells))
+            label = int(table[row, 0])
+            self._examples.append(replace(example, id=name, label=label, columns=cells))
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,
@@ -556,14 +563,11 @@ class _Gate:
         table[self._rows[calibrating], 0] = NONE
         self._promise = asked_of(limits, undefined="flag")
         history = data_reuse.DataUseHistory(looks or None)
+        # Other segments are other verdicts.
+        parts = sorted(Counter(self._segments).items()) if len(set(self._segments)) > 1 else []
+        asked: dict[str, Any] = {"threshold": [*self._edges, *parts], "asked": self._asked}
         look, self._standing = data_reuse.begin_report(
-            history,
-            scored,
-            scored.keys,
-            self._promise,
-            limits,
-            threshold=cast(Any, self._edges),
-            asked=self._asked,
+            history, scored, scored.keys, self._promise, limits, **asked
         )
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
         self.limits = self._standing.strict(limits) if self._asked else limits
@@ -589,10 +593,10 @@ class _Gate:
         return float(edges[int(np.argmax(slack))])
 
     def _counting(self, way: scoring.Scored, k: int) -> NDArray[np.bool_]:
-        """Return which answers test a judge: independent ones, of which it says something."""
+        """Return which answers test a judge: independent ones; silence calls none hallucinated."""
         sample = independence.independent(way, self._promise, self.limits)[0][k]
         self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
-        return sample.drawn(TEST, sample.labels) & ~np.isnan(self._values[k])
+        return sample.drawn(TEST, sample.labels)
 
     def _counts(self, way: scoring.Scored, k: int) -> dict[_Key, ClassCounts]:
         """Count what a judge calls hallucinated, in all and in each segment."""

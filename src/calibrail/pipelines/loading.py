@@ -444,10 +444,10 @@ def _rating(value: object, sign: float) -> float | None:
     return None if number is None else sign * number
 
 
-def chance_of(source: str, example: Example, column: str, human: float) -> float:
-    """Return the probability with which a row was drawn; 0 where it has none and no label."""
+def chance_of(source: str, example: Example, column: str) -> float:
+    """Return the probability with which a row was drawn: without one no label speaks for it."""
     chance = number_in(example.columns.get(column)) or 0.0
-    if not 0.0 < chance <= 1.0 and human != NONE:
+    if not 0.0 < chance <= 1.0:
         where = f"{source}, id {example.id!r}, field {column}"
         raise DataError(
             f"{where}: it needs the probability, in (0, 1], with which it could be drawn"

@@ -19,7 +19,7 @@ from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.values import canonical_text, name_of
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import judge_agreement
-from calibrail.evaluation.judge_agreement import NONE, LabelCounts
+from calibrail.evaluation.judge_agreement import NONE, SAMPLE_LEVEL, LabelCounts
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, numbered_by
 from calibrail.formatting import ShownContent
 from calibrail.options import ReadOptions, Requirement, fields
@@ -368,7 +368,7 @@ class _Table:
         # One that could not be drawn says nothing, and neither do the others of it.
         return replace(
             table,
-            chance=np.array([loading.chance_of(source, one, name, 1.0) for one, _ in examples]),
+            chance=np.array([loading.chance_of(source, one, name) for one, _ in examples]),
         )
 
     @property
@@ -414,13 +414,22 @@ class _Table:
         one = order[np.unique(self.group[order], return_index=True)[1]]
         if self.chance is not None:
             return [judge_agreement.drawing_test(self.known[one], self.chance[one])]
+        found, human = list[dict[str, Any]](), self.human[one]
+        for side in human.T:
+            # Whether the other answer got a label, too, must not hang on this one's.
+            labelled, whole = ~np.isnan(side), self.known[one]
+            places = np.where(whole, 0, NONE), np.nan_to_num(side).astype(np.int64)
+            cells = np.zeros((3, 3, 2), np.int64)
+            np.add.at(cells, tuple(item[labelled] for item in (*places, 0 * places[1])), 1)
+            found += judge_agreement.sample_tests(LabelCounts(cells), SAMPLE_LEVEL / 2.0)
+        found = [{**item, "share": "by_people"} for item in found if item["p_value"] is not None]
         if np.isnan(self.judge).all():
-            return []
+            return found
         cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
         called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
         places = np.where(self.known, 0, NONE), differ, called
         np.add.at(cells, tuple(item[one] for item in places), 1)
-        return judge_agreement.sample_tests(LabelCounts(cells))
+        return found + judge_agreement.sample_tests(LabelCounts(cells))
 
     def needed(self, difference: Measure, margin: float | None) -> int | None:
         """Return about how many labelled pairs would show on which side of a limit A lies."""
@@ -440,9 +449,10 @@ class _Table:
             # Another batch may be numbered alike: ids are known together with their labels.
             look = replace(look, lowest=(), answers=())
         chance = np.zeros(len(human)) if self.chance is None else self.chance
-        each = np.stack([self.lots.astype(np.float64), chance, np.nan_to_num(human), judge])
+        shared = [] if int(self.group.max()) + 1 == len(self.group) else [self.group]
+        each = np.stack([self.lots, *shared, chance, np.nan_to_num(human), judge]).astype(float)
         # Zero has one sign.
-        turned = each * [[1.0], [1.0], [-1.0], [-1.0]] + 0.0
+        turned = np.vstack([each[:-2], -each[-2:]]) + 0.0
         ways = (sorted(map(list, way.T.tolist())) for way in (each + 0.0, turned))
         told, key = (data_reuse.digest_of(item) for item in ([look.told, min(ways)], question))
         limits = data_reuse.limits_of(asked, "versus")

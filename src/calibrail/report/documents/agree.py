@@ -236,8 +236,8 @@ def warnings(result: Json) -> Iterator[str]:
     # The variance of answers that are all alike within groups is that of the groups.
     times = (data["n_human"] / max(1, data["n_human"] - data["n_sharing_a_group"])) ** 0.5
     for code in (
-        *("seen_before", "set_aside", "sharing_a_group", "thinned", "unmet", "human_alone"),
-        *("errors", "undefined"),
+        *("seen_before", "set_aside", "sharing_a_group", "thinned", "unmet", "unsure"),
+        *("human_alone", "errors", "undefined"),
     ):
         if data[f"n_{code}"]:
             yield say(f"agree.{code}", data, result, by_column=by_column, times=times)
