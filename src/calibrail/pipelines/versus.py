@@ -418,9 +418,9 @@ class _Table:
         for side in human.T:
             # Whether the other answer got a label, too, must not hang on this one's.
             labelled, whole = ~np.isnan(side), self.known[one]
-            places = np.where(whole, 0, NONE), np.nan_to_num(side).astype(np.int64)
-            cells = np.zeros((3, 3, 2), np.int64)
-            np.add.at(cells, tuple(item[labelled] for item in (*places, 0 * places[1])), 1)
+            cells, said = np.zeros((3, 3, 2), np.int64), np.nan_to_num(side).astype(np.int64)
+            kinds = np.where(whole, 0, NONE), said, 0 * said
+            np.add.at(cells, tuple(item[labelled] for item in kinds), 1)
             found += judge_agreement.sample_tests(LabelCounts(cells), SAMPLE_LEVEL / 2.0)
         found = [{**item, "share": "by_people"} for item in found if item["p_value"] is not None]
         if np.isnan(self.judge).all():
