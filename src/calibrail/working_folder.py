@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from calibrail.errors import InputError, error_text
 
@@ -25,6 +25,13 @@ _FORBIDDEN: Final = "CALIBRAIL_FORBID_OWN_CODE"
 
 #: Keeps the folder that a Python process is started in off its path.
 _SAFE: Final = "PYTHONSAFEPATH"
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source, of which the SHA-256 is known, and reads no bytecode beside it."""
+
+    def path_stats(self, path: Any) -> Any:
+        raise OSError("no bytecode is read")
 
 
 class _DetectorFinder(MetaPathFinder):
@@ -43,7 +50,10 @@ class _DetectorFinder(MetaPathFinder):
         folder = os.environ.get(VARIABLE, "")
         if path is not None or (folder, fullname) not in self.admitted:
             return None
-        return PathFinder.find_spec(fullname, [folder])
+        found = PathFinder.find_spec(fullname, [folder])
+        if found is not None and isinstance(found.loader, SourceFileLoader):
+            found.loader = _SourceLoader(found.loader.name, found.loader.path)
+        return found
 
 
 _FINDER: Final = _DetectorFinder()

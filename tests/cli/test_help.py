@@ -151,6 +151,8 @@ def test_every_example_parses() -> None:
             "label --from-log --output=audit --guardrail g.json",
         ),
         ("audit-sample --help", "label --from-log --help"),
+        ("cache", "cache show"),
+        ("cache --clear --model m", "cache clear --model m"),
     ],
 )
 def test_a_former_name_prints_the_new_one_and_does_the_same(

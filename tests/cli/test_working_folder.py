@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -153,8 +155,23 @@ def test_a_detector_of_the_working_folder_goes_through_every_step(folder: Path) 
     elsewhere.mkdir()
     done = calibrail("check", guardrail, folder / "answers.jsonl", "-o", "d.jsonl", cwd=elsewhere)
     assert done.returncode != 0 and "No module named 'own_detector'" in done.stderr
+    # Bytecode beside it that is of other code is not run.
+    ran, compiled = folder / "RAN", folder / "compiled.py"
+    compiled.write_text(f"open({str(ran)!r}, 'a').write('bytecode')")
+    py_compile.compile(
+        str(compiled),
+        importlib.util.cache_from_source(str(folder / "own_detector.py")),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
+    line = ("check", guardrail, "answers.jsonl", "-o", folder / "again.jsonl", "--json")
+    done = calibrail(*line, cwd=folder)
+    assert done.returncode == 0 and not ran.exists(), done.stderr
+    assert json.loads(done.stdout)["guardrail"] == json.loads(guardrail.read_text())["digest"]
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
     # Changed it is refused before it runs.
-    ran = folder / "RAN"
     (folder / "own_detector.py").write_text(f"open({str(ran)!r}, 'a').write('changed')")
     done = calibrail("check", guardrail, "answers.jsonl", "-o", "d.jsonl", cwd=folder)
     assert done.returncode != 0 and "it was not imported" in done.stderr

@@ -15,9 +15,9 @@ import pytest
 
 import calibrail
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, variable_set
 from calibrail.scores.any_guardrail import AnyGuardrailScore
-from calibrail.scores.base import DetectorFailure
+from calibrail.scores.base import IN_GUARDRAIL, DetectorFailure
 from calibrail.scores.registry import build, key_of, parse_spec, spell
 from calibrail.testing import check_score
 
@@ -219,3 +219,20 @@ def test_a_card_does_not_say_that_it_sends_nothing(library: Library) -> None:
     run = calibrail.calibrate(rows, AnyGuardrailScore(name="lettuce_detect"), alpha=0.3)
     text = " ".join(calibrail.card(run.freeze()).markdown().split())
     assert "does not say what it reads or whether it sends anything" in text
+
+
+def test_a_guardrail_chooses_no_address_and_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    about: dict[str, Any] = {
+        "name": "any_llm",
+        "options": {"policy": "No.", "endpoint": "http://127.0.0.1:9/x"},
+    }
+    assert AnyGuardrailScore(**about).params["name"] == "any_llm"
+    with (
+        variable_set(IN_GUARDRAIL, True),
+        pytest.raises(InputError, match=r"may not say where .*\(endpoint\)"),
+    ):
+        AnyGuardrailScore(**about)
+    monkeypatch.setenv("CALIBRAIL_FORBID_OWN_CODE", "1")
+    answers = [Example("Who?", ("A document.",), "Ann.")]
+    with pytest.raises(InputError, match="--forbid-own-code"):
+        AnyGuardrailScore(name="any_llm", options={"policy": "No."}).score(answers)

@@ -81,6 +81,8 @@ class Commands(GroupHelp):
     def _renamed(self, name: str, *rest: str) -> list[str]:
         if name in ("card", "verify"):
             return ["guardrail", name, *rest]
+        if name == "cache" and rest[:1] in ((), ("--clear",)):
+            return ["cache", "clear", *rest[1:]] if rest else ["cache", "show"]
         if name != "audit-sample":
             return [name, *rest]
         options = (item for item in self.commands["label"].params if hasattr(item, "is_flag"))
@@ -163,9 +165,9 @@ def _start_here() -> int:
     file = words_of_file(chosen)
     words = ["doctor", *file]
     if chosen.is_testable:
-        asked = "From which score on is an answer flagged? Enter to look at the file first"
+        asked = "From which score on is an answer flagged? (- of yes or no; Enter: look first)"
         if threshold := typer.prompt(asked, default="", show_default=False).strip():
-            words = ["test", *file, "--threshold", threshold]
+            words = ["test", *file, *(["--threshold", threshold] if threshold != "-" else [])]
     note(f"calibrail {shlex.join(words)}")
     return int(typer.main.get_command(app).main(words, "calibrail", standalone_mode=False) or 0)
 

@@ -89,6 +89,7 @@ def check_command(
         {
             "schema": "calibrail.check/1",
             "source": spoken(traces),
+            "guardrail": loaded.config.digest,
             "checked": total,
             "outcomes": dict(sorted(outcomes.items())),
             **({"trimmed": trimmed} if loaded.unit == "sentence" else {}),

@@ -227,8 +227,10 @@ class _EvalLog(_Recoded):
                 while piece := opened.read(1 << 16):
                     left -= len(piece)
                     if left < 0:
-                        about = {"path": self._path, "most": MOST_RATIO}
-                        raise DataError(error_text("unpacks_to_too_much", **about))
+                        path = self._path
+                        raise DataError(
+                            error_text("unpacks_to_too_much", path=path, most=MOST_RATIO)
+                        )
                     yield piece
         yield b"]" if samples else b"[]"
 

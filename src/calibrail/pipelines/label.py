@@ -457,9 +457,10 @@ def label(  # type: ignore[misc]  # options are those of labelling
             plan = folders.read_plan(folder)
             # What was logged is decided already.
             if plan.guardrail is not None and plan.purpose != "watch":
-                if frozen is None or frozen.config.digest != plan.guardrail:
+                if frozen is None:
                     frozen = Guardrail.load(folder / folders.GUARDRAIL)
-                if frozen.config.digest != plan.guardrail:
+                # Another one that was named is refused below, and the copy is not run.
+                if asked.guardrail is None and frozen.config.digest != plan.guardrail:
                     raise DataError(
                         f"{folder / folders.GUARDRAIL} is not the guardrail that the labels were "
                         f"begun with ({plan.guardrail[:19]}...); restore it from a copy"

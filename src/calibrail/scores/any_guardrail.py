@@ -6,11 +6,15 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError, errors_as
+from calibrail.errors import InputError, ModelError, error_text, errors_as
 from calibrail.scores import base
+from calibrail.working_folder import refuse_own_code
+
+#: Options that say where a guardrail sends what it is asked, and the key of a service with it.
+_PLACES: Final = {"endpoint", "base_url", "api_base", "api_url", "url"}
 
 
 class AnyGuardrailScore:
@@ -33,6 +37,9 @@ class AnyGuardrailScore:
     def __init__(self, *, name: str, options: Mapping[str, Any] | str = "{}") -> None:
         with errors_as(InputError, (TypeError, ValueError), "guardrail_options", options=options):
             self._options = dict(json.loads(options) if isinstance(options, str) else options)
+        if base.IN_GUARDRAIL.get() and (places := _PLACES & self._options.keys()):
+            # It sends its keys there.
+            raise InputError(error_text("guardrail_places", names=", ".join(sorted(places))))
         written = json.dumps(self._options, sort_keys=True)
         self.params: Mapping[str, base.JSON] = {"name": str(name), "options": written}
 
@@ -52,6 +59,8 @@ class AnyGuardrailScore:
 
     @cached_property
     def _guardrail(self) -> Any:
+        # Of some guardrails it runs code that stands in a model hub.
+        refuse_own_code("what any-guardrail loads")
         self.fingerprint()
         library = importlib.import_module("any_guardrail")
         known, name = [item.value for item in library.GuardrailName], self.params["name"]
