@@ -13,8 +13,8 @@ from benchmarks.size import Size, measure
 #: times: when readers of labels, replies and spellings came to know the same content again, when
 #: verdicts came to hold for copies, choices and second looks, when thresholds in use, costs and
 #: judges came to be tested, when judges came to speed verdicts and two systems to be compared,
-#: when looks in other folders, keys in answers and redirections were found, and when logs of Inspect
-#: were read and silent judges told.)
+#: when looks in other folders, keys in answers and redirections were found, and when logs of
+#: Inspect were read and silent judges told.)
 LINES, LINES_BUDGET = 60_360, 46_000
 MODULES, MODULES_BUDGET = 239, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
