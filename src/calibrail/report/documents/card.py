@@ -216,9 +216,11 @@ def _commands(config: Json, name: str) -> str:
     asked = "LIMIT" if limit is None else f"{limit:g}"
     more = "" if config["headline"]["min_coverage"] else " --min-caught SHARE"
     limits = f" --max-false-alarms {asked}{more}"
-    if limit is None and config["headline"].get("cost"):
-        # Then what it states of its cost is tested.
+    if config["requirement"]["risks"] or (limit is None and config["headline"].get("cost")):
+        # Then what it states of its risks, or of its cost, is tested.
         limits = ""
+    if config["promise"].get("unit") == "sentence":
+        limits = " --min-kept KEPT"
     return (
         f"calibrail guardrail verify {file} --key KEY.pub.pem\n"
         f"calibrail certify {file} FRESH_LABELS{limits}"

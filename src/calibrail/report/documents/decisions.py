@@ -90,7 +90,7 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
             number(row["cutoff"]),
             f"{row['released']:,}",
             f"{row['most_hallucinated']:,}",
-            "none" if row["share"] is None else percent(row["share"]),
+            "none" if row["share"] is None else upper_percent(row["share"]),
             "chosen" if row["chosen"] else "",
         )
         for row in selection["table"]

@@ -126,7 +126,11 @@ function choose(label) {
 /** Say a label: it goes to the server at once, or with Enter for those who want to look again. */
 function label(value) {
   // Who presses twice did not read the next answer.
-  if (!task || busy || performance.now() - pressed < TWICE) return;
+  if (!task || busy) return;
+  if (performance.now() - pressed < TWICE) {
+    say("Too fast: press again for this answer.");
+    return;
+  }
   if (value === 0 && marking.marks.length) {
     say("Words are marked that nothing supports. Clear the marks, or say hallucinated.");
     return;
