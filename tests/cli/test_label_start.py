@@ -120,7 +120,8 @@ def test_where_all_is_drawn_nobody_is_told_to_go_on(
     assert done.returncode == 4
     said = " ".join(done.stdout.split())
     assert "All answers of these traces are drawn, and the labels do not decide." in said
-    assert "Label other traces, in another folder (calibrail label NEW -o OTHER)" in said
+    assert "another folder (calibrail label NEW -o OTHER --guardrail " in said
+    assert "--max-false-alarms LIMIT)" in said
     assert "Go on labelling" not in said and "To expect" not in said
     first = (folder / "verdict.json").read_bytes()
     assert json.loads(first)["sequential"]["exhausted"]

@@ -254,9 +254,11 @@ ATTACKS = [
     ),
     Attack(
         "pac, a good detector is not certified",
-        "1,409 answers, AUROC 0.921, at most 5 % missed and 50 % false alarms",
+        "2,122 answers, AUROC 0.921, at most 5 % missed and 50 % false alarms (before: 1,409, "
+        "confidence 0.875)",
         0.2,
         (79, 200),
-        not_certified(1409),
+        # As many as `plan` says for a probability of 80 %.
+        not_certified(2122),
     ),
 ]

@@ -211,7 +211,7 @@ class _EvalLog(_Recoded):
         self._inner = self._pieces(max(SMALL, MOST_RATIO * path.stat().st_size))
 
     def _more(self) -> bytes:
-        broken = (BadZipFile, EOFError, NotImplementedError, OSError, zlib.error)
+        broken = (BadZipFile, EOFError, RuntimeError, OSError, UnicodeDecodeError, zlib.error)
         with errors_as(DataError, broken, "file_damaged", path=self._path):
             return next(self._inner, b"")
 

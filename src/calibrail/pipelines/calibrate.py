@@ -538,9 +538,8 @@ def _evaluated(
         values, flagged = decides[0][0].values, flags(decides)
         above = flagged & ~(values <= decides[2].thresholds(len(values), names))
         # Of those at the threshold one may be too few to hold it, and all of them too many.
-        worst, best = independence.extremes(scored, flagged)
-        tried = [counted(way) for way in (worst, independence.extremes(scored, above)[0])]
-        every[len(ways) :] = tried[0], counted(best)
+        tried = [counted(independence.extremes(scored, it)[0]) for it in (flagged, above)]
+        every[len(ways) :] = tried[:1]
         lower = False
         # What costs least need not move with how copies count.
         for way in tried if None not in tried and not weights else ():
@@ -548,6 +547,8 @@ def _evaluated(
             if more.any() and not (flagged & ~flags(cast(_Counted, way))).any():
                 decides, lower = cast(_Counted, way), True
                 break
+    if len(ways) > 1:
+        every.append(counted(independence.extremes(scored, flags(decides))[1]))
     _, promise, rule, control = decides
 
     def measured(way: _Counted | None) -> Report | None:

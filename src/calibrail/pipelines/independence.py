@@ -104,7 +104,8 @@ def extremes(scored: Scored, flagged: NDArray[np.bool_]) -> list[Scored]:
     """Return the scores as they count at worst and at best, where some near copies are copies.
 
     At worst one of each counts of decisions that are right, and each of those that are wrong: fewer
-    right ones and more wrong ones has no other way to tell copies. At best it is the reverse.
+    right ones and more wrong ones has no other way to tell copies. At best it is the reverse, but
+    for a wrong one that may be a copy of a right one.
     """
     table = scored.table
     assert table.copies is not None and table.same is not None
@@ -206,8 +207,8 @@ def of_verdict(verdict: str, comparisons: Sequence[Comparison]) -> set[str]:
         certificate = item.winner.candidate_certificate or {"verdict": None}
         decided = certificate["verdict"] == verdict
         every.append({name for name, report in item.detectors if report.verdict == verdict})
-        every[-1].add((item.winner.candidate if decided else item.winner.name) or "")
-    return set.intersection(*every) - {""}
+        every[-1] |= {str(item.winner.candidate)} if decided else set()
+    return set.intersection(*every)
 
 
 def joint_comparison(

@@ -273,9 +273,7 @@ def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
     subject = short(document.subject, 80)
     named = f" ({subject})" if subject and subject not in headline else ""
     tiles = (
-        f"{tile.name} {tile.value}"
-        + (f" ({tile.interval})" if tile.interval else "")
-        + (f", required {tile.asked}" if tile.asked else "")
+        f"{tile.name} {tile.value}" + (f" ({tile.interval})" if tile.interval else "")
         for tile in document.tiles
     )
     said = (
