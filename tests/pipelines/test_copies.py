@@ -19,6 +19,7 @@ from calibrail.options import Promise
 from calibrail.pipelines.independence import independent
 from calibrail.pipelines.scoring import score_source
 from calibrail.report.documents.decisions import select_document
+from calibrail.report.messages import say, spell
 from tests.answers import write
 from tests.command_line import calibrail as command
 
@@ -530,6 +531,24 @@ def test_near_copies_that_may_speak_for_a_detector_refute_nothing(verb: str) -> 
     assert figures["best"]["verdict"] != "rejected" and reason.startswith("There is no verdict")
     caught, n = figures["best"]["coverage"]
     assert caught > 4 * (n - caught) and "at best" in reason
+
+
+@pytest.mark.parametrize("verdict", ["certified", "rejected"])
+def test_figures_of_earlier_files_are_shown_without_how_copies_count_at_best(verdict: str) -> None:
+    way = {"verdict": verdict, "coverage": [7, 10], "fpr": [1, 10]}
+    kept: dict[str, Any] = {
+        "n": 40,
+        "once": way,
+        "each": way,
+        "worst": {**way, "coverage": [7, 30]},
+    }
+    told = [say("warning.near_copies", values=kept), say("certify.near_copies", near_copies=kept)]
+    for text in map(spell, [*told, say("verdict.near_copies", kept)]):
+        assert "7 of 10" in text and "at best" not in text
+    at_best = {**kept, "best": {**way, "coverage": [70, 73]}}
+    shown = spell(say("warning.near_copies", values=at_best))
+    assert ("at best" in shown, "70 of 73" in shown) == (verdict == "rejected",) * 2
+    assert ("at worst" in shown, "7 of 30" in shown) == (verdict == "certified",) * 2
 
 
 def test_an_apology_of_the_calibration_is_no_fresh_one() -> None:

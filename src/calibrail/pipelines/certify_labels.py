@@ -80,8 +80,9 @@ class Certification(Shown):
         ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
     near_copies : mapping or None
         Where answers may be near copies: how many, as ``n``, and the figures where those count
-        ``once``, where ``each`` of them does, and at ``worst``: once where decided rightly, each
-        where wrongly. What is certified is so in all of them.
+        ``once``, where ``each`` of them does, at ``worst``: once where decided rightly, each where
+        wrongly, and at ``best``, the reverse. What is certified is so at worst, too, and what is
+        rejected at best.
     possible : mapping or None
         Of a verdict that is not ``certified``: what other thresholds would do about either limit.
     cost : mapping or None
