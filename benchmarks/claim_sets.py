@@ -25,7 +25,9 @@ COLUMNS: Final = (
     *(f"factcg_{name}" for name in ("anli", "docnli", "nca_synthetic", "qqp", "rte", "wanli")),
 )
 #: Neighbouring claims that count as one group: the fewest of 6, 12, 24 and 36 from which on the
-#: scores of neighbouring blocks are no more alike than ``ALIKE`` beyond those of rows far apart.
+#: scores of two claims, drawn by lot from neighbouring blocks, correlate by no more than ``ALIKE``
+#: beyond those of rows far apart. Thresholds and verdicts rest on one claim a block and class;
+#: means of neighbouring blocks are more alike (up to 0.6 on RAGTruth), and decide nothing.
 #: RAGTruth has six answers to a source, of about six claims each: 36.
 BLOCKS: Final[Mapping[str, int]] = {
     "AggreFact-CNN": 6,
@@ -75,10 +77,11 @@ def write_claims(scores: Path, folder: Path) -> None:
 
 
 def alike(rows: list[dict[str, str]], block: int) -> float:
-    """Return by how much scores of neighbouring blocks are more alike than those of rows far apart.
+    """Return by how much claims of neighbouring blocks are more alike than those of rows far apart.
 
     Correlations of the base model's log odds, each class around its own mean: labels that change
-    along the file do not matter to a threshold, which is set within one class.
+    along the file do not matter to a threshold, which is set within one class. Where one claim is
+    drawn by lot from each of two blocks, its expected product is that of the blocks' means.
     """
     labels = np.array([row["label_supported"] for row in rows])
     shares = np.clip([float(row[BASE]) for row in rows], 1e-6, 1 - 1e-6)

@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 
@@ -33,6 +34,30 @@ def test_blocks_are_the_smallest_whose_neighbours_are_hardly_alike(
         # A source of RAGTruth is known to have more claims.
         if smaller and name != "RAGTruth":
             assert all(claims.alike(rows, size) > claims.ALIKE for size in smaller), name
+
+
+def test_claims_drawn_by_lot_from_neighbouring_blocks_are_hardly_flagged_together(
+    claims: ModuleType, scores: Path
+) -> None:
+    """One claim a block and class, as verdicts take them; within one standard error."""
+    rng = np.random.default_rng(0)
+    for name, rows in claims.read_claims(scores).items():
+        supported = np.array([row["label_supported"] == "1" for row in rows])
+        values = np.array([float(row[claims.BASE]) for row in rows])
+        flagged = values <= np.quantile(values[~supported], 0.9)
+        for label in (False, True):
+            place = np.flatnonzero(supported == label)
+            blocks = place // claims.BLOCKS[name]
+            if len(set(blocks)) < 20:
+                continue
+            found = []
+            for _ in range(100):
+                order = place[np.lexsort((rng.random(len(place)), blocks))]
+                drawn = order[np.r_[True, np.diff(np.sort(blocks)) > 0]]
+                flags = flagged[drawn] - flagged[place].mean()
+                beside = np.diff(drawn // claims.BLOCKS[name]) == 1
+                found.append(np.mean(flags[:-1][beside] * flags[1:][beside]) / flagged[place].var())
+            assert np.mean(found) < claims.ALIKE + len(set(blocks)) ** -0.5, (name, label)
 
 
 def test_every_claim_is_in_its_subset_and_in_the_table_of_all(
@@ -65,3 +90,15 @@ def test_alike_tells_blocks_that_share_documents_from_those_that_do_not(
     rows = [{"label_supported": str(i % 2), claims.BASE: str(p)} for i, p in enumerate(odds)]
     assert claims.alike(rows, 6) > 0.2
     assert claims.alike(rows, 12) < claims.alike(rows, 6)
+
+
+def test_alike_is_the_correlation_of_two_claims_drawn_by_lot(claims: ModuleType) -> None:
+    rng = np.random.default_rng(1)
+    documents = np.repeat(rng.normal(size=500), 10)  # half of them straddle two blocks of six
+    odds = documents + rng.normal(size=5000)
+    rows = [{"label_supported": "1", claims.BASE: str(1 / (1 + np.exp(-x)))} for x in odds]
+    blocks = odds[: 833 * 6].reshape(-1, 6)
+    drawn = [blocks[np.arange(833), rng.integers(6, size=833)] for _ in range(200)]
+    lots = np.mean([np.corrcoef(one[:-1], one[1:])[0, 1] for one in drawn])
+    assert claims.alike(rows, 6) == pytest.approx(lots, abs=0.03)
+    assert claims.alike(rows, 6) > claims.ALIKE
