@@ -7,6 +7,7 @@ it; then each takes half.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from os import PathLike
 from typing import Any, Final, Unpack, cast
 
@@ -199,7 +200,7 @@ def test(
         table=scored.table,
         codes=sample.split,
         classes=class_scores(scored, assume_independent=assume_independent),
-        traffic=traffic_sketch(scored, report),
+        sketched=cache(partial(traffic_sketch, scored, report)),
         examples=page_examples(scored, rule, None, text=context.text),
     )
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -247,6 +247,10 @@ CHOSEN = "chosen.json"
 STATE = "state.safetensors"
 
 
+def _no_sketch() -> None:
+    """Say that nothing was measured of the labelled answers."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Run(Shown):
     """A calibrated detector with its evidence: what ``calibrail calibrate`` writes.
@@ -279,8 +283,8 @@ class Run(Shown):
     classes : mapping of str to sequence of float, or None
         By class, the defined scores of the calibration part, one answer of each group; without one
         of all answers. None where sentences are removed.
-    traffic : TrafficSketch or None
-        What a watch of the guardrail compares traffic with; None where sentences are removed.
+    sketched : callable
+        Measures `traffic`, which few callers need; its result is None where sentences are removed.
     """
 
     shown_as = "calibrate"
@@ -298,7 +302,12 @@ class Run(Shown):
     examples: Mapping[str, Any] | None = None
     sentences: SentenceTable | None = None
     classes: Mapping[str, Sequence[float]] | None = None
-    traffic: file.TrafficSketch | None = None
+    sketched: Callable[[], file.TrafficSketch | None] = _no_sketch
+
+    @property
+    def traffic(self) -> file.TrafficSketch | None:
+        """What a watch of the guardrail compares traffic with, measured when it is asked for."""
+        return self.sketched()
 
     def shown(self) -> tuple[Any, ...]:
         """Return the report: no text of the data."""
@@ -413,6 +422,9 @@ class Run(Shown):
             if hashlib.sha256(state).hexdigest() != digest:
                 raise DataError(say("refused.state_changed", path=folder / STATE))
         try:
+            sketch = content.get("traffic") and file.TrafficSketch.model_validate(
+                content["traffic"]
+            )
             run = cls(
                 state=state,
                 report=Report.from_dict(report),
@@ -423,8 +435,7 @@ class Run(Shown):
                 versions=content["versions"],
                 sketches=content.get("sketches"),
                 classes=content.get("classes"),
-                traffic=(kept := content.get("traffic"))
-                and file.TrafficSketch.model_validate(kept),
+                sketched=lambda: sketch,
             )
             # A value of another type would show only when the run is frozen.
             run._frozen("error")
@@ -592,7 +603,7 @@ def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], 
         codes=codes,
         sentences=scored.sentences,
         classes=class_scores(scored, assume_independent=report.requirement.assume_independent),
-        traffic=traffic_sketch(scored, report),
+        sketched=cache(partial(traffic_sketch, scored, report)),
     )
 
 
