@@ -1,10 +1,9 @@
 """How many labels does a threshold need that costs the same, drawn uniformly or by a cheap score?
 
 Three ways to the same promise: the rank among hallucinated answers that are labelled as they come;
-the ceiling, above which only a share of the answers is labelled
-(``calibrail.conformal.sequential.audited_calibration``);
-and bets on weighted answers at every threshold, from the lowest up, whose guess is the true
-P(hallucinated) and whose probabilities are made for the best threshold: an upper limit.
+the ceiling, above which only a share of the answers is labelled (``label_ceiling.py``); and bets on
+weighted answers at every threshold, from the lowest up, whose guess is the true P(hallucinated) and
+whose probabilities are made for the best threshold: an upper limit.
 Some minutes on one core.
 """
 
@@ -18,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from label_ceiling import ceiling_rank
 from numpy.typing import NDArray
 from results import write
 from scipy.special import expit, ndtri
 from scipy.stats import norm
 
-from calibrail.conformal import ceiling_rank
 from calibrail.conformal.sequential.audited_calibration import informative
 from calibrail.conformal.sequential.betting import FRACTIONS, largest_bets, mixture
 from calibrail.data.reading import read_all

@@ -10,6 +10,7 @@ HERE = Path(__file__).resolve().parent
 NOT_BENCHMARKS = {
     *(
         "claim_sets.py",
+        "label_ceiling.py",
         "text_sets.py",
         "leaderboard_sets.py",
         "mutants.py",

@@ -41,8 +41,6 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     },
     "calibrate_threshold": {"scores": RAMP, "promise": PROMISE},
     "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
-    "ceiling": {"scores": RAMP, "k": 3},
-    "ceiling_rank": {"n": 60, "share": 0.3, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "certify_counts": {"counts": COUNTED, "requirement": REQUIRED},
     "certify_groups": {"counts": {"a": COUNTED}, "requirement": REQUIRED},
     "clopper_pearson": {"count": 3, "n": 9, "confidence": 0.9},
@@ -112,7 +110,6 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
-    "to_label": {"scores": RAMP, "lots": [0.5] * 60, "share": 0.3, "highest": 9.0},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
 
@@ -166,8 +163,6 @@ OWN: Mapping[tuple[str, str], list[Any]] = {
     ("control_risks", "groups"): [1, [1] * 59],
     **{(name, "counts"): [] for name in ("certify_counts", "joint_certificate", "flip_tolerance")},
     **{(name, "share"): OPEN for name in ("conformal_selection", "minimum_n_for_selection")},
-    **{(name, "share"): [1.1, *OPEN] for name in ("ceiling_rank", "to_label")},
-    **{(name, "scores"): [*ARRAY, *NAN] for name in ("ceiling", "to_label")},
     # It may be left out.
     ("labels_left", "guess"): [*ARRAY[1:], *NAN, [-0.1] * 3, [1.1] * 3, [0.5]],
     ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],

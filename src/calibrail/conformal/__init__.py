@@ -38,12 +38,9 @@ from calibrail.conformal.risk_control import Risk as Risk
 from calibrail.conformal.risk_control import RiskControl as RiskControl
 from calibrail.conformal.risk_control import control_risks as control_risks
 from calibrail.conformal.risk_control import parse_risk as parse_risk
-from calibrail.conformal.sequential.audited_calibration import ceiling as ceiling
-from calibrail.conformal.sequential.audited_calibration import ceiling_rank as ceiling_rank
 from calibrail.conformal.sequential.audited_calibration import (
     labelling_probability as labelling_probability,
 )
-from calibrail.conformal.sequential.audited_calibration import to_label as to_label
 from calibrail.conformal.sequential.betting import confidence_sequence as confidence_sequence
 from calibrail.conformal.sequential.betting import estimated_labels as estimated_labels
 from calibrail.conformal.sequential.betting import log_wealth as log_wealth
