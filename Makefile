@@ -99,10 +99,11 @@ leaderboard: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/leaderboard_page.py
 
 # The figures of the docs and the results that their prose quotes, from the data at CALIBRAIL_DATA.
-# `make leaderboard` first: it keeps the comparisons that how_far.py reads.
+# `make leaderboard` first: it keeps the comparisons that how_far.py reads. Pages need chromium.
 figures: $(VENV)/.installed-dev
-	for name in guarantee verdicts worked_example trimming_pays how_far default_detector; do \
-	  OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in guarantee verdicts worked_example trimming trimming_pays how_far default_detector \
+	  papers/drift page_pictures; do \
+	  PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run_all.py

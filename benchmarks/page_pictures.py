@@ -1,7 +1,8 @@
 """The pictures of docs/ that show what commands write, for light pages and for dark ones.
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
-of the report in docs/report.md with numbered marks, photographed by chromium.
+of the report in docs/report.md with numbered marks, photographed by chromium. ``first_run.svg`` is
+drawn by the README's own calibration.
 
     PYTHONPATH=. python benchmarks/page_pictures.py
 """
@@ -85,7 +86,18 @@ def photograph(page: Path, path: Path) -> None:
             seen.convert("RGB").quantize(N_COLOURS).save(target, optimize=True)
 
 
+def draw_first_run(path: Path) -> None:
+    """Write the target of the README's calibration, by its command."""
+    readme = (FIGURES.parents[1] / "README.md").read_text(encoding="utf-8")
+    line = re.findall(r"calibrail (calibrate .*) -o", readme)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "calibrail", *line.split(), "-o", folder]
+        subprocess.run(command, check=True, capture_output=True)
+        path.write_bytes((Path(folder) / "figures" / "target.svg").read_bytes())
+
+
 def main() -> None:
+    draw_first_run(FIGURES / "first_run.svg")
     draw_plan(FIGURES / "plan.svg")
     with tempfile.TemporaryDirectory() as folder:
         photograph(marked_report(Path(folder) / "report"), FIGURES / "report.png")
