@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -319,6 +320,16 @@ def test_the_docs_keep_to_their_budget() -> None:
 def test_words_are_counted_as_they_are_read(text: str, n: int, tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(text, encoding="utf-8")
     assert words(tmp_path / "page.md") == n
+
+
+def test_a_screen_reader_finds_its_way() -> None:
+    """Headings skip no level, and every column of a table has a name."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
+        assert all(b <= a + 1 for a, b in itertools.pairwise(levels)), page.name
+        for head in re.findall(r"^(\|.*)\n\|[-| :]+\|?$", text, re.MULTILINE):
+            assert all(cell.strip() for cell in head.strip().strip("|").split("|")), (page, head)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
