@@ -216,6 +216,18 @@ def _bound(name: str, bound: Bound | None) -> dict[str, Any]:
     }
 
 
+def steady(content: Any) -> Any:
+    """Return JSON whose computed numbers have 12 digits: processors differ in the last ones.
+
+    Thresholds are scores of the data, and stay exact.
+    """
+    if isinstance(content, Mapping):
+        return {key: item if key == "threshold" else steady(item) for key, item in content.items()}
+    if isinstance(content, list | tuple):
+        return [steady(item) for item in content]
+    return float(f"{content:.12g}") if isinstance(content, float) else content
+
+
 #: Where the pages of the comparisons lie, beside the leaderboard's own.
 PAGES: Final = "runs"
 
@@ -240,11 +252,12 @@ class LeaderboardRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``leaderboard.json``: no time that was measured is in it."""
-        return self.board.to_dict()
+        content: dict[str, Any] = steady(self.board.to_dict())
+        return content
 
     def to_csv(self) -> str:
         """Return one line a row of the page, with the column names of ``leaderboard.csv``."""
-        return leaderboard_csv(self.board)
+        return leaderboard_csv(Leaderboard.from_dict(self.to_dict()))
 
     def save(self, folder: str | Path) -> Path:
         """Write ``index.html``, ``leaderboard.json``, ``leaderboard.csv``, figures and pages.

@@ -16,6 +16,7 @@ from scipy.stats import beta, binom
 
 from benchmarks.leaderboard import leaderboard
 from benchmarks.leaderboard.__main__ import main
+from benchmarks.leaderboard.comparisons import steady
 from benchmarks.leaderboard.document import document
 from calibrail.errors import CalibrailError
 from tests.answers import write
@@ -396,3 +397,11 @@ def test_two_runs_of_one_name_need_names_of_their_own(runs: dict[str, Path]) -> 
         leaderboard([runs["alone"], runs["alone"]])
     with pytest.raises(CalibrailError, match="at least one folder"):
         leaderboard([])
+
+
+def test_what_processors_round_differently_is_the_same_file() -> None:
+    """Computed numbers have 12 digits; a threshold, typed in, decides as it did."""
+    one = {"fpr": [0.8951754218219312, 7.324446425306282e-12], "threshold": 0.1 + 0.2, "n": 3}
+    other = {"fpr": (0.8951754218219311, 7.324446425306347e-12), "threshold": 0.1 + 0.2, "n": 3}
+    assert steady(one) == steady(other) != one
+    assert steady(one)["threshold"] == 0.1 + 0.2
