@@ -153,9 +153,7 @@ def clustering(calibration: conformal.ClusteredCalibration) -> dict[str, Any]:
 PER: Final = 1000
 
 
-def expected_cost(
-    sample: Sample, flagged: Mask, costs: Costs, data: Mapping[str, Any], confidence: float
-) -> dict[str, Any]:
+def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float) -> dict[str, Any]:
     """Return what wrong decisions cost on average, with an upper bound, beside two simpler ways.
 
     Parameters
@@ -164,8 +162,6 @@ def expected_cost(
         Its test part is looked at, one answer of each group and class; and the decisions.
     costs : Costs
         Of both errors. Without a base rate the data's is taken as that of the answers to come.
-    data : mapping
-        ``n_hallucinated`` of ``n_examples`` answers.
     confidence : float
         Of the bound, one-sided; and two-sided of the interval of a base rate that the data has.
 
@@ -177,7 +173,7 @@ def expected_cost(
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
         lies below both of these.
     """
-    share = conformal.exact_bound(data["n_hallucinated"], data["n_examples"], confidence)
+    share = conformal.exact_bound(*sample.n_hallucinated, confidence)
     given, alone = costs.base_rate is not None, not sample.n_set_aside
     rate = costs.base_rate if given else float(share.estimate or 0.0)
     return cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence) | {
@@ -250,7 +246,10 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
 
 
 def risk_bounds(
-    risks: Sequence[Risk], counts: conformal.ClassCounts, confidence: float
+    risks: Sequence[Risk],
+    counts: conformal.ClassCounts,
+    of_all: conformal.ClassCounts,
+    confidence: float,
 ) -> list[dict[str, Any]]:
     """Return each risk with its exact bound, and whether it is shown to be kept.
 
@@ -258,8 +257,8 @@ def risk_bounds(
     ----------
     risks : sequence of Risk
         The promises.
-    counts : Counts
-        What is flagged.
+    counts, of_all : Counts
+        What is flagged, and the same as it counts for abstention.
     confidence : float
         Of the bounds together (Bonferroni), and of the claim that all risks are kept.
     """
@@ -270,7 +269,10 @@ def risk_bounds(
         "recall": (caught, counts.n_hallucinated),
         "accuracy": (caught + n_faithful - alarms, n),
         "fpr": (alarms, n_faithful),
-        "abstention": (caught + alarms, n),
+        "abstention": (
+            of_all.caught + of_all.false_alarms,
+            of_all.n_hallucinated + of_all.n_faithful,
+        ),
     }
     level = 1.0 - (1.0 - confidence) / len(risks)
     measured = []
