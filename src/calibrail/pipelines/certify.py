@@ -628,8 +628,10 @@ def _worse(
     ]
     worse, left = independence.worse_of(plain_ways, n_near)
     place = next(at for at, item in enumerate(plain_ways) if item is worse)
-    figures = left.pop("near_copies")
-    return replace(cast(conformal.Certificate, ways[place]), **left), figures, place
+    figures, certificate = left.pop("near_copies"), cast(conformal.Certificate, ways[place])
+    for name in {"coverage", "fpr", "kept"} & left.keys():
+        left[name] = type(getattr(certificate, name))(**left[name])
+    return replace(certificate, **left), figures, place
 
 
 def _counted(

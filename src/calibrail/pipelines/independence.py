@@ -164,8 +164,16 @@ def worse_of(
     for name, choose in _ENDS.items():
         if name in known[0]:
             left[name] = choose(item[name] for item in known)
+    for name in ("coverage", "fpr", "kept"):
+        if name in worse:
+            left[name] = _hull([item[name] for item in (worse, *known)])
     if all(item.get("region") for item in known):
-        left["region"] = _hull([item["region"] for item in known])
+        regions = [item["region"] for item in known]
+        left["region"] = regions[0] | {
+            name: _hull([region[name] for region in regions])
+            for name in ("coverage", "fpr", "kept")
+            if regions[0][name] is not None
+        }
         left["reason"] = _reason(known, left["region"]) or worse["reason"]
     against = dict(zip(DECIDED, (ways[2:3], ways[3:]), strict=True)).get(worse["verdict"], ())
     if len({item and item["verdict"] for item in (*ways[:2], *against)}) > 1:
@@ -206,22 +214,16 @@ def _risks(ways: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     joint = []
     for items in zip(*ways, strict=True):
         shown = {item["shown"] for item in items}
-        ends = [item["test"] for item in items]
-        lower, upper = min(end["lower"] for end in ends), max(end["upper"] for end in ends)
-        test = {**ends[0], "lower": lower, "upper": upper}
+        test = _hull([item["test"] for item in items])
         state = shown.pop() if len(shown) == 1 else "open"
         joint.append({**items[0], "test": test, "shown": state})
     return joint
 
 
-def _hull(regions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the first region, as wide as all of them."""
-    hull = dict(regions[0])
-    for name in ("coverage", "fpr", "kept"):
-        if ends := [region[name] for region in regions if region[name] is not None]:
-            lower, upper = min(end["lower"] for end in ends), max(end["upper"] for end in ends)
-            hull[name] = {**ends[0], "lower": lower, "upper": upper}
-    return hull
+def _hull(shares: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the first share, with an interval as wide as all of them."""
+    lower, upper = min(item["lower"] for item in shares), max(item["upper"] for item in shares)
+    return {**shares[0], "lower": lower, "upper": upper}
 
 
 def joint_report(
@@ -300,7 +302,7 @@ def joint_comparison(comparisons: Sequence[Comparison], ends: Mapping[str, Ends]
     for name, report in once.detectors:
         if (beside := dict(others[0].detectors).get(name)) is not None:
             both = report, beside
-            report = joint_report([*both, *(way for way, _ in ends[name])], both.__getitem__)[1]
+            report = joint_report([*both, *(way for way, _ in ends.get(name, ()))], both.__getitem__)[1]
         reports.append((name, report))
     winner = once.winner
     if any(item.winner.name != winner.name for item in others):
@@ -310,7 +312,7 @@ def joint_comparison(comparisons: Sequence[Comparison], ends: Mapping[str, Ends]
         for other in (item.winner for item in others):
             alike = winner.name in (None, other.name) and winner.candidate == other.candidate
             ways.append(other.candidate_certificate if alike else None)
-        ways += [certificate for _, certificate in ends[str(winner.candidate)]]
+        ways += [certificate for _, certificate in ends.get(str(winner.candidate), ())]
         n_near = reports[0][1].data["n_near_copies"]
         left = worse_of([winner.candidate_certificate, *ways], n_near)[1]
         certificate = {**winner.candidate_certificate, **left}
