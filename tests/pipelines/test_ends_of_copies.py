@@ -68,7 +68,7 @@ def frozen(tmp_path: Path, *words: object) -> Path:
 
 
 def pairs() -> Rows:
-    """Return 240 hallucinated answers in two wordings, of which one is caught, and faithful ones."""
+    """Return 240 hallucinated answers, caught in one of two wordings, and faithful ones."""
     rows = reworded(240, 2, 1)
     for place, row in enumerate(rows):
         row["detector"] = -1.0 if place % 2 else 1.0
@@ -237,3 +237,54 @@ def test_the_reason_names_the_bounds_that_are_shown(
         ],
     }
     assert all(text in reason for text in shown[verdict]), reason
+
+
+@pytest.mark.parametrize("verb", ["test", "calibrate", "certify"])
+def test_what_is_possible_holds_however_near_copies_count(tmp_path: Path, verb: str) -> None:
+    """At worst one of ten wordings counts of what is caught, and of what is missed each."""
+    rows = reworded(80, 10, 1, detector=1.0) + reworded(20, 10, 1, detector=-1.0)
+    for place, row in enumerate(rows):
+        row["contexts"] = [f"What {place // 10} is about."]
+    rows += reworded(60, 1, 0, detector=-0.5) + reworded(40, 1, 0, detector=-2.0)
+    limits = ("--min-caught", 0.75, "--max-false-alarms", 0.5)
+    if verb == "certify":
+        path = write(tmp_path / "fresh.jsonl", named(rows))
+        done = command("certify", frozen(tmp_path), path, *limits, "--json")
+        possible = json.loads(done.stdout)["possible"]
+        bound = possible["caught"]["bound"], possible["alarms"]["bound"]
+    else:
+        parts = [{**row, "part": "test"} for row in rows]
+        how: tuple[object, ...] = ("--threshold", 0.0)
+        if verb == "calibrate":
+            parts += [{**row, "part": "calibration"} for row in elsewhere()]
+            how = ("--alpha", 0.05, "--guarantee", "marginal", "--split-column", "part")
+        curve = run_of(tmp_path, parts, verb, *how, *limits)["curve"]
+        place = next(i for i, at in enumerate(curve["thresholds"]) if at > 0.0)
+        bound = curve["fpr"]["upper"][place], curve["coverage"]["lower"][place]
+        assert curve["coverage"]["upper"][place] > 0.97
+    # Of 80 and 200 at worst, of 100 and 100 that count once.
+    assert bound[0] < 0.1 and 0.15 < bound[1] < 80 / 280
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("verb", ["calibrate", "test"])
+def test_the_base_rate_counts_copies_as_the_verdict_does(
+    tmp_path: Path, verb: str, near: bool
+) -> None:
+    rows = reworded(60, 10, 1, detector=1.0) + reworded(240, 1, 0, detector=-1.0)
+    for place, row in enumerate(rows):
+        row["contexts"] = [f"What {place // 10 if row['label'] else place} is about."]
+        if not near and row["label"]:
+            row["response"] = rows[place - place % 10]["response"]
+    for place, row in enumerate(named(rows) if near else rows):
+        row["id"] = f"{place}"
+    words = ("--threshold", 0.0) if verb == "test" else ()
+    path = write(tmp_path / "answers.jsonl", rows)
+    how = (*COLUMN, *words, "--cost-miss", 5, "--cost-alarm", 1, "-o", tmp_path / "run")
+    done = command(verb, path, *how)
+    assert done.returncode in (0, 3, 4), done.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    rate = report["cost"]["costs"]["base_rate"]
+    assert report["cost"]["base_rate_is"] == "of the data"
+    # Where near copies count each there are 600 of 840, and missing them costs more.
+    assert rate == pytest.approx(60 / 300 if not near else rate) and 0.19 < rate < 0.72

@@ -362,6 +362,7 @@ def evaluate(
     risks: RiskControl | None = None,
     sentences: SentenceTable | None = None,
     decision: VerdictResult | None = None,
+    ways: Sequence[Sample] = (),
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -389,6 +390,8 @@ def evaluate(
         one of its columns.
     decision : VerdictResult, optional
         What `decided` returns, where it is known.
+    ways : sequence of Sample
+        Where near copies count once, and where each does: see `sections.operating_curve`.
 
     Returns
     -------
@@ -412,7 +415,8 @@ def evaluate(
         # The detector may be one of the scores of overlap itself.
         own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
         inverted = look_inverted({**features, **own}, sample.labels)
-        chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
+        how = {"undefined": policy, "confidence": level, "ways": ways}
+        chapters["curve"] = sections.operating_curve(sample, **how)
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.

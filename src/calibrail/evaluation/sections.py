@@ -7,7 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail import conformal
-from calibrail.conformal.bounds import cost_at_most, interval, proof_level, simultaneous_bounds
+from calibrail.conformal.bounds import (
+    bounds_between,
+    cost_at_most,
+    interval,
+    proof_level,
+    simultaneous_bounds,
+)
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
@@ -205,7 +211,9 @@ def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[
 MOST: Final = 120
 
 
-def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dict[str, Any] | None:
+def operating_curve(
+    sample: Sample, *, undefined: str, confidence: float, ways: Sequence[Sample] = ()
+) -> dict[str, Any] | None:
     """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
 
     The bands (Berk-Jones; each class at half of the error) hold together at every threshold with
@@ -220,13 +228,17 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
         Policy for undefined scores.
     confidence : float
         Of both bands together.
+    ways : sequence of Sample
+        The same answers where near copies count once, and where each does: the bands then hold
+        whichever are copies.
 
     Returns
     -------
     dict or None
         None where the test part lacks a class or every score in it is undefined.
     """
-    classes = [np.sort(part) for part in sample.by_class(ranked_values(sample.values, undefined))]
+    ranked = ranked_values(sample.values, undefined)
+    classes = [np.sort(part) for part in sample.by_class(ranked)]
     distinct = np.unique(np.concatenate(classes))
     distinct = distinct[np.isfinite(distinct)]
     if not len(distinct) or not all(map(len, classes)):
@@ -235,10 +247,13 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
         distinct = distinct[np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)]
     rates = {}
-    for name, scores in zip(("coverage", "fpr"), classes, strict=True):
-        n = len(scores)
-        counts = n - np.searchsorted(scores, distinct)
-        lower, upper = simultaneous_bounds(counts, n, 1.0 - (1.0 - confidence) / 2.0)
+    level = 1.0 - (1.0 - confidence) / 2.0
+    for place, name in enumerate(("coverage", "fpr")):
+        scores = [classes[place], *(np.sort(way.by_class(ranked)[place]) for way in ways)]
+        each = [(len(part) - np.searchsorted(part, distinct), len(part)) for part in scores]
+        (counts, n), *both = each
+        band = simultaneous_bounds(counts, n, level)
+        lower, upper = bounds_between(both[0], both[1], level) if ways else band
         ends = {"estimate": counts / n, "lower": lower, "upper": upper}
         rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
     about = {"thresholds": distinct.tolist(), "confidence": confidence, "method": "berk-jones"}

@@ -577,6 +577,7 @@ def _evaluated(
             production,
         )
         how = {**about, "others": others, "decision": decisions[place]}
+        how["ways"] = [way[0][0] for way in ways] if several else ()
         return evaluate(rule, first, *asked, origin, **how)
 
     place, report = independence.joint_report(decisions, measured)

@@ -21,7 +21,7 @@ from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.data.splits import TEST, group_numbers
+from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import Outcomes, shuffled
@@ -232,12 +232,16 @@ class DecisionCounts:
             "n_undefined_sentences": self.n_undefined_sentences,
         }
 
-    def curve(self, undefined: str, confidence: float) -> dict[str, Any] | None:
-        """Return what other thresholds would do on the answers that count."""
-        rows = self._counting(self._labels)
-        part = np.full(len(rows), TEST, np.int8)
-        sample = Sample(self._scores[rows], self._labels[rows], part)
-        return operating_curve(sample, undefined=undefined, confidence=confidence)
+    def curve(
+        self, undefined: str, confidence: float, ways: Sequence[Self]
+    ) -> dict[str, Any] | None:
+        """Return what other thresholds would do on the answers that count, in either way."""
+        sample, *beside = (
+            Sample(self._scores, self._labels, np.where(counts, TEST, FIT).astype(np.int8))
+            for way in (self, *ways)
+            for counts in [np.isin(np.arange(self.n_answers), way._counting(self._labels))]
+        )
+        return operating_curve(sample, undefined=undefined, confidence=confidence, ways=beside)
 
     def what_counts(self) -> list[Any]:
         """Return all that verdicts rest on but the counts of all answers."""
@@ -409,11 +413,13 @@ def certify(
     confidence = asked.confidence
     decided = partial(_decided, risks=frozen_risks, asked=confidence, stated=stated)
     certificate, verdicts, measured, cost = decided(tally, counts, limits)
-    near_copies = None
+    near_copies, both = None, list[DecisionCounts]()
     if n_near := tally.n_near:
+        readings = tally.readings(limits.min_kept or 0.0)
+        both = readings[:2]
         ways = [
             (item, seen_in, *decided(item, seen_in, limits))
-            for item in tally.readings(limits.min_kept or 0.0)
+            for item in readings
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
         certificate, near_copies, place = _worse([way[2] for way in ways], n_near)
@@ -482,7 +488,7 @@ def certify(
     if trimming:
         result = replace(result, **tally.delivered(level))
     elif not frozen_risks:
-        curve = tally.curve(guardrail.config.policy.undefined, confidence)
+        curve = tally.curve(guardrail.config.policy.undefined, confidence, both)
         shown = {"curve": curve, "score": guardrail.config.score.model_dump()}
         result = replace(result, possible=possible({**certificate.to_dict(), **shown}))
     if history.keeps:

@@ -286,8 +286,14 @@ def compare(
     # A test part of one group has but the half that chooses.
     if best is not None and (everyone.halves == CONFIRMING).any():
         sample = joined(samples)[keys.index(best)]
-        split = np.where(everyone.halves == CHOOSING, splits.CHOOSING, sample.split)
-        sample = replace(sample, split=split.astype(np.int8))
+        chosen = (everyone.halves if halves is None else halves) == CHOOSING
+
+        def spared(sample: Sample) -> Sample:
+            split = np.where(chosen & (sample.split == splits.TEST), splits.CHOOSING, sample.split)
+            return replace(sample, split=split.astype(np.int8))
+
+        other = sample.otherwise and spared(sample.otherwise)
+        sample = replace(spared(sample), otherwise=other)
         candidate = _candidate(scored, comparison, sample, promise, requirement, standing)
     return ComparisonRun(comparison, scored, everyone.without_confirming().split, candidate)
 
@@ -346,7 +352,9 @@ def _candidate(
     first = dict(comparison.detectors)[name]
     origin = ReportOrigin(specs[name], scored.data, first.reproduce, first.notes)
     baselines = {key: sample.with_scores(columns[key]) for key in scored.baselines}
-    report = evaluate(rule, sample, promise, requirement, origin, others=Others(baselines))
+    both = () if sample.otherwise is None else (sample, sample.otherwise)
+    shown: dict[str, Any] = {"others": Others(baselines), "ways": both}
+    report = evaluate(rule, sample, promise, requirement, origin, **shown)
     report = add_messages(data_reuse.report_after_reuse(report, standing))
     certificate = winner.candidate_certificate
     code = certificate["reason_code"]

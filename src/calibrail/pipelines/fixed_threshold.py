@@ -255,7 +255,9 @@ def _tested(
     decisions = [decided(rule, way[0], *asked, scored.keys[0], costs=costs) for way in ways]
 
     def measured(place: int) -> Report:
-        return evaluate(rule, ways[place][0], *asked, origin, decision=decisions[place])
+        both = [way[0] for way in ways[:2]] if len(ways) > 1 else ()
+        shown: Any = {"decision": decisions[place], "ways": both}
+        return evaluate(rule, ways[place][0], *asked, origin, **shown)
 
     place, report = independence.joint_report(decisions, measured)
     return rule, ways[place][0], report

@@ -302,7 +302,9 @@ def joint_comparison(comparisons: Sequence[Comparison], ends: Mapping[str, Ends]
     for name, report in once.detectors:
         if (beside := dict(others[0].detectors).get(name)) is not None:
             both = report, beside
-            report = joint_report([*both, *(way for way, _ in ends.get(name, ()))], both.__getitem__)[1]
+            report = joint_report(
+                [*both, *(way for way, _ in ends.get(name, ()))], both.__getitem__
+            )[1]
         reports.append((name, report))
     winner = once.winner
     if any(item.winner.name != winner.name for item in others):
