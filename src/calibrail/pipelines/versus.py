@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
+from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, reusable, spoken
@@ -207,6 +208,12 @@ def versus(
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
+    if table.n_near:
+        # Nothing tells near copies from other answers of one template.
+        group = numbered_by(table.lots, merge_groups(table.group, table.near))
+        ways: Any = difference, replace(table, group=group).difference(level, margin)
+        lower, upper = min(way.lower for way in ways), max(way.upper for way in ways)
+        difference = replace(difference, lower=lower, upper=upper)
     gap, n = difference.to_dict(), int(table.known.sum())
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
@@ -240,6 +247,7 @@ def versus(
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
     data |= {"n_quarantined": sum(aside), "part": opened[0].part()}
+    data["n_near"] = table.n_near
     data |= {"n_unlike": len(unlike), "first_unlike": unlike[:1], "labelled_by": judge}
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
@@ -314,6 +322,8 @@ class _Table:
         Of being labelled.
     by_text : bool
         Whether pairs are known by their texts.
+    near : ndarray of int64, shape (n,)
+        Groups of pairs that may be near copies of one another; -1 for others.
     """
 
     human: Floats
@@ -322,6 +332,7 @@ class _Table:
     lots: NDArray[np.uint64]
     chance: Floats | None
     by_text: bool
+    near: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -357,7 +368,11 @@ class _Table:
             for (one, other), word in zip(examples, words, strict=True)
         ]
         group = np.unique(np.array(shared, object), return_inverse=True)[1]
-        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text)
+        finder = CopyFinder()
+        for one, other in examples:
+            finder.add(replace(one, response=f"{one.response}\n{other.response}"))
+        near = finder.finish(lots, lots).groups
+        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text, near)
         if not (known := table.known).any():
             raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
         if (name := columns["probability"]) is None:
@@ -375,6 +390,13 @@ class _Table:
     def known(self) -> Mask:
         """Which pairs people labelled."""
         return cast(Mask, ~np.isnan(self.human).any(axis=1))
+
+    @property
+    def n_near(self) -> int:
+        """How many pairs may be near copies of another one that is of no group with them."""
+        merged = merge_groups(self.group, self.near)
+        apart = [len(np.unique(part)) for part in (merged, self.group)]
+        return int(np.count_nonzero(self.near >= 0)) if apart[0] < apart[1] else 0
 
     @property
     def counts(self) -> dict[str, int]:
