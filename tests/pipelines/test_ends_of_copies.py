@@ -263,7 +263,7 @@ def test_what_is_possible_holds_however_near_copies_count(tmp_path: Path, verb: 
         bound = curve["fpr"]["upper"][place], curve["coverage"]["lower"][place]
         assert curve["coverage"]["upper"][place] > 0.97
     # Of 80 and 200 at worst, of 100 and 100 that count once.
-    assert bound[0] < 0.1 and 0.15 < bound[1] < 80 / 280
+    assert bound[0] < 0.2 and 0.15 < bound[1] < 80 / 280
 
 
 @pytest.mark.parametrize("near", [False, True])
@@ -288,3 +288,19 @@ def test_the_base_rate_counts_copies_as_the_verdict_does(
     assert report["cost"]["base_rate_is"] == "of the data"
     # Where near copies count each there are 600 of 840, and missing them costs more.
     assert rate == pytest.approx(60 / 300 if not near else rate) and 0.19 < rate < 0.72
+
+
+@pytest.mark.parametrize("times", [1, 6])
+def test_versus_counts_near_copies_as_one_group(tmp_path: Path, times: int) -> None:
+    """Of 30 questions in six wordings each B is wrong about 5, and A about none."""
+    answers = reworded(30, times, 0)
+    for place, row in enumerate(answers):
+        row |= {"id": f"{place}", "contexts": [f"What {place // times} is about."]}
+    first = write(tmp_path / "a.jsonl", [{**row, "label": 0} for row in answers])
+    wrong = [{**row, "label": int(place // times < 5)} for place, row in enumerate(answers)]
+    second = write(tmp_path / "b.jsonl", wrong)
+    done = command("versus", first, second, "--label-column", "label", "-o", tmp_path / "run")
+    assert done.returncode == 4, done.stdout + done.stderr
+    made = json.loads((tmp_path / "run" / "versus.json").read_text())
+    assert made["data"]["n_groups"] == 30 and made["data"]["n_near"] == 30 * times * (times > 1)
+    assert ("near copies" in " ".join(done.stdout.split())) == (times > 1)

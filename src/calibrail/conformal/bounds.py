@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -787,51 +787,18 @@ def controlled_ranks(n: int) -> Ints:
 
 
 def simultaneous_bounds(
-    counts: Ints, n: int, confidence: float, method: Method = "berk-jones"
+    counts: Ints, n: Any, confidence: float, method: Method = "berk-jones"
 ) -> tuple[Floats, Floats]:
-    """Return the band at thresholds that ``counts`` of n scores reach, unchecked."""
+    """Return the band at thresholds that ``counts`` of n scores reach, unchecked.
+
+    With "dkw" n may be an array: a band as low as those of samples in which fewer reach it.
+    """
     error = (1.0 - confidence) / 2.0
     if method == "dkw":
-        margin = math.sqrt(-math.log(error) / (2.0 * n))
+        margin = np.sqrt(-math.log(error) / (2.0 * n))
         share = counts / n
         return np.maximum(share - margin, 0.0), np.minimum(share + margin, 1.0)
     return lower_bounds(counts, n, error), 1.0 - lower_bounds(n - counts, n, error)
-
-
-def bounds_between(
-    once: tuple[Ints, int], each: tuple[Ints, int], confidence: float
-) -> tuple[Floats, Floats]:
-    """Return a band for counts of which some scores may be copies, whichever are.
-
-    Of scores that reach a threshold and of those that do not, either count once or each, so that
-    no way to tell copies has fewer of the one and more of the other. The level of each rank's own
-    bound is that of all scores, which falls with their number.
-
-    Parameters
-    ----------
-    once, each : (ndarray of int64, int)
-        How many scores reach each threshold, and of how many, where copies count once and where
-        each of them does.
-    confidence : float
-        Of the band.
-    """
-    level = local_level(each[1], (1.0 - confidence) / 2.0)
-
-    def at_least(fewest: Ints, most: Ints) -> Floats:
-        sizes = (fewest + most).tolist()
-        ranks = [controlled_ranks(n) for n in sizes]
-        places = [
-            int(np.searchsorted(known, c, side="right")) - 1
-            for known, c in zip(ranks, fewest.tolist(), strict=True)
-        ]
-        rank = np.array([known[max(place, 0)] for known, place in zip(ranks, places, strict=True)])
-        ends = betaincinv(rank, fewest + most + 1 - rank, level)
-        return np.where(np.array(places) >= 0, ends, 0.0)
-
-    return (
-        at_least(once[0], each[1] - each[0]),
-        1.0 - at_least(once[1] - once[0], each[0]),
-    )
 
 
 def _below(ranks: Ints, edges: Floats, n: int) -> float:

@@ -7,13 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail import conformal
-from calibrail.conformal.bounds import (
-    bounds_between,
-    cost_at_most,
-    interval,
-    proof_level,
-    simultaneous_bounds,
-)
+from calibrail.conformal.bounds import cost_at_most, interval, proof_level, simultaneous_bounds
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
@@ -216,9 +210,9 @@ def operating_curve(
 ) -> dict[str, Any] | None:
     """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
 
-    The bands (Berk-Jones; each class at half of the error) hold together at every threshold with
-    ``confidence``: a reader may look first and choose a threshold afterwards, and the bounds at
-    the chosen one stand.
+    The bands (Berk-Jones, or DKW whichever near copies are copies; each class at half of the
+    error) hold together at every threshold with ``confidence``: a reader may look first and choose
+    a threshold afterwards, and the bounds at the chosen one stand.
 
     Parameters
     ----------
@@ -250,13 +244,18 @@ def operating_curve(
     level = 1.0 - (1.0 - confidence) / 2.0
     for place, name in enumerate(("coverage", "fpr")):
         scores = [classes[place], *(np.sort(way.by_class(ranked)[place]) for way in ways)]
-        each = [(len(part) - np.searchsorted(part, distinct), len(part)) for part in scores]
-        (counts, n), *both = each
-        band = simultaneous_bounds(counts, n, level)
-        lower, upper = bounds_between(both[0], both[1], level) if ways else band
-        ends = {"estimate": counts / n, "lower": lower, "upper": upper}
+        reached = [len(part) - np.searchsorted(part, distinct) for part in scores]
+        n, *sizes = map(len, scores)
+        lower, upper = simultaneous_bounds(reached[0], n, level)
+        if ways:
+            # At worst those that reach a threshold count once, and all others each.
+            once, each = reached[1:]
+            lower = simultaneous_bounds(once, once + sizes[1] - each, level, "dkw")[0]
+            upper = simultaneous_bounds(each, each + sizes[0] - once, level, "dkw")[1]
+        ends = {"estimate": reached[0] / n, "lower": lower, "upper": upper}
         rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
-    about = {"thresholds": distinct.tolist(), "confidence": confidence, "method": "berk-jones"}
+    about: dict[str, Any] = {"thresholds": distinct.tolist(), "confidence": confidence}
+    about["method"] = "dkw" if ways else "berk-jones"
     return {**about, **rates}
 
 

@@ -292,8 +292,8 @@ def compare(
             split = np.where(chosen & (sample.split == splits.TEST), splits.CHOOSING, sample.split)
             return replace(sample, split=split.astype(np.int8))
 
-        beside = sample.otherwise and spared(sample.otherwise)
-        sample = replace(spared(sample), otherwise=beside)
+        apart = sample.otherwise and spared(sample.otherwise)
+        sample = replace(spared(sample), otherwise=apart)
         candidate = _candidate(scored, comparison, sample, promise, requirement, standing)
     return ComparisonRun(comparison, scored, everyone.without_confirming().split, candidate)
 

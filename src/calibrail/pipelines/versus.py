@@ -208,12 +208,6 @@ def versus(
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
-    if table.n_near:
-        # Nothing tells near copies from other answers of one template.
-        group = numbered_by(table.lots, merge_groups(table.group, table.near))
-        ways: Any = difference, replace(table, group=group).difference(level, margin)
-        lower, upper = min(way.lower for way in ways), max(way.upper for way in ways)
-        difference = replace(difference, lower=lower, upper=upper)
     gap, n = difference.to_dict(), int(table.known.sum())
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
@@ -322,8 +316,8 @@ class _Table:
         Of being labelled.
     by_text : bool
         Whether pairs are known by their texts.
-    near : ndarray of int64, shape (n,)
-        Groups of pairs that may be near copies of one another; -1 for others.
+    n_near : int
+        How many pairs may be near copies of others, and are one group with these.
     """
 
     human: Floats
@@ -332,13 +326,13 @@ class _Table:
     lots: NDArray[np.uint64]
     chance: Floats | None
     by_text: bool
-    near: NDArray[np.int64]
+    n_near: int
 
     @classmethod
     def of(
         cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, sign: float, source: str
     ) -> "_Table":
-        """Return the table of pairs; those with the same texts are one group.
+        """Return the table of pairs; those with the same texts, or nearly, are one group.
 
         Ratings have the ``sign`` that makes the higher ones mean hallucinated; labels have 0.
         """
@@ -371,8 +365,9 @@ class _Table:
         finder = CopyFinder()
         for one, other in examples:
             finder.add(replace(one, response=f"{one.response}\n{other.response}"))
-        near = finder.finish(lots, lots).groups
-        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text, near)
+        copies = finder.finish(lots, lots)
+        group = numbered_by(lots, merge_groups(group, copies.groups))
+        table = cls(human, judge, group, lots, None, by_text, copies.n_near)
         if not (known := table.known).any():
             raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
         if (name := columns["probability"]) is None:
@@ -390,13 +385,6 @@ class _Table:
     def known(self) -> Mask:
         """Which pairs people labelled."""
         return cast(Mask, ~np.isnan(self.human).any(axis=1))
-
-    @property
-    def n_near(self) -> int:
-        """How many pairs may be near copies of another one that is of no group with them."""
-        merged = merge_groups(self.group, self.near)
-        apart = [len(np.unique(part)) for part in (merged, self.group)]
-        return int(np.count_nonzero(self.near >= 0)) if apart[0] < apart[1] else 0
 
     @property
     def counts(self) -> dict[str, int]:
