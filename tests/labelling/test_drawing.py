@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Order
 from calibrail.options import Drawing
 from calibrail.report.documents.label import label_document
+from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 
 ACTIVE = Drawing("active", floor=0.2)
@@ -209,6 +211,17 @@ def test_near_copies_of_earlier_answers_are_passed_over_and_counted(tmp_path: Pa
         assert session.next("ada") is None
         assert session.counts("ada").copies == 3
     assert len({int(name[1:]) % 100 for name in ids}) == 30
+
+
+def test_a_verdict_from_labels_says_how_near_copies_count(tmp_path: Path) -> None:
+    rows, folder = traces(60), tmp_path / "labels"
+    rows += [dict(rows[3], id="t103", response=rows[3]["response"].replace(".", " !"))]
+    frozen().save(tmp_path / "g.json")
+    asked: dict[str, Any] = {"guardrail": tmp_path / "g.json", "max_fpr": 0.5}
+    with calibrail.label(rows, folder, **asked) as session:
+        label_some(session, "ada", 60)
+    done = command("certify", tmp_path / "g.json", "--labels", folder)
+    assert "1 answer was passed over as near copies" in " ".join(done.stdout.split()), done.stderr
 
 
 def test_many_answers_of_one_template_are_all_drawn(tmp_path: Path) -> None:

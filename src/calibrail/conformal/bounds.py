@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -787,12 +787,15 @@ def controlled_ranks(n: int) -> Ints:
 
 
 def simultaneous_bounds(
-    counts: Ints, n: int, confidence: float, method: Method = "berk-jones"
+    counts: Ints, n: Any, confidence: float, method: Method = "berk-jones"
 ) -> tuple[Floats, Floats]:
-    """Return the band at thresholds that ``counts`` of n scores reach, unchecked."""
+    """Return the band at thresholds that ``counts`` of n scores reach, unchecked.
+
+    With "dkw" n may be an array: a band as low as those of samples in which fewer reach it.
+    """
     error = (1.0 - confidence) / 2.0
     if method == "dkw":
-        margin = math.sqrt(-math.log(error) / (2.0 * n))
+        margin = np.sqrt(-math.log(error) / (2.0 * n))
         share = counts / n
         return np.maximum(share - margin, 0.0), np.minimum(share + margin, 1.0)
     return lower_bounds(counts, n, error), 1.0 - lower_bounds(n - counts, n, error)

@@ -361,6 +361,8 @@ def evaluate(
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
     sentences: SentenceTable | None = None,
+    decision: VerdictResult | None = None,
+    ways: Sequence[Sample] = (),
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -386,6 +388,10 @@ def evaluate(
     sentences : SentenceTable, optional
         The answers' sentences, where these are removed: each sample's values are then those of
         one of its columns.
+    decision : VerdictResult, optional
+        What `decided` returns, where it is known.
+    ways : sequence of Sample
+        Where near copies count once, and where each does: see `sections.operating_curve`.
 
     Returns
     -------
@@ -393,41 +399,33 @@ def evaluate(
         The same input gives the same report.
     """
     others = others or Others()
+    if decision is None:
+        how: Any = {"names": names, "risks": risks, "sentences": sentences}
+        decision = decided(rule, sample, promise, requirement, str(origin.score.get("key")), **how)
     calibration, level = rule.calibration, requirement.confidence
     policy = calibration.undefined
     limits = _limits(promise, requirement, risks)
     names = names if rule.groups is not None else None
     flagged = rule.flags(sample.values, names, sample.tolerance)
     features = {name: other.values for name, other in others.baselines.items()}
-    trimmed, inverted = None, None
-    chapters: dict[str, Any] = {}
-    if sentences is None:
+    trimmed, inverted = decision.trimmed, None
+    chapters: dict[str, Any] = {"by_group": decision.by_group, "cost": decision.cost}
+    if trimmed is None:
         tested = TestMetrics.of(rule, sample, flagged, level)
-        decision = decide(rule, tested, flagged, sample, limits)
         # The detector may be one of the scores of overlap itself.
         own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
         inverted = look_inverted({**features, **own}, sample.labels)
-        chapters["curve"] = sections.operating_curve(sample, undefined=policy, confidence=level)
+        how = {"undefined": policy, "confidence": level, "ways": ways}
+        chapters["curve"] = sections.operating_curve(sample, **how)
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.
-        at = rule.thresholds(len(sample), names)
-        trimmed = RemovalOutcome.at(at, sample, sentences, str(origin.score["key"]), policy)
         tested = TestMetrics.by_sentence(rule, trimmed, flagged, level)
-        decision = decide_trimming(rule, tested, trimmed, limits)
     if risks is not None:
-        measured = sections.risk_bounds(risks.risks, sample.counts(flagged), level)
-        verdict = sections.risk_verdict(measured)
-        content = {**decision.certificate, "verdict": verdict, "flips": None}
-        decision = VerdictResult(verdict, "risks", content)
-        chapters["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
-    if rule.groups is not None and names is not None:
-        overlap = isinstance(rule.groups, OverlappingCalibration)
-        table: Any = by_overlapping_groups if overlap else by_group
-        rows = table(rule.groups, names, sample, limits, trimmed)
-        chapters["by_group"] = {"column": spelled(promise.by), **rows}
+        shown = {"measured": decision.measured, "n_valid": sum(risks.valid)}
+        chapters["risks"] = risks.to_dict() | shown
+    if decision.by_group is not None:
         if sample.whole:
-            decision = decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
             tested = replace(tested, coverage=Bound(**decision.certificate["coverage"]))
     elif rule.ranked:
         chapters["attainable"] = attainable(calibration, sample, level)
@@ -504,14 +502,55 @@ def evaluate(
     )
 
 
-def with_cost(report: Report, rule: Rule, sample: Sample, costs: Costs | None) -> Report:
-    """Return the report with what the rule's errors cost, where costs were given."""
-    if costs is None or costs.cost_miss is None:
-        return report
-    flagged = rule.flags(sample.values, None, sample.tolerance)
-    level = report.requirement.confidence
-    cost = sections.expected_cost(sample, flagged, costs, report.data, level)
-    return replace(report, cost=cost)
+def decided(
+    rule: Rule,
+    sample: Sample,
+    promise: Promise,
+    requirement: Requirement,
+    key: str,
+    *,
+    names: Sequence[str] | None = None,
+    risks: RiskControl | None = None,
+    sentences: SentenceTable | None = None,
+    costs: Costs | None = None,
+) -> VerdictResult:
+    """Decide about a threshold, as `evaluate` does, without measuring all else of a report.
+
+    Parameters
+    ----------
+    rule, sample, promise, requirement, names, risks, sentences
+        As for `evaluate`.
+    key : str
+        The score's column among those of the sentences.
+    costs : Costs, optional
+        Of what the rule's errors cost.
+    """
+    limits = _limits(promise, requirement, risks)
+    names = names if rule.groups is not None else None
+    flagged = rule.flags(sample.values, names, sample.tolerance)
+    if sentences is None:
+        decision = decide(rule, flagged, sample, limits)
+    else:
+        at = rule.thresholds(len(sample), names)
+        trimmed = RemovalOutcome.at(at, sample, sentences, key, rule.calibration.undefined)
+        decision = decide_trimming(rule, flagged, trimmed, limits)
+    if risks is not None:
+        counts = sample.counts(flagged), sample.among_all.counts(flagged)
+        measured = sections.risk_bounds(risks.risks, *counts, requirement.confidence)
+        verdict = sections.risk_verdict(measured)
+        content = {**decision.certificate, "verdict": verdict, "flips": None}
+        decision = VerdictResult(verdict, "risks", content, measured=measured)
+    if rule.groups is not None and names is not None:
+        overlap = isinstance(rule.groups, OverlappingCalibration)
+        table: Any = by_overlapping_groups if overlap else by_group
+        rows = table(rule.groups, names, sample, limits, decision.trimmed)
+        if sample.whole:
+            decision = decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
+        decision = replace(decision, by_group={"column": spelled(promise.by), **rows})
+    if costs is not None and costs.cost_miss is not None:
+        cost = sections.expected_cost(sample, flagged, costs, requirement.confidence)
+        decision = replace(decision, cost=cost)
+    return decision
 
 
 def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | None) -> Requirement:

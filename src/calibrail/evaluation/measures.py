@@ -195,7 +195,7 @@ class RemovalOutcome:
     @property
     def everyone(self) -> Rows:
         """The test answers that count, one of each group, in order by lot."""
-        return in_order(self.sample, self.sample.drawn(TEST))
+        return in_order(self.sample, self.sample.among_all.drawn(TEST))
 
     @property
     def counts(self) -> ClassCounts:
@@ -371,7 +371,7 @@ def _common(
         "n_hallucinated": coverage.n,
         "n_faithful": fpr.n,
         "coverage": coverage,
-        "coverage_band": _band(rule, coverage, confidence),
+        "coverage_band": caught_band(rule, sample, flagged, confidence)[1],
         "fpr": fpr,
         "accuracy": wilson(int(np.sum(right & test)), int(np.sum(test)), confidence),
     }
@@ -385,15 +385,20 @@ def tested_rates(
     return (proven_coverage(calibration) if sample.whole else coverage), fpr
 
 
-def _band(rule: Rule, coverage: Bound, confidence: float) -> CoverageBand | None:
-    calibration, n = rule.calibration, coverage.n
+def caught_band(
+    rule: Rule, sample: Sample, flagged: Mask, confidence: float
+) -> tuple[Bound, CoverageBand | None]:
+    """Return what is caught of the test part, and where chance puts that, if this is known."""
+    coverage, calibration = sample.bounds(flagged, confidence)[0], rule.calibration
+    n = coverage.n
     # The law of the band is that of one threshold from independent examples.
     clustered = isinstance(calibration, ClusteredCalibration)
     if not rule.ranked or clustered or calibration.flag_all or not n:
-        return None
+        return coverage, None
     lowest, highest = coverage_band(calibration, n, confidence)
     inside = lowest <= coverage.count <= highest
-    return CoverageBand(lowest, highest, n, confidence, inside, lowest / n, highest / n)
+    ends = lowest / n, highest / n
+    return coverage, CoverageBand(lowest, highest, n, confidence, inside, *ends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,13 @@ class Sample(Record):
         by a column, and None where nothing was split.
     otherwise : Sample or None
         The same where what may be copies of one another counts each by itself. Its threshold holds.
-    near : ndarray of int64, shape (n,), or None
-        Groups of what may be copies, all of which count here. The threshold is the lowest of all
-        ways to tell copies: of the caught ones of a group one counts, of those passed each.
+    once : Sample or None
+        The same where what may be copies of one another counts once; each does here. The threshold
+        is the lowest of all ways to tell copies (``between``): those passed count each, those
+        caught where they count once.
+    of_all : Sample or None
+        Where near copies count at worst or at best: the same for what is measured on answers of
+        both classes together, which has other ends.
     """
 
     values: Floats
@@ -76,7 +80,8 @@ class Sample(Record):
     independent: bool = False
     shares: tuple[float, ...] | None = None
     otherwise: Sample | None = None
-    near: Ints | None = None
+    once: Sample | None = None
+    of_all: Sample | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
@@ -151,6 +156,12 @@ class Sample(Record):
         """
         return self.counts(flagged, self.drawn(TEST, self.labels))
 
+    @property
+    def n_hallucinated(self) -> tuple[int, int]:
+        """How many of all answers are hallucinated, one of each group and class, and how many."""
+        counting = np.any([self.drawn(part, self.labels) for part in (FIT, CALIBRATION, TEST)], 0)
+        return int(np.sum(counting & (self.labels == 1))), int(np.sum(counting))
+
     def drawn(self, part: int, *shared: NDArray[Any]) -> Mask:
         """Return which answers of a part count: one of each group and of all else that is shared.
 
@@ -209,6 +220,29 @@ class Sample(Record):
         n_set_aside = self.n_set_aside + int(aside.sum())
         return replace(self, split=split, n_set_aside=n_set_aside)
 
+    @property
+    def among_all(self) -> Sample:
+        """The sample by which answers of both classes are measured together."""
+        return self if self.of_all is None else self.of_all
+
+    def between(self, once: Sample, apart: Mask) -> Sample:
+        """Return the sample in which some near copies count each, and of the others one.
+
+        Of near copies that count once the lot draws one. Some of them may be no copies, and count
+        besides: those ``apart``, with the one drawn. Where these are all decisions of a kind, no
+        way to tell copies counts more of that kind, or fewer of the other: what it counts are
+        some of those that count here, and the one drawn among them.
+
+        Parameters
+        ----------
+        once : Sample
+            The same answers where near copies count once; each of them does here.
+        apart : ndarray of bool, shape (n,)
+            Which count as here.
+        """
+        split = np.where(apart & (self.split != ASIDE), self.split, once.split).astype(np.int8)
+        return replace(self, split=split, n_set_aside=once.n_set_aside)
+
     def calibrated(self, promise: Promise) -> conformal.Calibration:
         """Return the threshold of the hallucinated calibration answers, by groups if promised."""
         if self.otherwise is not None:
@@ -221,14 +255,13 @@ class Sample(Record):
                 made = conformal.calibrate_clusters(scores, clusters, promise)
             else:
                 made = conformal.calibrate_threshold(scores, promise)
-        if self.near is None or made.flag_all:
+        if self.once is None or made.flag_all:
             return made
-        caught = self.rows(CALIBRATION, 1) & made.flags(self.values, self.tolerance)
-        again = caught & ~one_of_each(caught, self.values, self.near)
-        if not again.any():
+        passed = self.between(self.once, ~made.flags(self.values, self.tolerance))
+        if np.array_equal(passed.split, self.split):
             return made
         # What a lower threshold catches besides counts once, and lowers it again.
-        lower = self.aside(again).calibrated(promise)
+        lower = replace(passed, once=self.once).calibrated(promise)
         return lower if lower.flag_all or lower.threshold < made.threshold else made
 
     @contextmanager

@@ -153,9 +153,7 @@ def clustering(calibration: conformal.ClusteredCalibration) -> dict[str, Any]:
 PER: Final = 1000
 
 
-def expected_cost(
-    sample: Sample, flagged: Mask, costs: Costs, data: Mapping[str, Any], confidence: float
-) -> dict[str, Any]:
+def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float) -> dict[str, Any]:
     """Return what wrong decisions cost on average, with an upper bound, beside two simpler ways.
 
     Parameters
@@ -164,8 +162,6 @@ def expected_cost(
         Its test part is looked at, one answer of each group and class; and the decisions.
     costs : Costs
         Of both errors. Without a base rate the data's is taken as that of the answers to come.
-    data : mapping
-        ``n_hallucinated`` of ``n_examples`` answers.
     confidence : float
         Of the bound, one-sided; and two-sided of the interval of a base rate that the data has.
 
@@ -177,7 +173,7 @@ def expected_cost(
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
         lies below both of these.
     """
-    share = conformal.exact_bound(data["n_hallucinated"], data["n_examples"], confidence)
+    share = conformal.exact_bound(*sample.n_hallucinated, confidence)
     given, alone = costs.base_rate is not None, not sample.n_set_aside
     rate = costs.base_rate if given else float(share.estimate or 0.0)
     return cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence) | {
@@ -209,12 +205,14 @@ def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[
 MOST: Final = 120
 
 
-def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dict[str, Any] | None:
+def operating_curve(
+    sample: Sample, *, undefined: str, confidence: float, ways: Sequence[Sample] = ()
+) -> dict[str, Any] | None:
     """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
 
-    The bands (Berk-Jones; each class at half of the error) hold together at every threshold with
-    ``confidence``: a reader may look first and choose a threshold afterwards, and the bounds at
-    the chosen one stand.
+    The bands (Berk-Jones, or DKW whichever near copies are copies; each class at half of the
+    error) hold together at every threshold with ``confidence``: a reader may look first and choose
+    a threshold afterwards, and the bounds at the chosen one stand.
 
     Parameters
     ----------
@@ -224,13 +222,17 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
         Policy for undefined scores.
     confidence : float
         Of both bands together.
+    ways : sequence of Sample
+        The same answers where near copies count once, and where each does: the bands then hold
+        whichever are copies.
 
     Returns
     -------
     dict or None
         None where the test part lacks a class or every score in it is undefined.
     """
-    classes = [np.sort(part) for part in sample.by_class(ranked_values(sample.values, undefined))]
+    ranked = ranked_values(sample.values, undefined)
+    classes = [np.sort(part) for part in sample.by_class(ranked)]
     distinct = np.unique(np.concatenate(classes))
     distinct = distinct[np.isfinite(distinct)]
     if not len(distinct) or not all(map(len, classes)):
@@ -239,18 +241,29 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
         distinct = distinct[np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)]
     rates = {}
-    for name, scores in zip(("coverage", "fpr"), classes, strict=True):
-        n = len(scores)
-        counts = n - np.searchsorted(scores, distinct)
-        lower, upper = simultaneous_bounds(counts, n, 1.0 - (1.0 - confidence) / 2.0)
-        ends = {"estimate": counts / n, "lower": lower, "upper": upper}
+    level = 1.0 - (1.0 - confidence) / 2.0
+    for place, name in enumerate(("coverage", "fpr")):
+        scores = [classes[place], *(np.sort(way.by_class(ranked)[place]) for way in ways)]
+        reached = [len(part) - np.searchsorted(part, distinct) for part in scores]
+        n, *sizes = map(len, scores)
+        lower, upper = simultaneous_bounds(reached[0], n, level)
+        if ways:
+            # At worst those that reach a threshold count once, and all others each.
+            once, each = reached[1:]
+            lower = simultaneous_bounds(once, once + sizes[1] - each, level, "dkw")[0]
+            upper = simultaneous_bounds(each, each + sizes[0] - once, level, "dkw")[1]
+        ends = {"estimate": reached[0] / n, "lower": lower, "upper": upper}
         rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
-    about = {"thresholds": distinct.tolist(), "confidence": confidence, "method": "berk-jones"}
+    about: dict[str, Any] = {"thresholds": distinct.tolist(), "confidence": confidence}
+    about["method"] = "dkw" if ways else "berk-jones"
     return {**about, **rates}
 
 
 def risk_bounds(
-    risks: Sequence[Risk], counts: conformal.ClassCounts, confidence: float
+    risks: Sequence[Risk],
+    counts: conformal.ClassCounts,
+    of_all: conformal.ClassCounts,
+    confidence: float,
 ) -> list[dict[str, Any]]:
     """Return each risk with its exact bound, and whether it is shown to be kept.
 
@@ -258,8 +271,8 @@ def risk_bounds(
     ----------
     risks : sequence of Risk
         The promises.
-    counts : Counts
-        What is flagged.
+    counts, of_all : Counts
+        What is flagged, and the same as it counts for abstention.
     confidence : float
         Of the bounds together (Bonferroni), and of the claim that all risks are kept.
     """
@@ -270,7 +283,10 @@ def risk_bounds(
         "recall": (caught, counts.n_hallucinated),
         "accuracy": (caught + n_faithful - alarms, n),
         "fpr": (alarms, n_faithful),
-        "abstention": (caught + alarms, n),
+        "abstention": (
+            of_all.caught + of_all.false_alarms,
+            of_all.n_hallucinated + of_all.n_faithful,
+        ),
     }
     level = 1.0 - (1.0 - confidence) / len(risks)
     measured = []

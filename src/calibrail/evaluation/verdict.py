@@ -14,7 +14,7 @@ from calibrail.conformal.group_thresholds import joined, parted
 from calibrail.conformal.threshold import decimal
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import CALIBRATION, TEST
-from calibrail.evaluation.measures import RemovalOutcome, TestMetrics, in_order
+from calibrail.evaluation.measures import RemovalOutcome, caught_band, in_order
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.intervals import Mask
 from calibrail.options import Requirement
@@ -37,16 +37,22 @@ Reason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class VerdictResult:
-    """A verdict, why, and the exact bounds behind it as a JSON-able mapping."""
+    """A verdict, why, and the exact bounds behind it as a JSON-able mapping.
+
+    Beside it what else was decided, as a report has it (``by_group``, ``cost`` and, of several
+    risks, how they were ``measured``), and the answers whose sentences are removed.
+    """
 
     verdict: str
     reason: Reason
     certificate: Mapping[str, Any]
+    by_group: Mapping[str, Any] | None = None
+    measured: Sequence[Mapping[str, Any]] | None = None
+    trimmed: RemovalOutcome | None = None
+    cost: Mapping[str, Any] | None = None
 
 
-def decide(
-    rule: Rule, tested: TestMetrics, flagged: Mask, sample: Sample, requirement: Requirement
-) -> VerdictResult:
+def decide(rule: Rule, flagged: Mask, sample: Sample, requirement: Requirement) -> VerdictResult:
     """Return the verdict about ``coverage >= min_coverage`` and ``FPR <= max_fpr``.
 
     A ``pac`` or ``anytime`` threshold brings its coverage along by construction (unless more than
@@ -64,8 +70,6 @@ def decide(
     rule : Rule
         What decides. Where one threshold does not decide about every answer (groups have their
         own), nothing is certified by its construction.
-    tested : Tested
-        Counts on the test part.
     flagged, sample : ndarray of bool, shape (n,), and Sample
         Decisions about all examples.
     requirement : Requirement
@@ -75,7 +79,7 @@ def decide(
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
     counts = sample.one_per_group(flagged)
-    band = tested.coverage_band
+    band = caught_band(rule, sample, flagged, requirement.confidence)[1]
     proven, construction = (
         calibration.promise.of_this_threshold,
         _by_construction(rule, min_coverage, whole=sample.whole),
@@ -106,7 +110,7 @@ def decide(
 
 
 def decide_trimming(
-    rule: Rule, tested: TestMetrics, trimmed: RemovalOutcome, requirement: Requirement
+    rule: Rule, flagged: Mask, trimmed: RemovalOutcome, requirement: Requirement
 ) -> VerdictResult:
     """Return the verdict about what is freed, kept and touched where sentences are removed.
 
@@ -117,14 +121,16 @@ def decide_trimming(
 
     Parameters
     ----------
-    rule, tested, requirement
-        As for ``decide``; without a ``min_kept`` nothing can be certified.
+    rule, flagged, requirement
+        As for ``decide``: flagged are answers that reach their threshold. Without a ``min_kept``
+        nothing can be certified.
     trimmed : Trimmed
         What the rule leaves of the answers.
     """
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
-    sample, counts, band = trimmed.sample, trimmed.counts, tested.coverage_band
+    sample, counts = trimmed.sample, trimmed.counts
+    coverage, band = caught_band(rule, sample, flagged, requirement.confidence)
     proven = _by_construction(rule, min_coverage)
     if proven:
         counts = _with_unseen(counts, trimmed.stopped, sample)
@@ -132,14 +138,15 @@ def decide_trimming(
     certificate = certify_trimming(counts, kept, requirement, calibration if proven else None)
     verdict: str = certificate.verdict
     reason: Reason = "bounds"
-    if proven and verdict == "certified" and band and tested.coverage.count < band.lowest:
+    if proven and verdict == "certified" and band and coverage.count < band.lowest:
         verdict, reason = "inconclusive", "caught_too_few"
     elif verdict == "inconclusive" and requirement.min_kept is not None:
         unsettled = certificate.coverage_at_least < min_coverage
         aims = min_coverage >= 1.0 - calibration.alpha - 1e-12
         if unsettled and aims and not calibration.promise.of_this_threshold:
             reason = "aims_at_the_requirement"
-    return VerdictResult(verdict, reason, {**certificate.to_dict(), "verdict": verdict})
+    content = {**certificate.to_dict(), "verdict": verdict}
+    return VerdictResult(verdict, reason, content, trimmed=trimmed)
 
 
 def _by_construction(rule: Rule, min_coverage: float, *, whole: bool = False) -> bool:
@@ -298,7 +305,7 @@ def _decided(
         parts = {}
         for name, (members, column) in groups.items():
             codes = np.unique(column, return_inverse=True)[1]
-            counting = in_order(sample, sample.drawn(TEST, codes) & members)
+            counting = in_order(sample, sample.among_all.drawn(TEST, codes) & members)
             parts[name] = sample.counts(left.stopped, members), left.outcomes.shares(counting)
         return certify_group_trimming(parts, requirement)
 

@@ -21,7 +21,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError, errors_as
-from calibrail.evaluation import confounds, judge_agreement
+from calibrail.evaluation import Sample, confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
@@ -592,15 +592,14 @@ class _Gate:
         slack = np.minimum(caught - least, most - alarms) if self._asked else caught - alarms
         return float(edges[int(np.argmax(slack))])
 
-    def _counting(self, way: scoring.Scored, k: int) -> NDArray[np.bool_]:
-        """Return which answers test a judge: independent ones; silence calls none hallucinated."""
-        sample = independence.independent(way, self._promise, self.limits)[0][k]
-        self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
-        return sample.drawn(TEST, sample.labels)
+    def _samples(self, way: scoring.Scored) -> tuple[Sample, ...]:
+        """Return every judge's answers, of which independent ones test it."""
+        return independence.independent(way, self._promise, self.limits)[0]
 
-    def _counts(self, way: scoring.Scored, k: int) -> dict[_Key, ClassCounts]:
-        """Count what a judge calls hallucinated, in all and in each segment."""
-        rows, labels = self._counting(way, k), self._scored.table.labels
+    def _counts(self, sample: Sample, k: int) -> dict[_Key, ClassCounts]:
+        """Count what a judge calls hallucinated, in all and in each segment; silence calls none."""
+        rows, labels = sample.drawn(TEST, sample.labels), sample.labels
+        self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
         result: dict[_Key, ClassCounts] = {}
         for name in (None, *sorted(set(self._segments))):
             among = rows if name is None else rows & (self._here == name)
@@ -616,15 +615,17 @@ class _Gate:
     def _decided(self) -> dict[_Key, dict[str, Any]]:
         """Return the certificates of judges, and of judges in segments: a family each."""
         places, scored = range(len(self._judges)), self._scored
-        ways = [[(way, k) for k in places] for way in independence.readings(scored, self.limits)]
+        ways = [self._samples(way) for way in independence.readings(scored, self.limits)]
         if len(ways) > 1:
-            called = [self._values[k] >= self._edges[k] for k in places]
-            found = [independence.extremes(scored, item) for item in called]
-            ways += [[(item[end], k) for k, item in enumerate(found)] for end in (0, 1)]
+            hallucinated = scored.table.labels == 1
+            wrong = [(self._values[k] >= self._edges[k]) != hallucinated for k in places]
+            for ends in (wrong, [~item for item in wrong]):
+                found = [independence.extreme(ways, item) for item in ends]
+                ways.append(tuple(found[k][k] for k in places))
         asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
         made: list[dict[_Key, dict[str, Any]]] = []
         for way in ways:
-            counts = {key: item for part in way for key, item in self._counts(*part).items()}
+            counts = {key: it for k in places for key, it in self._counts(way[k], k).items()}
             made.append({})
             for whole in (True, False):
                 family = {key: item for key, item in counts.items() if (key[1] is None) == whole}
@@ -724,7 +725,8 @@ class _Gate:
                 if (row := judge_agreement.errors_by(division, self._errors(k), rows)) is not None
             ]
             for k in range(len(self._judges))
-            for rows in [self._counting(self._scored, k)]
+            for sample in [self._samples(self._scored)[k]]
+            for rows in [sample.drawn(TEST, sample.labels)]
         ]
         adjusted = iter(holm([row["p_value"] for rows in found for row in rows]).tolist())
         return [[{**row, "p_holm": next(adjusted)} for row in rows] for rows in found]

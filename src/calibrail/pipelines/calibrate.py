@@ -18,6 +18,7 @@ from calibrail.conformal.argument_checks import Floats
 from calibrail.conformal.group_thresholds import (
     LENGTH,
     THIRDS,
+    GroupedCalibration,
     columns_of_groups,
     group_key,
     reads_length,
@@ -26,16 +27,17 @@ from calibrail.conformal.risk_control import RiskControl, control_risks, parse_r
 from calibrail.conformal.threshold import fixed_threshold as given_threshold
 from calibrail.conformal.threshold_rule import Rule, fit_rule, least_cost
 from calibrail.data.columns import CHARACTERS
-from calibrail.data.example import Example
+from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
-from calibrail.evaluation.evaluate import with_cost
-from calibrail.evaluation.measures import in_order
+from calibrail.evaluation.evaluate import decided
+from calibrail.evaluation.measures import RemovalOutcome, in_order
 from calibrail.evaluation.sentence_removal import MORE_REQUESTS, stopped_streams, stops_of_worst
+from calibrail.evaluation.verdict import VerdictResult
 from calibrail.guardrail.sentences import why_not_streamed
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.options import Costs, Promise, ReadOptions, Requirement, SplitOptions
@@ -513,64 +515,113 @@ def _evaluated(
     count at worst, and the verdict is the worst.
     """
     columns, weights = scored.table.columns, None
+    readings = independence.readings(scored, requirement)
+    ways = [independence.independent(way, promise, requirement, names) for way in readings]
     if promise.guarantee == "fixed" and costs is not None:
-        weights = costs.weights(scored.data["n_hallucinated"] / scored.data["n_examples"])
+        n_hallucinated, n = ways[-1][0][0].n_hallucinated
+        weights = costs.weights(n_hallucinated / n)
 
-    def counted(way: scoring.Scored) -> _Counted | None:
-        samples, kept = independence.independent(way, promise, requirement, names)
+    def counted(samples: independence.Samples, kept: Promise, *, may_lack: bool) -> _Counted | None:
         kept = promise if weights else kept
         try:
             made = _thresholds(samples[0], kept, requirement, names, cuts, weights)
         except TooFewExamplesError:
             # Of near copies that count once too few may be left.
-            if way is ways[-1]:
+            if not may_lack:
                 raise
             return None
         return samples, kept, *made
 
-    def flags(way: _Counted) -> NDArray[np.bool_]:
-        return way[2].flags(way[0][0].values, names, way[0][0].tolerance)
-
-    ways = independence.readings(scored, requirement)
-    every = [counted(way) for way in ways]
-    decides, lower = cast(_Counted, every[-1]), len(ways) > 1
+    labels, several = scored.table.labels == HALLUCINATED, len(readings) > 1
+    every = [counted(*way, may_lack=way is not ways[-1]) for way in ways]
+    decides, lower, lacks = cast(_Counted, every[-1]), several, False
+    both, kept = [way[0] for way in ways], ways[-1][1]
     while lower:
-        values, flagged = decides[0][0].values, flags(decides)
-        above = flagged & ~(values <= decides[2].thresholds(len(values), names))
+        flagged = _flags(decides, names)
+        values, at = decides[0][0].values, decides[2].thresholds(len(labels), names)
+        above = flagged & ~(values <= at)
         # Of those at the threshold one may be too few to hold it, and all of them too many.
-        tried = [counted(independence.extremes(scored, it)[0]) for it in (flagged, above)]
-        every[len(ways) :] = tried[:1]
-        lower = False
+        tried = [
+            counted(independence.extreme(both, it != labels), kept, may_lack=True)
+            for it in (flagged, above)
+        ]
+        lower, lacks = False, tried[0] is None
         # What costs least need not move with how copies count.
         for way in tried if None not in tried and not weights else ():
-            more = flags(cast(_Counted, way)) & ~flagged
-            if more.any() and not (flagged & ~flags(cast(_Counted, way))).any():
+            more = _flags(cast(_Counted, way), names) & ~flagged
+            if more.any() and not (flagged & ~_flags(cast(_Counted, way), names)).any():
                 decides, lower = cast(_Counted, way), True
                 break
-    if len(ways) > 1:
-        every.append(counted(independence.extremes(scored, flags(decides))[1]))
     _, promise, rule, control = decides
-
-    def measured(way: _Counted | None) -> Report | None:
+    if several:
+        wrong, withheld = _judged(decides, scored, requirement, names)
+        for lacking, *ends in ((lacks, wrong, withheld), (False, ~wrong, ~withheld)):
+            end = independence.extreme(both, *ends), kept, rule, control
+            own = counted(*end[:2], may_lack=True) if end[0][0].whole else end
+            every.append(None if lacking else own)
+    about: dict[str, Any] = {"names": names, "risks": control, "sentences": scored.sentences}
+    asked = promise, requirement
+    decisions: list[VerdictResult | None] = []
+    for way in every:
         if way is None:
-            return None
-        first, *further = way[0]
+            decisions.append(None)
+            continue
+        shown = _at(rule, way[2]) if way[0][0].whole else rule
+        decisions.append(decided(shown, way[0][0], *asked, scored.keys[0], costs=costs, **about))
+
+    def measured(place: int) -> Report:
+        first, *further = cast(_Counted, every[place])[0]
         others = Others(
             {name: first.with_scores(columns[name]) for name in scored.baselines},
             dict(zip(scored.keys[1:], further, strict=True)),
             production,
         )
-        options: dict[str, Any] = {"names": names, "risks": control, "others": others}
-        options["sentences"] = scored.sentences
-        report = evaluate(rule, first, promise, requirement, origin, **options)
-        return with_cost(report, rule, first, costs)
+        how = {**about, "others": others, "decision": decisions[place]}
+        how["ways"] = [way[0][0] for way in ways] if several else ()
+        return evaluate(rule, first, *asked, origin, **how)
 
-    place, report = independence.joint_report([measured(way) for way in every])
+    place, report = independence.joint_report(decisions, measured)
     return rule, promise, cast(_Counted, every[place])[0][0], report
 
 
 #: Every detector's sample as answers count, what is promised of it, and the thresholds.
-_Counted: TypeAlias = tuple[tuple[Sample, ...], Promise, Rule, RiskControl | None]
+_Counted: TypeAlias = tuple[independence.Samples, Promise, Rule, RiskControl | None]
+
+
+def _flags(way: _Counted, names: Sequence[str] | None) -> NDArray[np.bool_]:
+    return way[2].flags(way[0][0].values, names, way[0][0].tolerance)
+
+
+def _judged(
+    way: _Counted, scored: scoring.Scored, requirement: Requirement, names: Sequence[str] | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return about which answers a rule is wrong, and which it withholds or cuts too short."""
+    stopped = withheld = _flags(way, names)
+    if scored.sentences is not None:
+        first, rule, key = way[0][0], way[2], scored.keys[0]
+        at = rule.thresholds(len(first), names)
+        trimmed = RemovalOutcome.at(at, first, scored.sentences, key, rule.undefined)
+        stopped, kept = trimmed.stopped, trimmed.outcomes.kept
+        withheld = kept < (requirement.min_kept or 0.0)
+    return stopped != (scored.table.labels == HALLUCINATED), withheld
+
+
+def _at(rule: Rule, own: Rule) -> Rule:
+    """Return the thresholds of a rule among the calibration scores of one way to count.
+
+    So many of these below a threshold refute a limit as they would where it came from elsewhere.
+    """
+    if own is rule:
+        return rule
+    first = replace(own.calibration, threshold=rule.calibration.threshold)
+    if not isinstance(rule.groups, GroupedCalibration):
+        return replace(rule, calibration=first)
+    known = cast(GroupedCalibration, own.groups).groups
+    groups = {
+        name: replace(known.get(name, item), threshold=item.threshold)
+        for name, item in rule.groups.groups.items()
+    }
+    return replace(rule, calibration=first, groups=replace(rule.groups, groups=groups))
 
 
 def _production(

@@ -16,12 +16,12 @@ from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import Verdict, certify_group_trimming, certify_trimming
 from calibrail.conformal.group_thresholds import group_name
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data.duplicates import CopyFinder, divided, merge_groups
+from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.data.splits import TEST, group_numbers
+from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import Outcomes, shuffled
@@ -83,6 +83,8 @@ class DecisionCounts:
         self._rows: list[tuple[str, float, int, int, str | None, str | None]] = []
         self._left: list[tuple[bool, float, bool, bool, bool]] = []
         self._near = np.zeros(0, np.bool_)
+        # Where they count at an end: the counts where near copies count once, and which count each.
+        self._between: tuple[Self, NDArray[np.bool_], NDArray[np.bool_]] | None = None
         #: All of these answers, whichever count.
         self.looked_at = data_reuse.TestSetFingerprint()
         self.n_undefined = self.n_errors = self.n_undefined_sentences = 0
@@ -172,20 +174,30 @@ class DecisionCounts:
         """How many may be near copies, of one another or of those that set the threshold."""
         return self.copies.n_near + int(self._near.sum()) if self._once else 0
 
-    def readings(self) -> list[Self]:
+    def readings(self, min_kept: float) -> list[Self]:
         """Return the counts where near copies count once, each, at worst, and at best.
 
-        At worst those count about which the decision is wrong: see `independence.extremes`.
+        At worst those count about which the decision is wrong: see `independence.extreme`.
         """
-        wrong = self._stopped != (self._labels == 1)
-        return [self, self.each(), self.each(wrong), self.each(~wrong)]
+        each, wrong = self.each(), self._stopped != (self._labels == 1)
+        withheld = self.outcomes.kept < min_kept if self.trims else self._stopped
+        ends = [copy(each), copy(each)]
+        for end, *apart in zip(ends, (wrong, ~wrong), (withheld, ~withheld), strict=True):
+            end._between = self, *apart
+        return [self, each, *ends]
 
-    def each(self, apart: NDArray[np.bool_] | None = None) -> Self:
-        """Return the same counts, in which near copies, or some, are answers of their own."""
-        other, apart = copy(self), np.ones(self.n_answers, np.bool_) if apart is None else apart
-        copies = divided(self.copies.groups, self.copies.same, apart)
-        other._groups = merge_groups(self._named, copies)
-        other._near = self._near & ~apart
+    def each(self) -> Self:
+        """Return the same counts, in which near copies are answers of their own."""
+        other = copy(self)
+        other._groups = merge_groups(self._named, self.copies.same)
+        other._near = np.zeros_like(self._near)
+        return other
+
+    @property
+    def among_all(self) -> Self:
+        """The same as answers of both classes count together: see `Sample.among_all`."""
+        other = copy(self)
+        other._between = self._between and (*self._between[:1], *self._between[:0:-1])
         return other
 
     def counts(self, *, per_class: bool = True) -> ClassCounts:
@@ -220,12 +232,16 @@ class DecisionCounts:
             "n_undefined_sentences": self.n_undefined_sentences,
         }
 
-    def curve(self, undefined: str, confidence: float) -> dict[str, Any] | None:
-        """Return what other thresholds would do on the answers that count."""
-        rows = self._counting(self._labels)
-        part = np.full(len(rows), TEST, np.int8)
-        sample = Sample(self._scores[rows], self._labels[rows], part)
-        return operating_curve(sample, undefined=undefined, confidence=confidence)
+    def curve(
+        self, undefined: str, confidence: float, ways: Sequence[Self]
+    ) -> dict[str, Any] | None:
+        """Return what other thresholds would do on the answers that count, in either way."""
+        sample, *beside = (
+            Sample(self._scores, self._labels, np.where(counts, TEST, FIT).astype(np.int8))
+            for way in (self, *ways)
+            for counts in [np.isin(np.arange(self.n_answers), way._counting(self._labels))]
+        )
+        return operating_curve(sample, undefined=undefined, confidence=confidence, ways=beside)
 
     def what_counts(self) -> list[Any]:
         """Return all that verdicts rest on but the counts of all answers."""
@@ -235,11 +251,11 @@ class DecisionCounts:
 
     def kept(self) -> NDArray[np.float64]:
         """Return what is kept of each answer that counts and holds a supported sentence."""
-        return self.outcomes.shares(self._shuffled())
+        return self.outcomes.shares(self.among_all._shuffled())
 
     def kept_by_group(self) -> dict[str, tuple[ClassCounts, NDArray[np.float64]]]:
         """Return what counts of each value of the column, and what is kept of its answers."""
-        rows, counts = self._shuffled(self._numbers), self.by_group()
+        rows, counts = self.among_all._shuffled(self._numbers), self.by_group()
         return {
             name: (counts[name], self.outcomes.shares(rows[self._numbers[rows] == number]))
             for number, name in enumerate(self._names.tolist())
@@ -253,15 +269,18 @@ class DecisionCounts:
         """Return the rows that count in an order that has nothing to do with what is left."""
         return shuffled(self._counting(*apart), self._lots)
 
-    def _drawn(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
-        keys: Sequence[NDArray[Any]] = (self._lots, *apart, self._groups)
+    def _drawn(self, *apart_by: NDArray[Any]) -> NDArray[np.intp]:
+        keys: Sequence[NDArray[Any]] = (self._lots, *apart_by, self._groups)
         order = np.lexsort(keys)
         order = order[~self._near[order]]
         new = np.zeros(len(order), np.bool_)
         new[:1] = True
         for key in keys[1:]:
             new[1:] |= key[order][1:] != key[order][:-1]
-        return order[new]
+        if self._between is None:
+            return order[new]
+        once, apart, _ = self._between
+        return np.union1d(once._drawn(*apart_by), order[new][apart[order[new]]])
 
     def _counts(self, rows: NDArray[np.intp]) -> ClassCounts:
         hallucinated, stopped = self._labels[rows] == 1, self._stopped[rows]
@@ -394,11 +413,13 @@ def certify(
     confidence = asked.confidence
     decided = partial(_decided, risks=frozen_risks, asked=confidence, stated=stated)
     certificate, verdicts, measured, cost = decided(tally, counts, limits)
-    near_copies = None
+    near_copies, both = None, list[DecisionCounts]()
     if n_near := tally.n_near:
+        readings = tally.readings(limits.min_kept or 0.0)
+        both = readings[:2]
         ways = [
             (item, seen_in, *decided(item, seen_in, limits))
-            for item in tally.readings()
+            for item in readings
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
         certificate, near_copies, place = _worse([way[2] for way in ways], n_near)
@@ -416,6 +437,8 @@ def certify(
                 )
                 for name, item in groups[1].items()
             }
+    certificate = replace(certificate, reason=spell(certificate.reason, confidence))
+    certificate, verdicts = spell_reasons((certificate, verdicts))
     n_assumed = tally.n_sharing if independent else 0
     reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
     certificate = replace(certificate, reason=reason)
@@ -465,7 +488,7 @@ def certify(
     if trimming:
         result = replace(result, **tally.delivered(level))
     elif not frozen_risks:
-        curve = tally.curve(guardrail.config.policy.undefined, confidence)
+        curve = tally.curve(guardrail.config.policy.undefined, confidence, both)
         shown = {"curve": curve, "score": guardrail.config.score.model_dump()}
         result = replace(result, possible=possible({**certificate.to_dict(), **shown}))
     if history.keeps:
@@ -530,7 +553,7 @@ def _decided(
 ]:
     """Return the certificate of what counts, those of groups, the risks as measured, and the cost.
 
-    Its reason names the confidence that was ``asked``, which it has with all other looks together.
+    A reason of costs names the confidence ``asked``, which it has with all other looks together.
     """
     certificate: conformal.Certificate
     verdicts: Mapping[str, GroupVerdict] | None = None
@@ -542,8 +565,6 @@ def _decided(
         certificate = conformal.certify_counts(counts, limits)
         if tally.by is not None:
             verdicts = conformal.certify_groups(tally.by_group(), limits)
-    certificate = replace(certificate, reason=spell(certificate.reason, asked))
-    certificate, verdicts = spell_reasons((certificate, verdicts))
     cost = None
     if stated is not None:
         cost = cost_of(counts, Costs(**stated["costs"]), limits.confidence)
@@ -552,7 +573,8 @@ def _decided(
             certificate = _by_cost(certificate, counts, cost, stated, asked)
     if not risks:
         return certificate, verdicts, None, cost
-    measured = risk_bounds(risks, counts, limits.confidence)
+    among_all = tally.among_all.counts(per_class=False)
+    measured = risk_bounds(risks, counts, among_all, limits.confidence)
     verdict = risk_verdict(measured)
     about: dict[str, Any] = {"reason": risks_reason(verdict, measured), "reason_code": "risks"}
     return replace(certificate, verdict=verdict, flips=None, **about), verdicts, measured, None
@@ -612,8 +634,10 @@ def _worse(
     ]
     worse, left = independence.worse_of(plain_ways, n_near)
     place = next(at for at, item in enumerate(plain_ways) if item is worse)
-    figures = left.pop("near_copies")
-    return replace(cast(conformal.Certificate, ways[place]), **left), figures, place
+    figures, certificate = left.pop("near_copies"), cast(conformal.Certificate, ways[place])
+    for name in {"coverage", "fpr", "kept"} & left.keys():
+        left[name] = type(getattr(certificate, name))(**left[name])
+    return replace(certificate, **left), figures, place
 
 
 def _counted(

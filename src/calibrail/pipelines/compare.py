@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.conformal import ClassCounts, certify_counts
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import splits
 from calibrail.data.sources import Source
@@ -21,6 +22,7 @@ from calibrail.evaluation import (
     compare_detectors,
     evaluate,
 )
+from calibrail.evaluation.evaluate import decided
 from calibrail.evaluation.verdict import Reason
 from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Candidates
 from calibrail.formatting import Shown
@@ -29,6 +31,7 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, f
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, independence
+from calibrail.pipelines.independence import Ends
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source, settle
@@ -218,7 +221,8 @@ def compare(
     *_, (each, _) = counted = [
         independence.independent(way, promise, requirement, halved=True) for way in ways
     ]
-    each = tuple(replace(sample, near=table.copies) for sample in each)
+    once, promise = counted[0]
+    each = tuple(replace(sample, once=one) for one, sample in zip(once, each, strict=True))
 
     def joined(samples: Sequence[Sample]) -> Sequence[Sample]:
         if len(ways) == 1:
@@ -250,17 +254,13 @@ def compare(
             against=against,
         )
 
-    samples, promise = counted[0]
-    comparisons, extremes = [made(*way) for way in counted], {}
-    for place, verdict in enumerate(independence.DECIDED if len(ways) > 1 else ()):
-        for name in independence.of_verdict(verdict, comparisons):
-            sample = each[keys.index(name)]
-            flagged = sample.calibrated(promise).flags(sample.values, sample.tolerance)
-            way = independence.extremes(scored, flagged)[place]
-            extremes[name, verdict] = made(
-                *independence.independent(way, promise, requirement, halved=True)
-            )
-    comparison = independence.joint_comparison(comparisons, extremes)
+    samples = once
+    comparisons, ends = [made(*way) for way in counted], dict[str, Ends]()
+    for name in dict(comparisons[0].detectors) if len(ways) > 1 else ():
+        one, other = (samples[keys.index(name)] for samples in (once, each))
+        assert halves is not None
+        ends[name] = _ends(name, one, other, promise, requirement, halves == CONFIRMING)
+    comparison = independence.joint_comparison(comparisons, ends)
     winner = comparison.winner
     winner = winner if standing.share else winner.without_winner("looked_before")
     if winner.reference is not None and not standing.share:
@@ -286,10 +286,46 @@ def compare(
     # A test part of one group has but the half that chooses.
     if best is not None and (everyone.halves == CONFIRMING).any():
         sample = joined(samples)[keys.index(best)]
-        split = np.where(everyone.halves == CHOOSING, splits.CHOOSING, sample.split)
-        sample = replace(sample, split=split.astype(np.int8))
+        chosen = (everyone.halves if halves is None else halves) == CHOOSING
+
+        def spared(sample: Sample) -> Sample:
+            split = np.where(chosen & (sample.split == splits.TEST), splits.CHOOSING, sample.split)
+            return replace(sample, split=split.astype(np.int8))
+
+        apart = sample.otherwise and spared(sample.otherwise)
+        sample = replace(spared(sample), otherwise=apart)
         candidate = _candidate(scored, comparison, sample, promise, requirement, standing)
     return ComparisonRun(comparison, scored, everyone.without_confirming().split, candidate)
+
+
+def _ends(
+    name: str,
+    once: Sample,
+    each: Sample,
+    promise: Promise,
+    requirement: Requirement,
+    confirming: NDArray[np.bool_],
+) -> Ends:
+    """Return a detector's verdict, and that of a candidate, as near copies count at its ends.
+
+    These are at worst and at best. The candidate's is the one of the half that confirms.
+    """
+    calibration, made = each.calibrated(promise), []
+    flagged = calibration.flags(each.values, each.tolerance)
+    asked = replace(requirement, min_coverage=requirement.coverage(promise))
+    for apart in (flagged != (each.labels == 1), flagged == (each.labels == 1)):
+        sample = replace(each.between(once, apart), once=None)
+        test = sample.split == splits.TEST
+        shown, spared = (
+            replace(sample, split=np.where(test & half, splits.CONFIRMING, sample.split))
+            for half in (confirming, ~confirming)
+        )
+        if shown.whole:
+            calibration = replace(shown.calibrated(promise), threshold=calibration.threshold)
+        verdict = decided(Rule(calibration), shown, promise, requirement, name)
+        counts = ClassCounts(0, 0, 0, 0) if spared.whole else spared.one_per_group(flagged)
+        made.append((verdict, certify_counts(counts, asked).to_dict()))
+    return made
 
 
 def _candidate(
@@ -316,7 +352,9 @@ def _candidate(
     first = dict(comparison.detectors)[name]
     origin = ReportOrigin(specs[name], scored.data, first.reproduce, first.notes)
     baselines = {key: sample.with_scores(columns[key]) for key in scored.baselines}
-    report = evaluate(rule, sample, promise, requirement, origin, others=Others(baselines))
+    both = () if sample.otherwise is None else (sample, sample.otherwise)
+    shown: dict[str, Any] = {"others": Others(baselines), "ways": both}
+    report = evaluate(rule, sample, promise, requirement, origin, **shown)
     report = add_messages(data_reuse.report_after_reuse(report, standing))
     certificate = winner.candidate_certificate
     code = certificate["reason_code"]

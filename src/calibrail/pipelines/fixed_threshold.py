@@ -28,7 +28,7 @@ from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import column_value, likely_number, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
-from calibrail.evaluation.evaluate import with_cost
+from calibrail.evaluation.evaluate import decided
 from calibrail.models.hardware import installed_versions
 from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.data import ReadKeywords
@@ -246,18 +246,21 @@ def _tested(
     """
     labels, values = scored.table.labels, scored.table.columns[scored.keys[0]]
     rule = Rule(fixed_threshold(values[(scored.codes == TEST) & (labels == 1)], edge, promise))
-    ways = [*independence.readings(scored, requirement)]
+    readings = independence.readings(scored, requirement)
+    ways = [independence.independent(way, promise, requirement)[0] for way in readings]
     if len(ways) > 1:
-        flagged = rule.flags(values, None, scored.detectors[0].tolerance)
-        ways += independence.extremes(scored, flagged)
-    samples = [independence.independent(way, promise, requirement)[0][0] for way in ways]
-    place, report = independence.joint_report(
-        [
-            with_cost(evaluate(rule, sample, promise, requirement, origin), rule, sample, costs)
-            for sample in samples
-        ]
-    )
-    return rule, samples[place], report
+        wrong = rule.flags(values, None, scored.detectors[0].tolerance) != (labels == 1)
+        ways += [independence.extreme(ways, apart) for apart in (wrong, ~wrong)]
+    asked = promise, requirement
+    decisions = [decided(rule, way[0], *asked, scored.keys[0], costs=costs) for way in ways]
+
+    def measured(place: int) -> Report:
+        both = [way[0] for way in ways[:2]] if len(ways) > 1 else ()
+        shown: Any = {"decision": decisions[place], "ways": both}
+        return evaluate(rule, ways[place][0], *asked, origin, **shown)
+
+    place, report = independence.joint_report(decisions, measured)
+    return rule, ways[place][0], report
 
 
 def _edge(scored: scoring.Scored, threshold: float | None) -> float:

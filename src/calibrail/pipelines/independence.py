@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from struct import pack
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
-from calibrail.evaluation.winner import Winner, against_reference
+from calibrail.evaluation.verdict import VerdictResult
+from calibrail.evaluation.winner import against_reference
 from calibrail.options import Promise, Requirement
 from calibrail.options.data import judge_of
 from calibrail.pipelines.calibration_overlap import (
@@ -100,18 +101,41 @@ def readings(scored: Scored, requirement: Requirement) -> tuple[Scored, ...]:
     return (scored, each) if near else (scored,)
 
 
-def extremes(scored: Scored, flagged: NDArray[np.bool_]) -> list[Scored]:
-    """Return the scores as they count at worst and at best, where some near copies are copies.
+#: Every detector's sample, on the same answers.
+Samples: TypeAlias = tuple[Sample, ...]
 
-    At worst one of each counts of decisions that are right, and each of those that are wrong: fewer
-    right ones and more wrong ones has no other way to tell copies. At best it is the reverse, but
-    for a wrong one that may be a copy of a right one.
+
+def extreme(
+    ways: Sequence[Samples],
+    apart: NDArray[np.bool_],
+    among_all: NDArray[np.bool_] | None = None,
+) -> Samples:
+    """Return the samples as near copies count at worst, or at best, for one of the detectors.
+
+    At worst each decision counts that is wrong, and of those that are right only what is drawn
+    where near copies count once: no way to tell copies counts more wrong ones, or fewer right ones.
+    At best it is the reverse (`Sample.between`). Where groups of the data are joined by several
+    near copies it is a bound: not every way to join some of them is one to tell copies.
+
+    Parameters
+    ----------
+    ways : sequence of Samples
+        First as near copies count once, then as each of them does.
+    apart : ndarray of bool, shape (n,)
+        At worst the decisions that are wrong, at best those that are right.
+    among_all : ndarray of bool, shape (n,), optional
+        The same of what is measured on answers of both classes together: at worst the answers that
+        are withheld, or of which too little is kept.
     """
-    table = scored.table
-    assert table.copies is not None and table.same is not None
-    wrong = flagged != (table.labels == example.HALLUCINATED)
-    counted = [duplicates.divided(table.copies, table.same, rows) for rows in (wrong, ~wrong)]
-    return [replace(scored, table=replace(table, copies=it, together=it)) for it in counted]
+    made = []
+    for both in zip(ways[0], ways[1], strict=True):
+        sample = both[1].between(both[0], apart)
+        if among_all is not None:
+            # One of each group counts there, of whichever class.
+            once, each = (it.aside(it.rows(splits.TEST) & ~it.drawn(splits.TEST)) for it in both)
+            sample = replace(sample, of_all=each.between(once, among_all))
+        made.append(sample)
+    return tuple(made)
 
 
 def worse_of(
@@ -128,8 +152,8 @@ def worse_of(
         How many answers may be near copies.
     """
     known = [item for item in ways if item is not None]
-    readable = [item for item in ways[:2] if item is not None]
-    worse = min(readable, key=lambda item: WORSE_FIRST.index(item["verdict"]))
+    worse = ways[worse_place(ways)]
+    assert worse is not None
     figures = {
         name: item
         and {"verdict": item["verdict"]}
@@ -140,54 +164,109 @@ def worse_of(
     for name, choose in _ENDS.items():
         if name in known[0]:
             left[name] = choose(item[name] for item in known)
+    for name in ("coverage", "fpr", "kept"):
+        if name in worse:
+            left[name] = _hull([item[name] for item in (worse, *known)])
     if all(item.get("region") for item in known):
-        left["region"] = _hull([item["region"] for item in known])
+        regions = [item["region"] for item in known]
+        left["region"] = regions[0] | {
+            name: _hull([region[name] for region in regions])
+            for name in ("coverage", "fpr", "kept")
+            if regions[0][name] is not None
+        }
+        left["reason"] = _reason(known, left["region"]) or worse["reason"]
     against = dict(zip(DECIDED, (ways[2:3], ways[3:]), strict=True)).get(worse["verdict"], ())
     if len({item and item["verdict"] for item in (*ways[:2], *against)}) > 1:
         reason = say("verdict.near_copies", left["near_copies"])
         left |= {"verdict": "inconclusive", "reason": reason, "reason_code": "near_copies"}
+    elif against and against[0] is not None:
+        # What refutes or proves a limit at its end does so however near copies count.
+        left["reason"] = against[0]["reason"]
     return worse, left
 
 
-def _hull(regions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the first region, as wide as all of them."""
-    hull = dict(regions[0])
-    for name in ("coverage", "fpr", "kept"):
-        if ends := [region[name] for region in regions if region[name] is not None]:
-            lower, upper = min(end["lower"] for end in ends), max(end["upper"] for end in ends)
-            hull[name] = {**ends[0], "lower": lower, "upper": upper}
-    return hull
+def worse_place(ways: Sequence[Mapping[str, Any] | None]) -> int:
+    """Return which of the first two certificates is the worse."""
+    there = [place for place, item in enumerate(ways[:2]) if item is not None]
+    return min(there, key=lambda it: WORSE_FIRST.index(cast(Any, ways[it])["verdict"]))
 
 
-def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:
-    """Return the worse of the reports by `worse_of`, and what is left of it.
+#: Under which name a region has the shares that a reason names.
+_SHARES: Final = {"freed": "coverage", "touched": "fpr"}
+
+
+def _reason(known: Sequence[Mapping[str, Any]], region: Mapping[str, Any]) -> str:
+    """Return the code of limits that bounds leave open, with the bounds that all ways leave."""
+    limits, first = dict[str, str](), ""
+    for code, *sides in (item["reason"].split(":") for item in known):
+        if code in ("limits_unsettled", "limit_missed"):
+            first = first or f"limits_unsettled:{sides[0]}"
+            limits |= {name: limit for name, limit, *_ in (side.split(",") for side in sides[1:])}
+    shown = [first]
+    for name, limit in limits.items():
+        end = region[_SHARES.get(name, name)]
+        shown.append(f"{name},{limit},{end['lower']},{end['upper']}")
+    return ":".join(shown)
+
+
+def _risks(ways: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return measured risks as wide as in all ways, and what these agree to show."""
+    joint = []
+    for items in zip(*ways, strict=True):
+        shown = {item["shown"] for item in items}
+        test = _hull([item["test"] for item in items])
+        state = shown.pop() if len(shown) == 1 else "open"
+        joint.append({**items[0], "test": test, "shown": state})
+    return joint
+
+
+def _hull(shares: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the first share, with an interval as wide as all of them."""
+    lower, upper = min(item["lower"] for item in shares), max(item["upper"] for item in shares)
+    return {**shares[0], "lower": lower, "upper": upper}
+
+
+def joint_report(
+    ways: Sequence[VerdictResult | Report | None], measured: Callable[[int], Report]
+) -> tuple[int, Report]:
+    """Return the report of the worse of the first two ways, with what all leave of its verdict.
 
     The figures stand in its certificate, and, where near copies are many, in a warning. Where a
-    report is missing, since too few answers are left, nothing is decided.
+    way is missing, since too few answers are left, nothing is decided.
+
+    Parameters
+    ----------
+    ways : sequence of VerdictResult, Report or None
+        As for `worse_of`; only one where nothing is a near copy.
+    measured : callable
+        Takes the place of one of the first two, and returns its report.
 
     Returns
     -------
     (int, Report)
-        Which of the reports it is, and what is left of it.
+        Which way it is, and what is left of its report.
     """
-    known = [report for report in reports if report is not None]
-    if len(reports) == 1:
-        return 0, known[0]
-    n_near = known[0].data["n_near_copies"]
-    worse, left = worse_of(
-        [None if report is None else report.certificate for report in reports], n_near
-    )
-    place = next(i for i, item in enumerate(reports) if item and item.certificate is worse)
+    certificates = [None if way is None else way.certificate for way in ways]
+    place = worse_place(certificates)
+    report = measured(place)
+    if len(ways) == 1:
+        return place, report
+    n_near = report.data["n_near_copies"]
+    left = worse_of(certificates, n_near)[1]
+    known = [way for way in ways if way is not None]
     rows: dict[Any, list[Mapping[str, Any] | None]] = {}
-    for at, report in enumerate(reports):
-        for row in ((report and report.by_group) or {"rows": ()})["rows"]:
-            named = rows.setdefault((row.get("column"), row["group"]), [None] * len(reports))
+    for at, way in enumerate(ways):
+        for row in ((way and way.by_group) or {"rows": ()})["rows"]:
+            named = rows.setdefault((row.get("column"), row["group"]), [None] * len(ways))
             named[at] = row
 
     def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**row, **worse_of(rows[row.get("column"), row["group"]], n_near)[1]}
 
-    report = revised_report(cast(Report, reports[place]), change, left.get("reason_code"))
+    report = revised_report(report, change, left.get("reason_code"))
+    risks = [way.measured for way in known if isinstance(way, VerdictResult) and way.measured]
+    if risks:
+        report = replace(report, risks={**cast(Any, report.risks), "measured": _risks(risks)})
     costs = [item.cost for item in known if item.cost is not None]
     report = replace(
         report,
@@ -200,20 +279,11 @@ def joint_report(reports: Sequence[Report | None]) -> tuple[int, Report]:
     return place, report
 
 
-def of_verdict(verdict: str, comparisons: Sequence[Comparison]) -> set[str]:
-    """Return the detectors that have a verdict in all comparisons, alone or as the candidate."""
-    every = []
-    for item in comparisons:
-        certificate = item.winner.candidate_certificate or {"verdict": None}
-        decided = certificate["verdict"] == verdict
-        every.append({name for name, report in item.detectors if report.verdict == verdict})
-        every[-1] |= {str(item.winner.candidate)} if decided else set()
-    return set.intersection(*every)
+#: The verdicts about a detector, and about it as the candidate, at worst and at best.
+Ends: TypeAlias = Sequence[tuple[VerdictResult, Mapping[str, Any]]]
 
 
-def joint_comparison(
-    comparisons: Sequence[Comparison], extremes: Mapping[tuple[str, str], Comparison]
-) -> Comparison:
+def joint_comparison(comparisons: Sequence[Comparison], ends: Mapping[str, Ends]) -> Comparison:
     """Return the first of some comparisons, with what the others leave of its verdicts.
 
     A winner that is not the same everywhere is none that is certified.
@@ -222,29 +292,29 @@ def joint_comparison(
     ----------
     comparisons : sequence of Comparison
         Where near copies count once, and where each of them does.
-    extremes : mapping of (str, str) to Comparison
-        By detector and the verdict that all of these give it: where they count at worst for one
-        that is certified, at best for one that is rejected.
+    ends : mapping of str to Ends
+        By detector.
     """
     once, *others = comparisons
     if not others:
         return once
     reports = []
     for name, report in once.detectors:
-        beside = [*others, *(extremes.get((name, verdict)) for verdict in DECIDED)]
-        if name in dict(others[0].detectors):
-            every = [dict(item.detectors).get(name) if item else None for item in beside]
-            report = joint_report([report, *every])[1]
+        if (beside := dict(others[0].detectors).get(name)) is not None:
+            both = report, beside
+            report = joint_report(
+                [*both, *(way for way, _ in ends.get(name, ()))], both.__getitem__
+            )[1]
         reports.append((name, report))
     winner = once.winner
     if any(item.winner.name != winner.name for item in others):
         winner = winner.without_winner("near_copies")
     if winner.candidate_certificate is not None:
         ways = []
-        for item in (*others, *(extremes.get((str(winner.candidate), it)) for it in DECIDED)):
-            other = item.winner if item else Winner()
+        for other in (item.winner for item in others):
             alike = winner.name in (None, other.name) and winner.candidate == other.candidate
             ways.append(other.candidate_certificate if alike else None)
+        ways += [certificate for _, certificate in ends.get(str(winner.candidate), ())]
         n_near = reports[0][1].data["n_near_copies"]
         left = worse_of([winner.candidate_certificate, *ways], n_near)[1]
         certificate = {**winner.candidate_certificate, **left}

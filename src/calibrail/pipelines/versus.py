@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
+from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, reusable, spoken
@@ -240,6 +241,7 @@ def versus(
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
     data |= {"n_quarantined": sum(aside), "part": opened[0].part()}
+    data["n_near"] = table.n_near
     data |= {"n_unlike": len(unlike), "first_unlike": unlike[:1], "labelled_by": judge}
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
@@ -314,6 +316,8 @@ class _Table:
         Of being labelled.
     by_text : bool
         Whether pairs are known by their texts.
+    n_near : int
+        How many pairs may be near copies of others, and are one group with these.
     """
 
     human: Floats
@@ -322,12 +326,13 @@ class _Table:
     lots: NDArray[np.uint64]
     chance: Floats | None
     by_text: bool
+    n_near: int
 
     @classmethod
     def of(
         cls, pairs: Sequence[_Pair], columns: Mapping[str, Any], *, sign: float, source: str
     ) -> "_Table":
-        """Return the table of pairs; those with the same texts are one group.
+        """Return the table of pairs; those with the same texts, or nearly, are one group.
 
         Ratings have the ``sign`` that makes the higher ones mean hallucinated; labels have 0.
         """
@@ -357,7 +362,12 @@ class _Table:
             for (one, other), word in zip(examples, words, strict=True)
         ]
         group = np.unique(np.array(shared, object), return_inverse=True)[1]
-        table = cls(human, judge, numbered_by(lots, group), lots, None, by_text)
+        finder = CopyFinder()
+        for one, other in examples:
+            finder.add(replace(one, response=f"{one.response}\n{other.response}"))
+        copies = finder.finish(lots, lots)
+        group = numbered_by(lots, merge_groups(group, copies.groups))
+        table = cls(human, judge, group, lots, None, by_text, copies.n_near)
         if not (known := table.known).any():
             raise DataError(say("refused.no_labelled_pair", column=columns["human"], n=len(pairs)))
         if (name := columns["probability"]) is None:
