@@ -395,13 +395,14 @@ class Guardrail(Shown):
             return self.failed(answer, error)
         try:
             with self.rules():
-                return decision_from_sentences(
+                made = decision_from_sentences(
                     answer,
                     verdicts,
                     threshold=self.judge.threshold(answer),
                     undefined=self.config.policy.undefined,
                     scale=self.scale,
                 )
+            return replace(made, guardrail=self.config.digest)
         except Exception as error:
             return self.failed(answer, error, "calibrail_failed")
 
@@ -471,7 +472,7 @@ class Guardrail(Shown):
         if self._probability is not None and verdict.score is not None:
             told = self._probability.of(verdict.score)
         head = example.id, verdict.outcome, *numbers, *shown
-        return decision.Decision(*head, cause=cause, probability=told)
+        return decision.Decision(*head, cause=cause, probability=told, guardrail=self.config.digest)
 
     def failed(
         self, example: Example, error: BaseException, code: decision.CauseCode = "detector_failed"
@@ -495,7 +496,8 @@ class Guardrail(Shown):
         """Return a decision about an answer that has no score; nothing of it may be shown."""
         removed = () if self.unit == "sentence" else None
         head = id, outcome, None, threshold, None, decision.reason_of_cause(cause, outcome, detail)
-        return decision.Decision(*head, scale=self.scale, removed=removed, cause=cause)
+        why: Any = {"cause": cause, "guardrail": self.config.digest}
+        return decision.Decision(*head, scale=self.scale, removed=removed, **why)
 
 
 def _from_bytes(raw: bytes) -> Guardrail:
