@@ -17,7 +17,7 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
-from calibrail.errors import GuardrailError, InputError, error_text, errors_as
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as, variable_set
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import (
@@ -43,6 +43,7 @@ from calibrail.options.guarantee import Unit
 from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
 from calibrail.text.words import rules_of
+from calibrail.working_folder import UNVOUCHED
 
 
 class Guardrail(Shown):
@@ -77,7 +78,8 @@ class Guardrail(Shown):
         self.rule: Final = frozen_rule(config)
         self._edition = edition_of(config.score)
         #: The detector.
-        self.score: Final = frozen_detector(config.score, score, config.promise.unit)
+        with variable_set(UNVOUCHED, config.unvouched):
+            self.score: Final = frozen_detector(config.score, score, config.promise.unit)
         self._probability: HallucinationProbability | None = None
         self._on_request: HallucinationProbability | None = None
         if (told := config.probability) and told.base_rate is not None:
@@ -94,6 +96,7 @@ class Guardrail(Shown):
         *,
         trusted: Sequence[PublicKey] | None = None,
         probe: bool = False,
+        own_code: bool = False,
     ) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights.
 
@@ -106,8 +109,13 @@ class Guardrail(Shown):
             Whether this machine must show that it computes what was certified; see `probe`.
             Endpoints are not asked. Where no probe has a score, which the file says truthfully,
             nothing is shown: a warning says so.
+        own_code : bool
+            Whether code and addresses that it names are trusted though no key of ``trusted`` has
+            signed it and this user did not export it on this machine; else it is refused for them.
         """
         file = read_file(path, trusted)
+        if own_code:
+            file.config.__dict__["unvouched"] = None
         guardrail = cls(file.config)
         guardrail.origin = file.origin
         if probe:
