@@ -87,6 +87,15 @@ def no_endpoint_of_this_machine() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Note which guardrails were made here in a folder of the tests, and not in the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("CALIBRAIL_OWN_CODE", raising=False)
+        yield
+
+
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send again without waiting for long."""

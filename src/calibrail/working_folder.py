@@ -1,4 +1,4 @@
-"""Import of the one detector that a user names in the working folder.
+"""Whose code is run: a detector in the working folder that a user names, or a guardrail's file.
 
 Nothing else is imported from there. Libraries try to import modules that need not be installed, and
 whoever can write into the folder could hand them a file of such a name; so the folder is on no
@@ -7,21 +7,26 @@ Python path, and only the modules of a detector that was named are found in it.
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import GuardrailError, InputError, error_text
 
 #: Names the folder, for the processes that a command starts, too.
 VARIABLE: Final = "CALIBRAIL_WORKING_FOLDER"
 
-#: Says that no code of somebody's own is loaded, here and in the processes that are started.
-_FORBIDDEN: Final = "CALIBRAIL_FORBID_OWN_CODE"
+#: Says whether code that a guardrail names is loaded, here and in the processes that are started:
+#: ``no`` for none at all, ``yes`` for that of a file, too, which nobody vouches for.
+_OWN_CODE: Final = "CALIBRAIL_OWN_CODE"
+
+#: The guardrail's file that nobody vouches for, while its detector is built.
+UNVOUCHED: Final[ContextVar[Path | None]] = ContextVar("unvouched", default=None)
 
 #: Keeps the folder that a Python process is started in off its path.
 _SAFE: Final = "PYTHONSAFEPATH"
@@ -60,43 +65,94 @@ _FINDER: Final = _DetectorFinder()
 
 
 @contextmanager
-def working_folder(folder: Path) -> Iterator[None]:
-    """Let detectors that are named stand in a folder, here and in the processes started meanwhile.
-
-    These processes have the folder that they are started in not on their Python path.
-    """
-    before = {name: os.environ.get(name) for name in (VARIABLE, _SAFE, _FORBIDDEN)}
-    os.environ |= {VARIABLE: str(folder), _SAFE: "1"}
+def environment(changes: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables within the block; one that is None is not there."""
+    before = {name: os.environ.get(name) for name in changes}
     try:
+        _let(changes)
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _let(before)
 
 
-def forbid_own_code() -> None:
-    """Load no detector by its module, and no plug-in, until the command ends."""
-    os.environ[_FORBIDDEN] = "1"
+def _let(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
-def is_own_code_forbidden() -> bool:
-    """Say whether `forbid_own_code` was called for this command, here or in its parent."""
-    return bool(os.environ.get(_FORBIDDEN))
+def working_folder(folder: Path) -> AbstractContextManager[None]:
+    """Let detectors that are named stand in a folder, here and in the processes started meanwhile.
+
+    These processes have the folder that they are started in not on their Python path. What is said
+    of own code within the block ends with it.
+    """
+    return environment({VARIABLE: str(folder), _SAFE: "1", _OWN_CODE: os.environ.get(_OWN_CODE)})
 
 
-def refuse_own_code(what: str) -> None:
-    """Raise where code of somebody's own may not be loaded.
+def settle_own_code(*, allowed: bool, forbidden: bool) -> None:
+    """Load code that a guardrail names whoever vouches for it, or none, until the command ends.
 
     Raises
     ------
     InputError
-        It was forbidden.
+        Both are asked for.
     """
-    if is_own_code_forbidden():
+    if allowed and forbidden:
+        raise InputError(error_text("own_code_both"))
+    if allowed or forbidden:
+        os.environ[_OWN_CODE] = "yes" if allowed else "no"
+
+
+def is_own_code(said: str) -> bool:
+    """Say whether ``yes``, or ``no``, was said of own code here, in a parent or by the user."""
+    return os.environ.get(_OWN_CODE) == said
+
+
+def refuse_own_code(what: str, *, address: bool = False) -> None:
+    """Raise where code of somebody's own may not be loaded, or an ``address`` not be asked.
+
+    Raises
+    ------
+    InputError
+        Code was forbidden.
+    GuardrailError
+        A file names it that nobody vouches for: file and remedies are named.
+    """
+    if is_own_code("no") and not address:
         raise InputError(error_text("own_code_forbidden", what=what))
+    if (file := UNVOUCHED.get()) is not None:
+        raise GuardrailError(error_text("guardrail_unvouched", file=file, what=what))
+
+
+def _own_files() -> Path:
+    """Return where the SHA-256 of each guardrail is kept that this user made."""
+    root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(root) / "calibrail" / "guardrails"
+
+
+def note_own_file(sha256: str) -> None:
+    """Keep that this user made the guardrail's file of this SHA-256; only the user may read it.
+
+    Raises
+    ------
+    OSError, RuntimeError
+        It cannot be written, or there is no home.
+    """
+    if is_own_file(sha256):
+        return
+    path = _own_files()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w") as file:
+        file.write(f"{sha256}\n")
+
+
+def is_own_file(sha256: str) -> bool:
+    """Return whether this user made the guardrail's file of this SHA-256, on this machine."""
+    with suppress(OSError, RuntimeError, ValueError):
+        return sha256 in _own_files().read_text("ascii").split()
+    return False
 
 
 def find_in_folder(module: str) -> ModuleSpec | None:

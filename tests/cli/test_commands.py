@@ -57,8 +57,10 @@ def test_check_writes_one_decision_a_row(guardrail: Path, answers: Path, tmp_pat
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "out" / "decisions.jsonl").open()]
     assert [line["row"] for line in lines] == list(range(1, 63))
-    always = {"id", "outcome", "score", "threshold", "p_value", "reason", "row"}
+    always = {"id", "outcome", "score", "threshold", "p_value", "reason", "row", "guardrail"}
     assert set(lines[0]) == always | {"column", "column_value", "column_threshold"}
+    digest = json.loads(guardrail.read_bytes())["digest"]
+    assert {line["guardrail"] for line in lines} == {digest}
     by_id = {line["id"]: line for line in lines}
     assert by_id["row-21"]["outcome"] == "error"
     assert by_id["row-62"]["outcome"] == "flag"

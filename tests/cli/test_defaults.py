@@ -63,7 +63,7 @@ SHOWING = {
     ),
     *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
-    *("trusted", "forbid_own_code", "sign", "expires", "min_version", "best"),
+    *("trusted", "own_code", "forbid_own_code", "sign", "expires", "min_version", "best"),
     *("force", "errors"),
     *("export", "export_n", "export_as", "import_"),
 }

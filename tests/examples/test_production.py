@@ -334,7 +334,7 @@ def test_an_expression_reads_what_the_service_counts(
 
 
 def test_each_alert_says_what_it_is_and_what_to_do() -> None:
-    headings = re.findall(r"^### (\w+)\n\n(.+?)(?=\n\n###|\Z)", RUNBOOK, re.M | re.S)
+    headings = re.findall(r"^## (\w+)\n\n(.+?)(?=\n\n##|\Z)", RUNBOOK, re.M | re.S)
     assert [name for name, _ in headings] == list(ALERTS)
     for name, rule in ALERTS.items():
         assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,10 @@ PLAIN = Decision("a", "flag", 0.7, 0.5, 0.1, "score 0.7 is at least the threshol
 )
 def test_a_decision_comes_back_from_its_line(decision: Decision) -> None:
     assert Decision.from_dict(json.loads(decision.line(evidence=True))) == decision
+    # What made it does not tell two decisions apart; a line of before names none.
+    made = replace(decision, guardrail="sha256:1")
+    assert made == decision and "guardrail" not in decision.to_dict()
+    assert Decision.from_dict(json.loads(made.line())).guardrail == "sha256:1"
 
 
 @pytest.mark.parametrize(

@@ -334,7 +334,7 @@ def test_a_function_of_columns_that_probes_lack_is_said_to_be_unprobed(
     content["digest"] = content_digest(content)
     path.write_bytes(render(content))
     with pytest.raises(GuardrailError, match="holds no probes"):
-        Guardrail.load(path, probe=True)
+        Guardrail.load(path, probe=True, own_code=True)
 
 
 def test_members_that_ask_no_endpoint_are_probed_in_any_case() -> None:

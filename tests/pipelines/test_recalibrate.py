@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from calibrail.labelling.log_sampling import read_sample
 from calibrail.monitoring.promise import is_first_asked
 from calibrail.options import Drawing, Promise, RecalibrateOptions
 from calibrail.pipelines.recalibrate import Recalibration
+from calibrail.working_folder import is_own_file
 from tests.command_line import calibrail as command
 from tests.labelling.logs import BEGIN, logged
 from tests.labelling.rows import lines, write
@@ -175,6 +177,21 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
     assert "signature of an earlier file" in refused.stderr
     least = float(json.loads(refused.stdout)["fpr"]["estimate"]) + 0.02
     assert command(*begin, "--max-fpr", least).returncode == 4
+
+
+def test_what_is_made_of_a_strangers_guardrail_is_not_ones_own(
+    product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its code would run unasked, with another threshold."""
+    monkeypatch.setattr("calibrail.guardrail.file.runs_code", lambda spec: True)
+    path, new = tmp_path / "g.json", tmp_path / "new.json"
+    line = ("recalibrate", path, "--labels", product.folder, "--delta", DELTA, "-o", new, "--force")
+    product.guardrail.save(path)
+    for state, options, own in ((0, (), False), (1, ("--own-code",), True)):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"{state}"))
+        said = command(*line, *options)
+        assert said.returncode == 0, said.stderr
+        assert is_own_file(sha256(new.read_bytes()).hexdigest()) is own
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ def test_what_the_rule_does_not_give_is_named_and_not_used(
 ) -> None:
     path = tmp_path / "decisions.jsonl"
     right = entries(guardrail, [0.1])[0].decision.to_dict()
+    # Which guardrail decided stands in it; in a line of an older version its threshold tells.
+    assert right.pop("guardrail") == guardrail.config.digest
     lines = [json.dumps(item) for item in (right, right | change, right)]
     path.write_text("\n".join(lines) + "\n")
     kept, tally = read(path, guardrail)

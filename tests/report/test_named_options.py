@@ -49,6 +49,8 @@ NEVER = {
         "of sentences that are removed, as `calibrate` alone does",
     ),
     "removal.other_thresholds": "of sentences that are removed, as `calibrate` alone does",
+    "guardrail_unvouched": "of a guardrail's file, by a command that takes one",
+    "own_file_not_noted": "of the command that will load what was written",
     "calibrate.slider": "of a threshold that was calibrated",
     "fixed_threshold.turn": "`export` writes no report of a run",
     "fixed_threshold.cost_base": "a guardrail with costs states its base rate",

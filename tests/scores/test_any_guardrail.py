@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,9 +16,9 @@ import pytest
 
 import calibrail
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError, variable_set
+from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.scores.any_guardrail import AnyGuardrailScore
-from calibrail.scores.base import IN_GUARDRAIL, DetectorFailure
+from calibrail.scores.base import DetectorFailure
 from calibrail.scores.registry import build, key_of, parse_spec, spell
 from calibrail.testing import check_score
 
@@ -37,6 +38,7 @@ class GuardrailOutput:
 class Spec:
     name: str
     stage: str
+    secret: bool = False
 
 
 @dataclass
@@ -89,7 +91,8 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     class AnyGuardrail:
         @classmethod
         def get_parameter_schema(cls, name: GuardrailName) -> list[Spec]:
-            return [Spec("criteria", "create"), Spec("policy", "validate")]
+            keys = [Spec("api_key", "create", secret=True)]
+            return [Spec("criteria", "create"), Spec("policy", "validate"), *keys]
 
         @classmethod
         def create(cls, name: GuardrailName, provider: Any = None, **kwargs: Any) -> Any:
@@ -184,6 +187,8 @@ def test_a_call_that_fails_tells_nothing_of_what_was_sent(library: Library) -> N
         ({"name": "x", "options": "[1]"}, InputError, "JSON object"),
         ({"name": "x", "options": "{"}, InputError, "JSON object"),
         ({"name": "nothing"}, InputError, "it has lettuce_detect, "),
+        # What the library itself calls a secret.
+        ({"name": "patronus", "options": {"api_key": "k"}}, InputError, r"no key .*\(api_key\)"),
         (
             {"name": "patronus", "options": {"criteria": "none"}},
             ModelError,
@@ -221,18 +226,25 @@ def test_a_card_does_not_say_that_it_sends_nothing(library: Library) -> None:
     assert "does not say what it reads or whether it sends anything" in text
 
 
-def test_a_guardrail_chooses_no_address_and_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    about: dict[str, Any] = {
-        "name": "any_llm",
-        "options": {"policy": "No.", "endpoint": "http://127.0.0.1:9/x"},
-    }
-    assert AnyGuardrailScore(**about).params["name"] == "any_llm"
-    with (
-        variable_set(IN_GUARDRAIL, True),
-        pytest.raises(InputError, match=r"may not say where .*\(endpoint\)"),
-    ):
-        AnyGuardrailScore(**about)
-    monkeypatch.setenv("CALIBRAIL_FORBID_OWN_CODE", "1")
-    answers = [Example("Who?", ("A document.",), "Ann.")]
+def test_where_own_code_is_forbidden_it_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALIBRAIL_OWN_CODE", "no")
     with pytest.raises(InputError, match="--forbid-own-code"):
-        AnyGuardrailScore(name="any_llm", options={"policy": "No."}).score(answers)
+        AnyGuardrailScore(name="any_llm", options={"policy": "No."})
+
+
+def test_a_strangers_guardrail_does_not_load_it(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.output = lambda text: GuardrailOutput(valid=True, score=len(text) % 7 / 7)
+    rows = [
+        {"contexts": [f"It is {i}."], "response": f"It is {'1' * (i % 7)}, {i}.", "label": i % 2}
+        for i in range(80)
+    ]
+    path = tmp_path / "g.json"
+    calibrail.calibrate(rows, AnyGuardrailScore(name="lettuce_detect"), alpha=0.3).freeze().save(
+        path
+    )
+    assert calibrail.Guardrail.load(path).check(response="Yes.", contexts=["No."]).score is not None
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with pytest.raises(GuardrailError, match="names any-guardrail's lettuce_detect, and nobody"):
+        calibrail.Guardrail.load(path)

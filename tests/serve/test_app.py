@@ -34,6 +34,7 @@ def test_an_answer_is_decided_byte_for_byte_as_check_does(visit: Visiting, surfa
             assert said.headers["content-type"] == "application/json"
             assert said.headers["calibrail-guardrail"] == guardrail.config.digest
             assert said.content.decode() == guardrail.check(**answer).line()
+            assert said.json()["guardrail"] == guardrail.config.digest
 
     visit(go, surface)
 

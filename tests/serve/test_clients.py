@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -30,6 +30,7 @@ from calibrail.serve import service as served
 from calibrail.serve.guardrails import Guardrails, Serials
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.service import TokenHolder, Tokens
+from tests.answers import write
 from tests.command_line import calibrail
 from tests.guardrail.test_sentences import by_sentence_of_words
 from tests.labelling.rows import lines
@@ -326,6 +327,19 @@ def test_what_is_signed_expires_and_asks_for_a_version(surface: Path, tmp_path: 
     assert Guardrail.load(path, trusted=[public]).config == guardrail.config
     said = calibrail("guardrail", "verify", path, "--key", public).stdout
     assert f"until {today + timedelta(1)}, for calibrail 0.0.1 or newer" in " ".join(said.split())
+    # It is said before, in the last two weeks.
+    answer = write(tmp_path / "answers.jsonl", [ANSWER])
+    check = ("check", path, answer, "-o", tmp_path / "decisions.jsonl", "--trusted", public)
+    for days, soon in ((1, True), (13, True), (15, False)):
+        day = f"{today + timedelta(days)}"
+        guardrail.save(path, sign=key, terms=SignatureTerms(day))
+        done = calibrail(*check)
+        assert done.returncode == 0, done.stderr
+        assert (f"may decide until {day} (UTC) and no longer" in done.stderr) is soon
+        loaded = guardrails.Loaded(
+            "g", path, Guardrail.load(path, trusted=[public]), datetime.now(UTC)
+        )
+        assert (f"EXPIRES SOON, after {day} (UTC)" in process.describe_guardrail(loaded)) is soon
     guardrail.save(path, sign=key, terms=SignatureTerms(f"{today - timedelta(1)}"))
     with pytest.raises(GuardrailError, match=r"holds until .* and no longer"):
         Guardrail.load(path, trusted=[public])
@@ -351,6 +365,13 @@ def test_a_service_whose_guardrail_expires_is_not_ready(
 
     async def go(client: httpx.AsyncClient, _: served.Service) -> None:
         assert (await client.get("/readyz")).status_code == 200
+        metrics = (await client.get("/metrics")).text
+        shown = 'calibrail_guardrail_expires_timestamp_seconds{guardrail="g"} '
+        (value,) = (line.removeprefix(shown) for line in metrics.splitlines() if shown in line)
+        # The whole of that day.
+        assert datetime.fromtimestamp(float(value), UTC).isoformat() == (
+            f"{date.fromisoformat(day) + timedelta(days=1)}T00:00:00+00:00"
+        )
         later = datetime.now(UTC) + timedelta(days=3)
         with mock.patch("calibrail.guardrail.signing.datetime", mock.Mock(now=lambda _: later)):
             answer = await client.get("/readyz")

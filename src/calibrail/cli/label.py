@@ -35,8 +35,8 @@ Format = Literal["csv", "jsonl", "label-studio", "argilla"]
 _NAMED: Final = 10
 #: What may be said where answers are drawn from logs, beside how files are read.
 _OF_LOGS: Final = {
-    *("--guardrail", "--trusted", "--forbid-own-code", "--from-log", "--per-day", "--traces"),
-    *("--seed", "--shared"),
+    *("--guardrail", "--trusted", "--own-code", "--forbid-own-code", "--from-log"),
+    *("--per-day", "--traces", "--seed", "--shared"),
     *("--judge-column", "--json", "--markdown", "--page"),
 }
 

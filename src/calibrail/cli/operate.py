@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from calibrail.errors import InputError
 from calibrail.formatting import count
 from calibrail.options.fields import setting
 from calibrail.serve import exit_on_signal
+from calibrail.working_folder import environment
 
 
 @opt.takes_settings
@@ -168,8 +169,9 @@ def serve_command(
     The keys of --trusted are read once, when it begins.
     Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
     """
-    # Before anything else is imported, which takes a while.
-    with exit_on_signal(), _own_counts():
+    # Before anything else is imported, which takes a while. Other programs count together in a
+    # folder, which prometheus_client looks for once, when it is imported; the service has its own.
+    with exit_on_signal(), environment({"PROMETHEUS_MULTIPROC_DIR": None}):
         with opt.serving_packages("serve"):
             from calibrail.serve.guardrails import guardrail_files
             from calibrail.serve.process import serve
@@ -183,20 +185,6 @@ def serve_command(
         if not finished:
             note("not everything that was accepted was answered in time")
         raise typer.Exit(DONE if finished else FAILURE)
-
-
-@contextlib.contextmanager
-def _own_counts() -> Iterator[None]:
-    """Hide the folder in which other programs count together: the service has one of its own.
-
-    To be entered before prometheus_client is imported, which looks for it once and for all.
-    """
-    folder = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    try:
-        yield
-    finally:
-        if folder is not None:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
 
 
 def _tell(address: str) -> None:

@@ -31,7 +31,7 @@ from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
 from calibrail.options.data import LABELLING
 from calibrail.options.guarantee import OF_ONE_THRESHOLD
-from calibrail.working_folder import forbid_own_code
+from calibrail.working_folder import settle_own_code
 
 if TYPE_CHECKING:
     from calibrail import Guardrail as Loaded
@@ -214,11 +214,11 @@ class TrustArguments:
     panel: ClassVar = "Signature"
 
     trusted: tuple[Path, ...] = option_fields.setting(default=(), metavar="PUB.pem")
+    own_code: bool = option_fields.setting(default=False)
     forbid_own_code: bool = option_fields.setting(default=False)
 
     def __post_init__(self) -> None:
-        if self.forbid_own_code:
-            forbid_own_code()
+        settle_own_code(allowed=self.own_code, forbidden=self.forbid_own_code)
 
     @property
     def keys(self) -> tuple[Path, ...] | None:
@@ -229,7 +229,10 @@ class TrustArguments:
         """Load a guardrail that is signed by one of the keys, where there are any."""
         from calibrail import Guardrail
 
-        return Guardrail.load(guardrail, trusted=self.keys)
+        loaded = Guardrail.load(guardrail, trusted=self.keys)
+        if loaded.signature is not None and (day := loaded.signature.ends_soon):
+            note(say("command.expires", guardrail=guardrail, day=day))
+        return loaded
 
     def read_keys(self) -> tuple[bytes, ...] | None:
         """Return what stands in the keys' files, for who loads guardrails for as long as it runs.

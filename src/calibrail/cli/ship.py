@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -16,7 +17,7 @@ from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_
 from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
-from calibrail.working_folder import forbid_own_code
+from calibrail.working_folder import settle_own_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class Probing:
 
     probe: bool = setting(default=True)
     probe_endpoint: bool = setting(default=False)
+    own_code: bool = setting(default=False)
     forbid_own_code: bool = setting(default=False)
 
     def __post_init__(self) -> None:
-        if self.forbid_own_code:
-            forbid_own_code()
+        settle_own_code(allowed=self.own_code, forbidden=self.forbid_own_code)
         if self.probe_endpoint and not self.probe:
             raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
 
@@ -102,7 +103,8 @@ def freeze_into(
     if asks and freezing.probe_endpoint:
         announce(guardrail.score)
         guardrail = frozen.freeze(**how, probe_endpoint=True)
-    guardrail.save(output, sign=written.sign, force=written.force, terms=written.terms)
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        guardrail.save(output, sign=written.sign, force=written.force, terms=written.terms)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
     if asks and not freezing.probe_endpoint:
@@ -147,6 +149,7 @@ def freeze_into(
         content,
         [
             "" if told else say("command.not_certified", reason=headline.reason),
+            *(str(item.message) for item in warned),
             *tried,
             unprobed,
             say("command.other_versions", differ=differ) if differ else "",

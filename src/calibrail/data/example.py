@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import IO, Any, Final, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.atomic_files import whole_file
 from calibrail.data.values import (
     canonical_text,
     column_value,
@@ -507,10 +509,10 @@ def shorten(value: object) -> str:
 
 
 class Quarantine:
-    """Appends one JSON line a problem to a file that only exists once there is a problem.
+    """Writes one JSON line a problem to a file that only exists where there was a problem.
 
-    A file that an earlier run left at the same path is removed first, so that the file never
-    speaks of other data than the run's.
+    It is there, whole, once it is closed. A file that an earlier run left at the same path is
+    removed first, so that the file never speaks of other data than the run's.
 
     Parameters
     ----------
@@ -519,7 +521,7 @@ class Quarantine:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.path = path
+        self.path, self._made = path, ExitStack()
         self._stream: IO[str] | None = None
         if path is not None:
             with file_errors(f"cannot replace {path}"):
@@ -531,11 +533,13 @@ class Quarantine:
             return
         if self._stream is None:
             with file_errors(f"cannot write {self.path}"):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._stream = self.path.open("w", encoding="utf-8", newline="\n")
+                at = self._made.enter_context(whole_file(self.path))
+                self._stream = self._made.enter_context(
+                    at.open("w", encoding="utf-8", newline="\n")
+                )
         self._stream.write(json.dumps(problem.entry()) + "\n")
 
     def close(self) -> None:
-        """Close the file, if there is one."""
-        if self._stream is not None:
-            self._stream.close()
+        """Let the file take its place, if there is one."""
+        with file_errors(f"cannot write {self.path}"):
+            self._made.close()

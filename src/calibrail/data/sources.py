@@ -48,7 +48,7 @@ from calibrail.data.traces._spans import Export, ExportNotes
 from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
-from calibrail.working_folder import is_own_code_forbidden
+from calibrail.working_folder import is_own_code
 
 #: Rows looked at before a format, its columns and its fields are settled.
 PEEKED: Final = 100
@@ -189,7 +189,7 @@ def plugin_readers() -> dict[str, Reader]:
     ids are then checked as for every other format. Declare it in ``pyproject.toml`` under
     ``[project.entry-points."calibrail.readers"]``.
     """
-    if is_own_code_forbidden():
+    if is_own_code("no"):
         return {}
     return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
 

@@ -50,6 +50,7 @@ from calibrail.scores.registry import ColumnScore, ScoreSpec, build, key_of, sca
 from calibrail.scores.table import Cost, ScoreTable
 from calibrail.serialization import plain
 from calibrail.text.words import edition_in, rules_of
+from calibrail.working_folder import environment
 
 #: Jobs that wait for a worker, each: enough that none is idle, few enough to stay small.
 _AHEAD: Final = 2
@@ -193,20 +194,6 @@ def _no_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, default if handler is None else handler)
         if came:
             signal.raise_signal(signal.SIGINT)
-
-
-@contextmanager
-def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables within the block."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def threads_each(each: int) -> AbstractContextManager[None]:

@@ -21,12 +21,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from calibrail.engine.distributed import environment, threads_each
+from calibrail.engine.distributed import threads_each
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import EngineOptions
+from calibrail.working_folder import environment
 
 #: Logical CPUs of a cluster on this machine at least: Ray Data runs tasks of its own beside actors.
 _LEAST_CPUS: Final = 4

@@ -343,6 +343,8 @@ class Decision(Shown):
         it, and without a score.
     row, file : int and str, or None
         Where the answer stands in the data that was decided about, and in which of several files.
+    guardrail : str or None
+        Digest of the guardrail that decided, ``sha256:...``; None in what an older version wrote.
     """
 
     shown_as = "explain"
@@ -361,6 +363,7 @@ class Decision(Shown):
     row: int | None = field(default=None, compare=False)
     file: str | None = field(default=None, compare=False)
     probability: Mapping[str, float] | None = None
+    guardrail: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.cause is _NO_CAUSE:
@@ -453,8 +456,7 @@ class Decision(Shown):
     @property
     def place(self) -> dict[str, Any]:
         """``row`` and ``file``, as far as they are known."""
-        places = {"row": self.row, "file": self.file}
-        return {name: place for name, place in places.items() if place is not None}
+        return {name: at for name in ("row", "file") if (at := getattr(self, name)) is not None}
 
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.
@@ -477,12 +479,14 @@ class Decision(Shown):
         if self.scale.column is not None:
             content["column"] = self.scale.column
             content |= {name: getattr(self, name) for name in ("column_value", "column_threshold")}
+        if self.guardrail is not None:
+            content["guardrail"] = self.guardrail
         return content | self.place
 
     @classmethod
-    def seen_before(cls, id: str) -> Self:
-        """Return what is said of an answer that set the threshold."""
-        return cls(id, "error", None, None, None, SEEN, cause=Cause("seen_before"))
+    def seen_before(cls, id: str, by: str) -> Self:
+        """Return what is said of an answer that set the threshold of the guardrail of a digest."""
+        return cls(id, "error", None, None, None, SEEN, cause=Cause("seen_before"), guardrail=by)
 
     @classmethod
     def from_dict(cls, content: object) -> Self:
@@ -520,7 +524,7 @@ class Decision(Shown):
                 raise InputError(f"a decision: {due}; got {dict(content)!r:.300}")
         numbers, scale = (score, threshold, p_value), _scale(content, score, threshold)
         text, removed = parse_trimming(content)
-        row, file = content.get("row"), content.get("file")
+        row, file, made_by = (content.get(name) for name in ("row", "file", "guardrail"))
         told = parse_probability(content.get("probability"))
         return cls(
             content["id"],
@@ -535,6 +539,7 @@ class Decision(Shown):
             row if type(row) is int else None,
             file if isinstance(file, str) else None,
             told,
+            made_by if isinstance(made_by, str) else None,
         )
 
     def line(self, *, evidence: bool = False) -> str:

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,9 @@ from calibrail.errors import GuardrailError, error_text, errors_as, file_errors
 from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
 from calibrail.options import Promise, Requirement, fields
+from calibrail.scores.registry import ScoreSpec, runs_code
 from calibrail.serialization import Record
+from calibrail.working_folder import is_own_code, is_own_file, note_own_file
 
 _PREFIX: Final = "calibrail.guardrail/"
 NEWEST: Final = 2
@@ -400,6 +403,9 @@ class FrozenConfig(_Frozen):
     #: The bytes it was read from, where an older version wrote them.
     _older: bytes | None = pydantic.PrivateAttr(None)
     _later = ("probability", "traffic")
+    #: Of an instance, the file that it was read from, where nobody vouches for what that names. No
+    #: part of the content, by which two are compared.
+    unvouched: ClassVar[Path | None] = None
 
     @property
     def asked(self) -> bool:
@@ -574,9 +580,10 @@ def read_file(
             f"the signature of {path} states something else of it than it holds: "
             f"{'; '.join(wrong)}; {signing.SIGN.format(path)} again"
         )
-    return FrozenFile(
-        config, FileOrigin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature)
-    )
+    sha256 = hashlib.sha256(raw).hexdigest()
+    if not (is_own_code("yes") or signature is not None or is_own_file(sha256)):
+        config.__dict__["unvouched"] = path
+    return FrozenFile(config, FileOrigin(path.absolute(), sha256, signature))
 
 
 def write_file(
@@ -590,7 +597,8 @@ def write_file(
     """Write a guardrail file, and its signature beside it where a private key is given.
 
     The same content always gives the same bytes; the signature says when it was made, besides. A
-    file of another content is replaced only where ``force`` says so.
+    file of another content is replaced only where ``force`` says so. Of one that names code or an
+    address it is noted that this user made it, unless it is made of one that nobody vouches for.
     """
     path = fields.path(path, "path")
     key = None if sign_with is None else signing.read_private_key(sign_with)
@@ -611,6 +619,12 @@ def write_file(
             # Whoever waits for the guardrail finds its signature there; and where one of them
             # cannot be written, the old pair is still whole.
             write_atomically(beside, signing.sign(raw, path.name, predicate, key))
+    named = ScoreSpec(config.score.name, config.score.params)
+    if config.unvouched is None and (runs_code(named) or "://" in _canonical(named.params)):
+        try:
+            note_own_file(hashlib.sha256(raw).hexdigest())
+        except (OSError, RuntimeError) as error:
+            warnings.warn(error_text("own_file_not_noted", path=path, error=error), stacklevel=3)
 
 
 def _statement(raw: bytes) -> dict[str, str]:

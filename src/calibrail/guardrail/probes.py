@@ -30,13 +30,14 @@ from calibrail.guardrail.file import ProbedMember, Probes, ScoreSpecConfig, plai
 from calibrail.models.batching import isolated_cache
 from calibrail.models.hardware import machine
 from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.llm.transport import BudgetError, account, limit_calls
+from calibrail.models.llm.transport import BudgetError, account, is_usual, limit_calls
 from calibrail.options.guarantee import Unit
 from calibrail.scores import base
 from calibrail.scores.custom import find_source
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build_frozen, members_of
 from calibrail.text.sentences import answer_sentences_version
 from calibrail.text.words import edition_in, rules_of, rules_version
+from calibrail.working_folder import refuse_own_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +424,9 @@ def frozen_detector(
             spec = ScoreSpec(frozen.name, frozen.params)
             _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
             score = build_frozen(spec)
+            for model in getattr(score, "models", ()):
+                if isinstance(model, RemoteModel) and not is_usual(model.endpoint):
+                    refuse_own_code(f"the address {model.endpoint}", address=True)
         if base.learns(score):
             with errors_as(GuardrailError, InputError, "guardrail_not_loaded"):
                 score = base.with_state(score, frozen.state_bytes())

@@ -17,7 +17,7 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
-from calibrail.errors import GuardrailError, InputError, error_text, errors_as
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as, variable_set
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import (
@@ -43,6 +43,7 @@ from calibrail.options.guarantee import Unit
 from calibrail.scores.base import Score
 from calibrail.scores.registry import scale_of
 from calibrail.text.words import rules_of
+from calibrail.working_folder import UNVOUCHED
 
 
 class Guardrail(Shown):
@@ -77,7 +78,8 @@ class Guardrail(Shown):
         self.rule: Final = frozen_rule(config)
         self._edition = edition_of(config.score)
         #: The detector.
-        self.score: Final = frozen_detector(config.score, score, config.promise.unit)
+        with variable_set(UNVOUCHED, config.unvouched):
+            self.score: Final = frozen_detector(config.score, score, config.promise.unit)
         self._probability: HallucinationProbability | None = None
         self._on_request: HallucinationProbability | None = None
         if (told := config.probability) and told.base_rate is not None:
@@ -94,6 +96,7 @@ class Guardrail(Shown):
         *,
         trusted: Sequence[PublicKey] | None = None,
         probe: bool = False,
+        own_code: bool = False,
     ) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights.
 
@@ -106,8 +109,13 @@ class Guardrail(Shown):
             Whether this machine must show that it computes what was certified; see `probe`.
             Endpoints are not asked. Where no probe has a score, which the file says truthfully,
             nothing is shown: a warning says so.
+        own_code : bool
+            Whether code and addresses that it names are trusted though no key of ``trusted`` has
+            signed it and this user did not export it on this machine; else it is refused for them.
         """
         file = read_file(path, trusted)
+        if own_code:
+            file.config.__dict__["unvouched"] = None
         guardrail = cls(file.config)
         guardrail.origin = file.origin
         if probe:
@@ -395,13 +403,14 @@ class Guardrail(Shown):
             return self.failed(answer, error)
         try:
             with self.rules():
-                return decision_from_sentences(
+                made = decision_from_sentences(
                     answer,
                     verdicts,
                     threshold=self.judge.threshold(answer),
                     undefined=self.config.policy.undefined,
                     scale=self.scale,
                 )
+            return replace(made, guardrail=self.config.digest)
         except Exception as error:
             return self.failed(answer, error, "calibrail_failed")
 
@@ -471,7 +480,7 @@ class Guardrail(Shown):
         if self._probability is not None and verdict.score is not None:
             told = self._probability.of(verdict.score)
         head = example.id, verdict.outcome, *numbers, *shown
-        return decision.Decision(*head, cause=cause, probability=told)
+        return decision.Decision(*head, cause=cause, probability=told, guardrail=self.config.digest)
 
     def failed(
         self, example: Example, error: BaseException, code: decision.CauseCode = "detector_failed"
@@ -495,7 +504,8 @@ class Guardrail(Shown):
         """Return a decision about an answer that has no score; nothing of it may be shown."""
         removed = () if self.unit == "sentence" else None
         head = id, outcome, None, threshold, None, decision.reason_of_cause(cause, outcome, detail)
-        return decision.Decision(*head, scale=self.scale, removed=removed, cause=cause)
+        why: Any = {"cause": cause, "guardrail": self.config.digest}
+        return decision.Decision(*head, scale=self.scale, removed=removed, **why)
 
 
 def _from_bytes(raw: bytes) -> Guardrail:

@@ -9,8 +9,10 @@ since it imports the clients of key services where they are installed.
 
 import hashlib
 import json
+import math
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -285,13 +287,25 @@ class Signature(Record):
         given = self.predicate.get("serial")
         return given if isinstance(given, int) else 0
 
+    @property
+    def expires_at(self) -> float:
+        """Second since 1970 from which on it holds no more; infinite where it does not say."""
+        if (given := self.predicate.get("expires")) is None:
+            return math.inf
+        day = _day(given)
+        return 0.0 if day is None else 86_400.0 * ((day - date(1970, 1, 1)).days + 1)
+
+    @property
+    def ends_soon(self) -> str | None:
+        """The last day on which it holds, where that is less than two weeks away."""
+        is_soon = self.expires_at - time.time() < 14 * 86_400
+        return str(self.predicate["expires"]) if is_soon else None
+
     def outdated(self, source: str) -> str:
         """Return why the file may not decide any more, or not here; empty where it may."""
         expires, needed = (self.predicate.get(name) for name in ("expires", "min_version"))
-        if expires is not None:
-            day = _day(expires)
-            if day is None or datetime.now(UTC).date() > day:
-                return error_text("signature_expired", source=source, day=expires)
+        if datetime.now(UTC).timestamp() >= self.expires_at:
+            return error_text("signature_expired", source=source, day=expires)
         if needed and _release(str(needed)) > _release(here := version("calibrail")):
             return error_text("signature_of_newer", source=source, needed=needed, here=here)
         return ""

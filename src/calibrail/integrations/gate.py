@@ -312,7 +312,7 @@ class Gate:
         Of removed sentences without what they say, and with what is left only where it is released:
         frameworks keep this beside what they show.
         """
-        content = decision.to_dict() | {"guardrail": self.digest}
+        content = {"guardrail": self.digest} | decision.to_dict()
         if decision.removed is not None:
             content["removed"] = decision.without_texts().to_dict()["removed"]
             content["text"] = decision.text if self.releases(decision) else None

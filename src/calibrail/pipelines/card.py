@@ -23,7 +23,7 @@ from calibrail.report import Document, render_markdown, render_page
 from calibrail.report.documents import card as words
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
-from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build_frozen, members_of
+from calibrail.scores.registry import ScoreSpec, build_frozen, runs_code
 
 SCHEMA: Final = "calibrail.card/1"
 
@@ -135,7 +135,7 @@ def card(
         config, score, origin = file.config, None, file.origin
         unsigned, probed = "not verified" if signature_path(path).exists() else "none", None
     # Only its code, or the library's, can tell what it reads and sends.
-    foreign = _runs_code(ScoreSpec(config.score.name, config.score.params))
+    foreign = runs_code(ScoreSpec(config.score.name, config.score.params))
     score = _build_detector(config) if score is None and not foreign else score
     signature = origin and origin.signature
     return GuardrailCard(
@@ -162,14 +162,6 @@ def _build_detector(config: FrozenConfig) -> Score | None:
     except CalibrailError:
         # Of another version of calibrail: loading says so, and the card says what the file holds.
         return None
-
-
-def _runs_code(spec: ScoreSpec) -> bool:
-    """Return whether a detector, or a member of it, is code that calibrail does not come with."""
-    # What the library any-guardrail sends, and where, it does not say.
-    plug_in = spec.name not in BUILT_IN and spec.name in available()
-    known_by_none = spec.name in ("custom", "anyguardrail")
-    return plug_in or known_by_none or any(map(_runs_code, members_of(spec)))
 
 
 def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:

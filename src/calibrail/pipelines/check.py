@@ -294,7 +294,7 @@ def _answers(
 def decision_about_problem(guardrail: Guardrail, problem: RowProblem) -> Decision:
     """Return the ``error`` of a row that cannot be used, or is not to be judged."""
     if problem.code == NOT_WANTED:
-        seen = Decision.seen_before(problem.value)
+        seen = Decision.seen_before(problem.value, guardrail.config.digest)
         return replace(seen, **_where(problem.file, problem.row))
     # The group of a row that cannot be read is not known.
     rule = guardrail.rule

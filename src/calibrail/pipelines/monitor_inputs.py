@@ -101,7 +101,7 @@ class OwnDecisions:
         elif cause.code == "seen_before":
             tally.skip("seen_before")
         elif "guardrail" not in content and not self._has(content, cause):
-            # What `calibrail check` writes names no guardrail: its threshold tells which it was.
+            # What an older version of `calibrail check` wrote names none: its threshold tells.
             tally.refuse("threshold", line.file, line.number, threshold=content.get("threshold"))
         else:
             return True

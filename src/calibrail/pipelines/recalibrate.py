@@ -284,6 +284,7 @@ def recalibrate(
     )
     # Through the bytes and back, so that what is returned is what a file holds.
     new = FrozenConfig.from_bytes(made.to_bytes())
+    new.__dict__["unvouched"] = config.unvouched
     return Recalibration(new, {**content, "new": new.digest})
 
 

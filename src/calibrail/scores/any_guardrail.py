@@ -6,15 +6,12 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError, error_text, errors_as
+from calibrail.errors import InputError, ModelError, error_text, errors_as, keep_libraries_quiet
 from calibrail.scores import base
 from calibrail.working_folder import refuse_own_code
-
-#: Options that say where a guardrail sends what it is asked, and the key of a service with it.
-_PLACES: Final = {"endpoint", "base_url", "api_base", "api_url", "url"}
 
 
 class AnyGuardrailScore:
@@ -35,11 +32,10 @@ class AnyGuardrailScore:
     tolerance = 1e-6
 
     def __init__(self, *, name: str, options: Mapping[str, Any] | str = "{}") -> None:
+        # Of some guardrails it runs code that stands in a model hub.
+        refuse_own_code(f"any-guardrail's {name}")
         with errors_as(InputError, (TypeError, ValueError), "guardrail_options", options=options):
             self._options = dict(json.loads(options) if isinstance(options, str) else options)
-        if base.IN_GUARDRAIL.get() and (places := _PLACES & self._options.keys()):
-            # It sends its keys there.
-            raise InputError(error_text("guardrail_places", names=", ".join(sorted(places))))
         written = json.dumps(self._options, sort_keys=True)
         self.params: Mapping[str, base.JSON] = {"name": str(name), "options": written}
 
@@ -59,18 +55,18 @@ class AnyGuardrailScore:
 
     @cached_property
     def _guardrail(self) -> Any:
-        # Of some guardrails it runs code that stands in a model hub.
-        refuse_own_code("what any-guardrail loads")
         self.fingerprint()
+        keep_libraries_quiet()
         library = importlib.import_module("any_guardrail")
         known, name = [item.value for item in library.GuardrailName], self.params["name"]
         if name not in known:
             raise InputError(f"any-guardrail has no {name!r}; it has {', '.join(known)}")
         makes, name = library.AnyGuardrail, library.GuardrailName(name)
-        stages = {item.name: item.stage for item in makes.get_parameter_schema(name)}
-        made_with = {
-            key: item for key, item in self._options.items() if stages.get(key) != "validate"
-        }
+        known_as = {item.name: item for item in makes.get_parameter_schema(name)}
+        if keys := [key for key in self._options if getattr(known_as.get(key), "secret", False)]:
+            raise InputError(error_text("option_holds_key", names=", ".join(keys)))
+        asked_later = {key for key, item in known_as.items() if item.stage == "validate"}
+        made_with = {key: self._options[key] for key in self._options.keys() - asked_later}
         try:
             return makes.create(name, **made_with)
         except (ImportError, TypeError, ValueError) as error:

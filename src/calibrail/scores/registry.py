@@ -175,6 +175,13 @@ def build_frozen(spec: ScoreSpec) -> Score:
         return build(spec)
 
 
+def runs_code(spec: ScoreSpec) -> bool:
+    """Return whether a detector, or a member of it, is code that calibrail does not come with."""
+    # What the library any-guardrail sends, and where, it does not say.
+    foreign = spec.name not in BUILT_IN or spec.name in ("custom", "anyguardrail")
+    return foreign or any(map(runs_code, members_of(spec)))
+
+
 def members_of(spec: ScoreSpec) -> list[ScoreSpec]:
     """Return the scores that a combined score names as its members; nothing is built.
 

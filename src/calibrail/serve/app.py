@@ -407,7 +407,7 @@ async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) 
     admitted = [*compress(examples, new)]
     judged = iter(await service.batcher.decide(loaded, admitted, kept=False) if admitted else [])
     decided = [
-        next(judged) if is_new else Decision.seen_before(example.id)
+        next(judged) if is_new else Decision.seen_before(example.id, loaded.digest)
         for example, is_new in zip(examples, new, strict=True)
     ]
     try:

@@ -133,7 +133,9 @@ class Metrics:
             self._metrics["removed_sentences"].labels(name)
             for left in _LEFT.values():
                 self._metrics["trimmed"].labels(name, left)
-        headline = loaded.guardrail.config.headline
+        headline, signature = loaded.guardrail.config.headline, loaded.guardrail.signature
+        ends = np.inf if signature is None else signature.expires_at
+        self._metrics["guardrail_expires_timestamp_seconds"].labels(name).set(ends)
         self._metrics["guardrail_info"].labels(name, loaded.digest, headline.verdict).set(1.0)
         for rate, figure in (("coverage", headline.coverage), ("fpr", headline.fpr)):
             for bound in ("lower", "upper"):

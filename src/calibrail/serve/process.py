@@ -50,6 +50,7 @@ from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, Tokens, settle
 from calibrail.serve.watch_status import Watchers, monitor, require_writable, watch_folder
 from calibrail.text.words import languages_known
+from calibrail.working_folder import environment
 
 #: Seconds between two looks at the processes.
 _STEP: Final = 0.2
@@ -119,12 +120,11 @@ class Workers:
         CalibrailError
             If a process cannot begin, before any of them answers.
         """
-        with tempfile.TemporaryDirectory(prefix="calibrail-") as folder, self._signals():
-            os.environ[TOGETHER] = folder
+        made = tempfile.TemporaryDirectory(prefix="calibrail-")
+        with made as folder, self._signals(), environment({TOGETHER: folder}):
             try:
                 self._keep(begun, stopping)
             finally:
-                del os.environ[TOGETHER]
                 for worker in self._workers:
                     worker.process.kill()
                     worker.process.join()

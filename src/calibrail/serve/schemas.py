@@ -356,7 +356,7 @@ class RemovedReply(BaseModel):
 
 
 class DecisionReply(BaseModel):
-    """A line of decisions.jsonl.
+    """A line of decisions.jsonl, with the digest of the guardrail that decided.
 
     With column, column_value, column_threshold where the score is a column, evidence and
     probability (lower, upper, base_rate) where they were asked for, and text and removed where the

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +39,12 @@ def test_a_line_holds_what_was_decided_by_what_and_when(tmp_path: Path) -> None:
     assert (closed["kind"], closed["seq"]) == ("closed", 3)
     assert list(second)[-6:] == ["kind", "released", "traffic", "seq", "previous", "hash"]
     assert "secret" not in path.read_text()
+    # One that says itself what made it says it once.
+    with DecisionLog(tmp_path / "own") as log:
+        made = entry("1")
+        log.write([replace(made, decision=replace(made.decision, guardrail=DIGEST))])
+    (path,) = files(tmp_path / "own")
+    assert path.read_text().count('"guardrail"') == 1
 
 
 def test_each_line_is_chained_to_the_one_before_by_a_hash_that_anyone_can_compute(

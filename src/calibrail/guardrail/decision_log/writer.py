@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -546,7 +546,8 @@ class DecisionLog:
         if self._texts:
             texts = {name: getattr(entry, name) for name in ("question", "contexts", "response")}
             more |= {**texts, "contexts": list(entry.contexts)}
-        decision = entry.decision if self._texts else entry.decision.without_texts()
+        decision = replace(entry.decision, guardrail=None)
+        decision = decision if self._texts else decision.without_texts()
         parts = json_fields(head), decision.line()[1:-1], json_fields(more)
         return to_utf8(", ".join(filter(None, parts)))
 

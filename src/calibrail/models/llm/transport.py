@@ -410,12 +410,17 @@ def key_for(endpoint: str) -> str | None:
 
 def is_trusted(endpoint: str) -> bool:
     """Return whether what the environment says of OpenAI, the key above all, may go there."""
-    named = os.environ.get(ADDRESS_VARIABLE, "").strip().rstrip("/") or OPENAI
     host = urlsplit(endpoint).hostname or ""
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return True
-    return endpoint in (OPENAI, named) or host == "localhost"
+    return is_usual(endpoint) or host == "localhost"
+
+
+def is_usual(endpoint: str) -> bool:
+    """Return whether it is OpenAI, a provider by its name, or what the environment names."""
+    named = os.environ.get(ADDRESS_VARIABLE, "").strip().rstrip("/")
+    return "://" not in endpoint or endpoint in (OPENAI, named)
 
 
 INSTALL: Final = "pip install 'calibrail[judge]'"
