@@ -13,7 +13,6 @@ import calibrail
 from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
-from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
 from calibrail.working_folder import forbid_own_code
@@ -130,9 +129,9 @@ def freeze_into(
         output=output,
         detector=scale.column or config.score.name,
         scale=scale,
-        at=number(scale.shown(threshold), 6),
+        at=threshold,
         groups=rule.groups and f"{rule.groups.described} of {spelled(config.promise.by)}",
-        flagged=None if rule.flag_above is None else number(scale.shown(rule.flag_above), 6),
+        flagged=rule.flag_above,
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
         given=config.promise.guarantee == "fixed",

@@ -662,9 +662,9 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
 def _threshold_of(row: Json, scale: Scale) -> str:
     """Return the threshold of a group, or the lowest and the highest among its answers."""
     if "thresholds" in row:
-        low, high = (scale.text(end, "all") for end in row["thresholds"])
+        low, high = (scale.cell(end, "all") for end in row["thresholds"])
         return low if low == high else f"{low} to {high}"
-    return ("" if row["own"] else "shared ") + str(scale.text(row["threshold"], "all"))
+    return ("" if row["own"] else "shared ") + scale.cell(row["threshold"], "all")
 
 
 def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Section:
@@ -677,7 +677,7 @@ def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Secti
         del rates["coverage"]
     rows = [
         (
-            f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
+            f"{scale.cell(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
             lower_percent(max(0.0, step["promise"])),
             *(phrases.share_with_bounds(step[rate]) for rate in rates),
         )

@@ -41,7 +41,7 @@ def all_scores(comparison: Json) -> parts.Section:
         below, p = ", below the expected range" * bool(low), p_values.get(item["name"])
         return (
             parts.Cell(str(item["name"]), style="strong" if item["name"] == winner["name"] else ""),
-            Scale.of(item.get("score")).text(item.get("threshold")),
+            Scale.of(item.get("score")).cell(item.get("threshold")),
             parts.Cell(text.share(caught), text.interval(caught) + below),
             text.share_cell(test.get("fpr")),
             text.measure_cell(test.get("auroc")),

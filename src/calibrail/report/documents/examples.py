@@ -103,7 +103,7 @@ def _facts(item: Json, scale: Scale) -> Iterator[str]:
 
 def _threshold_and_group(item: Json, scale: Scale) -> Iterator[str]:
     if item["threshold"] is not None:
-        yield f"threshold {scale.text(item['threshold'])}"
+        yield f"threshold {scale.edge(item['threshold'])}"
     if item["group"] is not None:
         yield f"group {short(group_label(item['group']), 80)}"
 

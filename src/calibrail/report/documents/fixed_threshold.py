@@ -95,7 +95,7 @@ def _about(report: Json) -> dict[str, Any]:
     return {
         "scale": scale,
         "name": scale.column or text.score_name(report),
-        "at": scale.text(report["threshold"]),
+        "at": scale.edge(report["threshold"]),
         "rates": {"caught": _of_hundred(caught), "alarms": _of_hundred(alarms)},
         "goals": {name: f"{100 * goal:g}" for name, goal in goals.items() if goal is not None},
         "asked": report["max_fpr"] is not None,
@@ -156,7 +156,7 @@ def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
             for rate in ("coverage", "fpr")
         ]
         more = {"caught": rates[0], "alarms": rates[1], "last": place == places[-1]}
-        at = about["scale"].text(curve["thresholds"][place])
+        at = about["scale"].edge(curve["thresholds"][place])
         yield f"At {at}", say("fixed_threshold.other", more)
 
 

@@ -40,7 +40,7 @@ def other_thresholds(report: Json) -> Section | None:
     caption = "Above and to the right is better. Dashed: required."
     n, columns = len(curve["thresholds"]), [curve[key] for key in ("thresholds", "freed", "kept")]
     steps = [
-        (scale.text(threshold), percent(freed), percent(kept))
+        (scale.edge(threshold), percent(freed), percent(kept))
         for place in sorted({round(at) for at in np.linspace(0, n - 1, min(n, _MOST_STEPS))})
         for threshold, freed, kept in [[column[place] for column in columns]]
     ]
@@ -75,7 +75,7 @@ def beside(report: Json) -> Section:
         called = simplest.get(item["name"], str(item["name"]))
         return (
             parts.Cell(called, style="strong" if own else ""),
-            Scale.of(known.get("score")).text(item["threshold"], ""),
+            Scale.of(known.get("score")).cell(item["threshold"], ""),
             *(
                 phrases.share_cell(item[key]) if item.get(key) else ""
                 for key in ("freed", "kept_supported", "emptied")
