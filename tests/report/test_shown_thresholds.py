@@ -123,3 +123,24 @@ def test_no_sentence_rounds_a_threshold() -> None:
     shown = r"scale\.text\([^)]*(threshold|edge|below|above)|(?<!_)threshold\)? *\| *number"
     texts = {code: " ".join(entry.values()) for code, entry in catalogue().items()}
     assert [code for code, said in texts.items() if re.search(shown, said)] == []
+
+
+UNASKED: dict[str, Callable[[], tuple[str, dict[str, Any]]]] = {
+    "calibrate": lambda: calibrated(HIGHER),
+    "groups": lambda: calibrated(HIGHER, by="site's"),
+    "review": lambda: calibrated(HIGHER, beta=0.1),
+    "compare": lambda: compared(HIGHER),
+}
+
+
+@pytest.mark.parametrize("name", UNASKED)
+def test_where_no_verdict_was_asked_for_none_is_named(name: str) -> None:
+    said = texts(*UNASKED[name]()).lower()
+    assert not re.search(r"inconclusive|each verdict", said)
+    assert "caught" in said
+
+
+def test_where_one_was_asked_for_every_detector_and_group_has_one() -> None:
+    detectors = calibrail.compare(data(HIGHER), [HIGHER, "novelty"], alpha=0.2, max_fpr=0.01)
+    for made in (("compare", detectors.to_dict()), calibrated(HIGHER, by="site's", max_fpr=0.01)):
+        assert re.search(r"\|[^|]*(rejected|inconclusive) \|", texts(*made))

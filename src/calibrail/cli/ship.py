@@ -61,7 +61,7 @@ def export_command(
     The file holds the detector's spec and weights digest, the threshold, the calibration scores
     and the report's headline; no text of an answer. A run that was rejected can be exported too:
     the file says so. Of a comparison the winner is frozen, with the certificate of the half of the
-    test part that did not choose it. The detector scores 16 probe answers, so that another machine
+    test set that did not choose it. The detector scores 16 probe answers, so that another machine
     can show that it computes the same.
     """
     from calibrail.models.llm.transport import limit_calls

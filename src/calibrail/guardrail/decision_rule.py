@@ -60,9 +60,9 @@ def reason_of(
         What was decided.
     """
     if threshold is None and isinstance(rule.groups, OverlappingCalibration):
-        return "flagged whatever the score: too few calibration examples share the answer's groups"
+        return "flagged whatever the score: too few calibration answers share the answer's groups"
     if threshold is None:
-        return "this guardrail flags everything: there were too few calibration examples"
+        return "this guardrail flags everything: there were too few calibration answers"
     upper = rule.flag_above
     score = f"{scale.column or 'score'} {scale.cell(value)}"
     edge = f"the threshold {scale.cell(threshold)}"

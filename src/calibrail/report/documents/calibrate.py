@@ -31,7 +31,7 @@ def document(
         Test scores of the hallucinated and of the faithful answers, or of unsupported and of
         supported sentences, for the figures; NaN (undefined) ones are left out.
     examples : mapping, optional
-        Answers of the test part, as ``pipelines.examples.page_examples`` gives them,
+        Answers of the test set, as ``pipelines.examples.page_examples`` gives them,
         for the page.
     """
     scale = Scale.of(report["score"])

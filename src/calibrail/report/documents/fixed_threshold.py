@@ -34,7 +34,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
-    where = "On the test part" if about["picked"] else "On all answers"
+    where = "On the test set" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
     return Document(

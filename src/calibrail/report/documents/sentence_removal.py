@@ -181,7 +181,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     scores : pair of ndarrays of float64, or None
         Test scores of unsupported and of supported sentences, as they are shown.
     examples : mapping or None
-        Answers of the test part, of ``page_examples``, for the page.
+        Answers of the test set, of ``page_examples``, for the page.
     """
     test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
     asked = {**report, "min_kept": report["requirement"].get("min_kept")}
@@ -209,8 +209,8 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         blocks=(
             _threshold(report, scores),
             section(
-                "On the test part",
-                measures.table("On the test part", [*lines, *_more(test)], report["confidence"]),
+                "On the test set",
+                measures.table("On the test set", [*lines, *_more(test)], report["confidence"]),
                 Text(say("removal.pooled", sentences, shares=shares)),
                 Text(messages.reviewed_for(sentences["reviewed_for"])),
                 Text(messages.needed_auroc(report)),
