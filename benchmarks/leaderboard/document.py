@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import count, duration, floor_percent, listed, percent, upper_percent
+from calibrail.formatting import (
+    Scale,
+    count,
+    duration,
+    floor_percent,
+    listed,
+    percent,
+    upper_percent,
+)
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Json
@@ -18,7 +26,6 @@ from calibrail.report.text import (
     p_value,
     plain,
     share,
-    threshold,
 )
 
 from .figures import best_known, cost_svg, forest_svg, shipped_svg
@@ -164,7 +171,7 @@ def _shipped(row: Json) -> parts.Cell:
         return parts.Cell("")
     below = f"catches {share(known['caught'])} ({interval(known['caught'])}), false alarms "
     below += f"{share(known['fpr'])} ({interval(known['fpr'])})"
-    return parts.Cell(threshold(known["threshold"]), below)
+    return parts.Cell(Scale().text(known["threshold"]), below)
 
 
 def _target(target: Json, row: Json) -> list[parts.Cell]:
@@ -186,7 +193,7 @@ def _target(target: Json, row: Json) -> list[parts.Cell]:
         )
     fpr, caught = target["fpr"], target["caught"]
     sign = "<=" if row["higher"] == "faithful" else ">="
-    flagged = f"flags {sign} {threshold(target['threshold'])}"
+    flagged = f"flags {sign} {Scale().text(target['threshold'])}"
     return [
         parts.Cell(share(fpr), f"{interval(fpr)}; {flagged}"),
         parts.Cell(share(caught), interval(caught)),

@@ -113,6 +113,15 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:,.0f}" if large else f"{value:.{digits}g}"
 
 
+def exact(value: float) -> str:
+    """Return a threshold in the fewest digits that are this very number, to be typed in.
+
+    >>> exact(3 / 7), exact(12.0), exact(11068.42), exact(-0.0)
+    ('0.42857142857142855', '12', '11068.42', '0')
+    """
+    return repr(float(value) + 0.0).removesuffix(".0")
+
+
 def count(value: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun, e.g. ``1 example`` or ``1,200 examples``.
 
@@ -193,10 +202,10 @@ class Scale:
     Examples
     --------
     >>> scale = Scale.of({"name": "column", "params": {"column": "dae", "higher": "faithful"}})
-    >>> f"flag when {scale.named('dae')} is {scale.reaching} {scale.text(-0.89)}"
+    >>> f"flag when {scale.named('dae')} is {scale.reaching} {scale.edge(-0.89)}"
     'flag when dae is at most 0.89'
     >>> scale = Scale.of({"name": "novelty", "params": {}})
-    >>> f"flag when its {scale.named('novelty')} is {scale.reaching} {scale.text(0.3333)}"
+    >>> f"flag when its {scale.named('novelty')} is {scale.reaching} {scale.edge(0.3333)}"
     'flag when its novelty score is at least 0.3333'
     """
 
@@ -241,6 +250,26 @@ class Scale:
     def text(self, value: float | None, none: str = "none") -> str:
         """Return a value with four significant digits as the user knows it, or a word for None."""
         return none if value is None else number(self.shown(value))
+
+    def edge(self, value: float | None, none: str = "none") -> str:
+        """Return a threshold with all its digits as the user knows it, or a word for None."""
+        return none if value is None else exact(self.shown(value))
+
+    def cell(self, value: float | None, none: str = "none") -> str:
+        """Return a threshold for a table: up to six digits, which flag what all of them flag.
+
+        Rounded is to the side on which at least as much is flagged.
+
+        >>> Scale().cell(3 / 7), Scale("dae", negated=True).cell(-3 / 7)
+        ('0.428571', '0.428572')
+        """
+        if value is None:
+            return none
+        number = float(self.shown(value))
+        size = Decimal(number).adjusted()
+        # All digits before the point, of what is no huge number.
+        places = max(5 - size, min(0, 15 - size))
+        return exact(float(outward(number, places, upper=self.negated)))
 
     def named(self, name: str) -> str:
         """Return what a value is called: a column by its name, else the detector's score."""

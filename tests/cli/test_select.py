@@ -86,7 +86,7 @@ def test_select_names_a_bad_rate(guardrail: Path, tmp_path: Path) -> None:
         (("--by", "kind"), "By kind"),
         (("--clustered",), "counts once"),
         (("--beta", 0.2), "Pass, review, flag"),
-        (("--risk", "recall>=0.5", "--risk", "fpr<=0.6"), "The risks on the test part"),
+        (("--risk", "recall>=0.5", "--risk", "fpr<=0.6"), "The risks on the test set"),
     ],
 )
 def test_every_further_promise_is_printed_and_drawn(

@@ -96,7 +96,7 @@ def test_the_number_that_calibrate_names_is_enough_and_no_less_is(setting: dict[
     by_column = options.get("splitting", SplitOptions()).column is not None
     if by_column:
         further = [row | {"part": "calibration"} for row in further]
-        assert "for the calibration part" in str(refused.value)
+        assert "for the calibration set" in str(refused.value)
     assert calibrate([*few, *further], SCORE, **options).calibration.threshold > -np.inf
     if not options.get("assume_independent"):  # Else a group may bring several at once.
         with pytest.raises(TooFewExamplesError):

@@ -66,7 +66,7 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
     assert "On all answers" in page and "proven by its rank" in page
     assert "of hallucinations, with 95% confidence" in page
     assert "97.5" not in page and "87.5" not in page
-    assert "test part" not in page and "test answers" not in page
+    assert "test set" not in page and "test answers" not in page
     assert "Try another threshold" in page and "this threshold" not in page
 
 
@@ -311,7 +311,7 @@ def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -
     run = calibrated(by_topic(tiny=20), by="topic", max_fpr=0.7)
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
     assert "95% confidence for all together" in page and "with 95% confidence no group" in page
-    assert "counted on answers that set it" in page and "test part" not in page.split("Look at")[0]
+    assert "counted on answers that set it" in page and "test set" not in page.split("Look at")[0]
     # A group that is certified does not show less than was asked for.
     assert "at least 90%" in page and "at least 8" not in page
     run.freeze().save(tmp_path / "guardrail.json")

@@ -99,7 +99,7 @@ def test_the_page_is_self_contained_complete_and_the_same() -> None:
     for part in (
         "Who is ahead",
         "On answers that did not choose",
-        "At the same coverage of the test",
+        "At the same share caught",
         "Other targets",
         "What the scores cost",
         "What the claims rest on",
@@ -123,7 +123,7 @@ def test_every_number_of_the_page_follows_from_the_json() -> None:
 def test_a_missing_interval_at_high_coverage_has_its_reason() -> None:
     value = won()
     assert "it has no interval" not in words(page_of(value))
-    reason = "it has no interval, since at high coverage it rests on few answers"
+    reason = "it has no interval, since where most are caught it rests on few answers"
     value["detectors"][0]["partial_auroc"] |= {"lower": None, "upper": None, "reason": reason}
     assert f"perfect); {reason}. Overlap" in words(page_of(value))
 
@@ -193,8 +193,8 @@ def test_the_terminal_tells_the_same() -> None:
     text = words(shown(value))
     assert text.startswith(words(finding(value)))
     for part in (
-        "Against toy, at the same coverage",
-        "Against length, at the same coverage",
+        "Against toy, at the same share caught",
+        "Against length, at the same share caught",
         "Baselines",
         "Next: ",
         "False alarms if so many hallucinations are to be caught",
@@ -245,9 +245,8 @@ def test_a_detector_that_leads_the_table_alone_is_told_from_the_best_one() -> No
     chosen = next(d for d in content["detectors"] if d["name"] == content["winner"]["candidate"])
     assert (first["name"], chosen["name"], content["winner"]["name"]) == ("d3", "d1", None)
     text = finding(content)
-    assert (
-        "No winner: d1 raises the fewest false alarms at the same coverage, but d3, d0 and" in text
-    )
+    assert text.startswith("No winner: d1 raises the fewest false alarms at the same share caught")
+    assert ", but d3, d0 and" in text
     rates = [percent(item["test"]["fpr"]["estimate"]) for item in (first, chosen)]
     caught = [percent(item["test"]["coverage"]["estimate"]) for item in (first, chosen)]
     assert (
@@ -312,7 +311,7 @@ def test_a_winner_taken_back_is_told_with_what_took_it_back() -> None:
     text = finding(content)
     assert text.startswith(
         "No winner: the data that chooses separates toy from all others, but on the half of the "
-        f"test part that did not choose {tests[0]['name']} flagged fewer faithful answers, beyond "
+        f"test set that did not choose {tests[0]['name']} flagged fewer faithful answers, beyond "
         "chance."
     )
     page = page_of(content)

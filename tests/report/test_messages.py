@@ -174,18 +174,60 @@ def test_a_code_without_a_title_is_its_own() -> None:
     assert title("warning.of_a_later_version") == "of a later version"
 
 
-def test_the_words_of_messages_are_those_of_the_glossary() -> None:
-    """A row is an answer, and the share of faithful ones flagged is that of false alarms."""
+#: What the glossary calls caught, false alarms, an answer, or the test or the calibration set.
+OTHERWISE = re.compile(
+    r"(?<![-\w])(?:(?i:coverage)(?! and fpr| with fpr)\b|FPR|(?i:false[ -]positives?)|"
+    r"(?:[Cc]alibration|[Tt]est) (?:part|half|halves)\b|[Hh]eld-out data|"
+    r"(?:calibration|test|labelled|faithful|hallucinated) example|answers may be held back)"
+)
+CODE = re.compile(r"[a-z_.:<>=\d]+$")
+
+
+def said_in_templates() -> Iterator[tuple[str, str]]:
+    """Yield what files that are no code say: their words, and those that an expression quotes."""
     package = Path(calibrail.__file__).parent
     files = [*(package / "report/catalogue").glob("*.toml"), package / "options/help.toml"]
-    texts = {
-        f"{file.name}: {name}": re.sub(r"\{[{%].*?[%}]\}", "", value, flags=re.DOTALL)
-        for file in [*files, package / "errors.toml"]
-        for name, value in texts_in(tomllib.loads(file.read_text(encoding="utf-8")))
-    }
-    assert len(texts) > 1000
-    other = r"\b(FPR|false positives?|(calibration|test|labelled|faithful|hallucinated) example)"
-    assert [name for name, said in texts.items() if re.search(other, said)] == []
+    field = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+    for file in [*files, package / "errors.toml"]:
+        for name, value in texts_in(tomllib.loads(file.read_text(encoding="utf-8"))):
+            said = [part for code in field.findall(value) for part in re.findall('"([^"]*)"', code)]
+            words = [part for part in said if not CODE.match(part)]
+            yield f"{file.name}: {name}", " | ".join([field.sub("", value), *words])
+    for file in [*(package / "report/templates").iterdir(), *(package / "ui/page").iterdir()]:
+        yield file.name, file.read_text(encoding="utf-8")
+
+
+def said_in_code() -> Iterator[tuple[str, str]]:
+    """Yield the texts of pages, figures and refusals in code, and the help of commands."""
+    for path, tree in modules().items():
+        nodes = list(ast.walk(tree))
+        helps = {
+            node.body[0]
+            for node in nodes
+            if isinstance(node, ast.FunctionDef) and node.decorator_list and "cli" in path.parts
+        }
+        docs = {node.value for node in nodes if isinstance(node, ast.Expr) and node not in helps}
+        for node in nodes:
+            text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+            # A code, a key, a limit of a risk.
+            if isinstance(text, str) and node not in docs and not CODE.match(text):
+                yield f"{path.name}:{node.lineno}", text
+
+
+def test_the_words_that_users_read_are_those_of_the_glossary() -> None:
+    """In messages, help, errors, pages, heads of tables and figures; JSON keeps its names."""
+    said = [*said_in_templates(), *said_in_code()]
+    assert len(said) > 5000
+    assert [(name, text) for name, text in said if OTHERWISE.search(text)] == []
+    for wrong in (
+        "FPR, points",
+        "at the same coverage",
+        "On the test part",
+        "half of the test half",
+    ):
+        assert OTHERWISE.search(wrong)
+    for right in ("with --coverage and --fpr", "coverage and fpr must be assumed", "test set"):
+        assert not OTHERWISE.search(right)
 
 
 def texts_in(content: dict[str, Any]) -> Iterator[tuple[str, str]]:

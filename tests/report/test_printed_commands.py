@@ -246,7 +246,7 @@ def test_a_range_of_another_population_says_whose_it_is(guarantee: Any) -> None:
     n, n_test = report["certificate"]["fpr"]["n"], report["test"]["fpr"]["n"]
     summary = build_document("calibrate", report).summary
     assert (n > n_test) == (guarantee == "pac")
-    assert (f"counts all {n} of them" in summary) == (f"{n_test} of the test part" in summary)
+    assert (f"counts all {n} of them" in summary) == (f"{n_test} of the test set" in summary)
     assert (f"counts all {n} of them" in summary) == (n != n_test)
 
 

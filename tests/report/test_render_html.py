@@ -80,7 +80,7 @@ def test_a_report_page_is_self_contained_complete_and_deterministic() -> None:
         "prefers-color-scheme",
     ):
         assert part in page
-    assert page.index('class="verdict') < page.index("<svg") < page.index("On the test part")
+    assert page.index('class="verdict') < page.index("<svg") < page.index("On the test set")
     for item in value["warnings"]:
         assert item["message"].split(":")[0][:40] in page
 

@@ -97,7 +97,7 @@ class Commands(GroupHelp):
 app = typer.Typer(
     name="calibrail",
     help="Certified thresholds for hallucination detectors: how much a threshold catches, what it "
-    "costs in false alarms, and whether held-out data agrees.",
+    "costs in false alarms, and whether a test set agrees.",
     epilog="Start with: calibrail calibrate example:facts --score novelty --alpha 0.2 "
     "--max-false-alarms 0.6 -o runs/first",
     add_completion=False,

@@ -14,7 +14,6 @@ import calibrail
 from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
-from calibrail.formatting import number
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
 from calibrail.working_folder import settle_own_code
@@ -63,7 +62,7 @@ def export_command(
     The file holds the detector's spec and weights digest, the threshold, the calibration scores
     and the report's headline; no text of an answer. A run that was rejected can be exported too:
     the file says so. Of a comparison the winner is frozen, with the certificate of the half of the
-    test part that did not choose it. The detector scores 16 probe answers, so that another machine
+    test set that did not choose it. The detector scores 16 probe answers, so that another machine
     can show that it computes the same.
     """
     from calibrail.models.llm.transport import limit_calls
@@ -132,9 +131,9 @@ def freeze_into(
         output=output,
         detector=scale.column or config.score.name,
         scale=scale,
-        at=number(scale.shown(threshold), 6),
+        at=threshold,
         groups=rule.groups and f"{rule.groups.described} of {spelled(config.promise.by)}",
-        flagged=None if rule.flag_above is None else number(scale.shown(rule.flag_above), 6),
+        flagged=rule.flag_above,
         sentences=guardrail.unit == "sentence",
         verdict=headline.verdict,
         given=config.promise.guarantee == "fixed",

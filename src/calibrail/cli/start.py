@@ -211,9 +211,9 @@ def compare_command(
 
     Baselines (answer length, new words, ...) stand beside them: a detector that does not beat them
     has not been shown to detect anything. A winner is named only where the data separates it from
-    all others, and has its verdict from the half of the test part that did not choose it. With
+    all others, and has its verdict from the half of the test set that did not choose it. With
     --export it is frozen with that verdict. With --reference and --margin it says of every other
-    detector whether it raises at most so many more false alarms at the same coverage. Writes
+    detector whether it raises at most so many more false alarms at the same share caught. Writes
     compare.json, report.html, figures/, scores.parquet, cost.json and chosen.json into RUN. Exit
     code 0; with --export 4 where nothing was frozen, for want of a winner.
     """

@@ -111,9 +111,9 @@ class Design:
         )
         who = "the assumed" if self.rates else "with growing calibration the threshold's"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
-            return f"{who} coverage, {coverage:.4g}, is not above the required {self.required:.4g}"
+            return f"{who} share caught, {coverage:.4g}, is not above {self.required:.4g}"
         if self.limit <= fpr and self.limit < 1.0:
-            return f"{who} FPR, {fpr:.4g}, is not below the allowed {self.limit:.4g}"
+            return f"{who} share of false alarms, {fpr:.4g}, is not below {self.limit:.4g}"
         return None
 
     def smallest(self, power: float) -> int | None:

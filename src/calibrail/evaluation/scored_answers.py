@@ -282,7 +282,7 @@ class Sample(Record):
 
     def _labels_to_add(self, error: TooFewExamplesError) -> str:
         if not self.shares:
-            return f"{error.more(error.minimum_n - error.n, error.of)} for the calibration part"
+            return f"{error.more(error.minimum_n - error.n, error.of)} for the calibration set"
         groups = with_singletons(self.groups, len(self))
         among = np.isin(groups, groups[self.labels == 1])
         there = 0

@@ -488,7 +488,7 @@ def against_reference(
 
 
 #: The verdict about scores that ties keep from the coverage of the comparison.
-NOT_COMPARABLE: Final = "not comparable at this coverage"
+NOT_COMPARABLE: Final = "not comparable"
 #: What is sound where a detector or the reference catches more than the rest.
 _SOUND: Final = ((False, None, "non-inferior"), (None, False, "inferior"))
 _WIDEST: Final[Any] = ((min, "lower"), (max, "upper"))

@@ -378,12 +378,9 @@ class Decision(Shown):
 
     def __repr__(self) -> str:
         """Return the decision in the numbers that its user knows."""
-        name, edge = self.scale.column or "score", self.scale.shown
-        value, threshold, p_value = (
-            None if number is None else float(f"{number:.6g}")
-            for number in (self.score, self.threshold, self.p_value)
-        )
-        value, threshold = (None if item is None else edge(item) for item in (value, threshold))
+        name = self.scale.column or "score"
+        value, threshold = (self.scale.edge(x, "None") for x in (self.score, self.threshold))
+        p_value = None if self.p_value is None else float(f"{self.p_value:.6g}")
         trimmed = ""
         if self.removed is not None:
             text = None if self.text is None else self.text[:60] + "..." * (len(self.text) > 60)

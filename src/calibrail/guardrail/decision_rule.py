@@ -22,7 +22,7 @@ from calibrail.conformal.threshold_rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, ModelError, error_text, extra
-from calibrail.formatting import Scale, count, number
+from calibrail.formatting import Scale, count
 from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_cause
 from calibrail.guardrail.file import ClassScores, FrozenConfig
 from calibrail.models.llm.transport import BudgetError
@@ -60,14 +60,14 @@ def reason_of(
         What was decided.
     """
     if threshold is None and isinstance(rule.groups, OverlappingCalibration):
-        return "flagged whatever the score: too few calibration examples share the answer's groups"
+        return "flagged whatever the score: too few calibration answers share the answer's groups"
     if threshold is None:
-        return "this guardrail flags everything: there were too few calibration examples"
+        return "this guardrail flags everything: there were too few calibration answers"
     upper = rule.flag_above
-    score = f"{scale.column or 'score'} {number(scale.shown(value), 6)}"
-    edge = f"the threshold {number(scale.shown(threshold), 6)}"
+    score = f"{scale.column or 'score'} {scale.cell(value)}"
+    edge = f"the threshold {scale.cell(threshold)}"
     if upper is not None and outcome != "pass" and (upper >= threshold or outcome == "review"):
-        flagging = f"the one for flagging, {number(scale.shown(upper), 6)}"
+        flagging = f"the one for flagging, {scale.cell(upper)}"
         if outcome == "review":
             return f"{score} is {scale.reaching} {edge} but not {scale.suspicious} {flagging}"
         return f"{score} is {scale.suspicious} {flagging.replace('one', 'threshold')}"

@@ -209,6 +209,7 @@ def environment() -> Environment:
         outward=formatting.outward,
         upward=formatting.upward,
         number=formatting.number,
+        exact=formatting.exact,
         duration=formatting.duration,
         n=lambda value: f"{value:,}",
         whole=lambda value: f"{value:,.0f}",

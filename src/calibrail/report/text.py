@@ -8,7 +8,6 @@ from typing import Final, TypeGuard
 
 from calibrail.formatting import (
     lower_percent,
-    number,
     outward,
     percent,
     upper_percent,
@@ -160,11 +159,6 @@ def measure_cell(value: Json | None, digits: int = 3) -> Cell:
     """Return a measure with its interval below."""
     known = estimate(value, digits)
     return Cell(known, "" if known == "none" else bounds(value, digits))
-
-
-def threshold(value: float | None) -> str:
-    """Return a threshold, or a word where there is none."""
-    return "none" if value is None else number(value)
 
 
 def p_value(value: float) -> str:

@@ -395,7 +395,7 @@ def _voting(content: Json) -> parts.Section | None:
     scale = Scale.of(content["score"])
     for name, title in facts("repeat.voting", content):
         item = voting[name]
-        edge = scale.text(item["threshold"]) if "threshold" in item else ""
+        edge = scale.cell(item["threshold"]) if "threshold" in item else ""
         rates = (share_cell(item.get(rate)) for rate in ("missed", "false_alarms"))
         rows.append((title, edge, *rates))
     title = "One reply, and a vote"

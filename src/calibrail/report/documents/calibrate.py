@@ -31,7 +31,7 @@ def document(
         Test scores of the hallucinated and of the faithful answers, or of unsupported and of
         supported sentences, for the figures; NaN (undefined) ones are left out.
     examples : mapping, optional
-        Answers of the test part, as ``pipelines.examples.page_examples`` gives them,
+        Answers of the test set, as ``pipelines.examples.page_examples`` gives them,
         for the page.
     """
     scale = Scale.of(report["score"])
@@ -140,7 +140,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         return text.share_cell({end: curve[name][end][place] for end in ends})
 
     steps = [
-        (scale.text(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
+        (scale.edge(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
         for step, place in sorted(highest.items(), reverse=True)
         if step >= 8
     ]
@@ -171,7 +171,7 @@ def _other_scores(report: Json) -> parts.Section | None:
     def row(item: Json) -> parts.Row:
         return (
             parts.Cell(str(item["name"]), style="strong" if item is this else ""),
-            Scale.of(item.get("score")).text(item.get("threshold")),
+            Scale.of(item.get("score")).cell(item.get("threshold")),
             text.share_cell(item.get("coverage")),
             text.share_cell(item.get("fpr")),
             text.measure_cell(item.get("auroc")),

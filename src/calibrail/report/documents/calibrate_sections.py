@@ -320,12 +320,17 @@ def is_unasked(result: Json) -> bool:
     return result["verdict"] == "inconclusive" and limits in ([None, None, []], [None, None, None])
 
 
+def verdict_word(result: Json) -> str:
+    """Return a verdict for a table; nothing where none was asked for."""
+    return "" if is_unasked(result) else str(result["verdict"])
+
+
 def verdict_headline(result: Json) -> str:
     """Return the verdict of a report, or that a threshold was found where none was asked for."""
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
     if not is_unasked(result):
-        return say("verdict.of_judge", verdict=str(result["verdict"]).capitalize(), judge=judge)
+        return say("verdict.of_judge", verdict=verdict_word(result).capitalize(), judge=judge)
     return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 
@@ -571,7 +576,7 @@ def of_report(report: Json) -> Iterator[parts.Block]:
     """Yield the sections that only some reports have."""
     confidence, scale, words = report["confidence"], Scale.of(report["score"]), unit_words(report)
     if report["by_group"]:
-        yield _groups(report["by_group"], scale, words)
+        yield _groups(report, scale, words)
     if report["attainable"]:
         yield _attainable(report["attainable"], scale, words)
     if clustering := report["clustering"]:
@@ -581,7 +586,7 @@ def of_report(report: Json) -> Iterator[parts.Block]:
         yield parts.listing("Production", shift_sentences(report["shift"], scale))
     if risks := report["risks"]:
         lines = measures.risk_lines(risks["measured"])
-        table = measures.table("The risks on the test part", lines, confidence)
+        table = measures.table("The risks on the test set", lines, confidence)
         text = say("calibrate.risks", risks)
         yield parts.section("Several risks at once", table, parts.Text(text))
     if report["three_way"]:
@@ -595,9 +600,10 @@ def of_report(report: Json) -> Iterator[parts.Block]:
         )
 
 
-def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
+def _groups(report: Json, scale: Scale, words: UnitWords) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
-    rows, title = by_group["rows"], f"By {phrases.plain(by_group['column'])}"
+    by_group, rows = report["by_group"], report["by_group"]["rows"]
+    title = f"By {phrases.plain(by_group['column'])}"
     overlap, alone = "by" in by_group, sum(row["own"] for row in rows)
     # Of each group what is caught and what is wrongly acted on, and where what was asked stands.
     rates = ((words.caught, "coverage", "min_coverage"), (words.harm, "fpr", "max_fpr"))
@@ -624,7 +630,7 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
                 phrases.share_with_bounds(measures.together(row)["kept"])
                 if row.get("kept")
                 else "",
-                str(row["verdict"]),
+                verdict_word({**report, **row}),
                 phrases.share(row["shared_coverage"]),
             )
             for row in rows
@@ -662,9 +668,9 @@ def _groups(by_group: Json, scale: Scale, words: UnitWords) -> parts.Section:
 def _threshold_of(row: Json, scale: Scale) -> str:
     """Return the threshold of a group, or the lowest and the highest among its answers."""
     if "thresholds" in row:
-        low, high = (scale.text(end, "all") for end in row["thresholds"])
+        low, high = (scale.cell(end, "all") for end in row["thresholds"])
         return low if low == high else f"{low} to {high}"
-    return ("" if row["own"] else "shared ") + str(scale.text(row["threshold"], "all"))
+    return ("" if row["own"] else "shared ") + scale.cell(row["threshold"], "all")
 
 
 def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Section:
@@ -673,11 +679,11 @@ def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Secti
     code = "attainable" if attainable["is_attainable"] else "not_attainable"
     rates = {"coverage": words.by_score, "fpr": words.alarms}
     if not any(step["coverage"]["n"] for step in attainable["steps"]):
-        # Without a test part what is promised is all that is known.
+        # Without a test set what is promised is all that is known.
         del rates["coverage"]
     rows = [
         (
-            f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
+            f"{scale.cell(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
             lower_percent(max(0.0, step["promise"])),
             *(phrases.share_with_bounds(step[rate]) for rate in rates),
         )
@@ -712,6 +718,6 @@ def _review(review: Json, confidence: float, scale: Scale) -> parts.Section:
     return parts.section(
         "Pass, review, flag",
         parts.Text(say("calibrate.review", review, scale=scale)),
-        measures.table("Pass, review, flag on the test part", lines, confidence),
+        measures.table("Pass, review, flag on the test set", lines, confidence),
         parts.Text(feasible),
     )

@@ -127,7 +127,7 @@ def _decides(config: Json, about: Json) -> str:
     """Say at which values an answer passes, is flagged or goes to review."""
     upper, groups = config["upper"], config["groups"] or {}
     edge = config["calibration"]["threshold"] if config["chosen"] is None else config["chosen"]
-    own, limit = bool(groups.get("groups") or groups.get("columns")), about["scale"].text(edge)
+    own, limit = bool(groups.get("groups") or groups.get("columns")), about["scale"].edge(edge)
     if own:
         code = "card.limit_of_groups" if "columns" in groups else "card.limit_of_group"
         limit = say(code, by=spelled(config["promise"]["by"]))
@@ -168,7 +168,7 @@ def _groups(config: Json, scale: Scale) -> Table | None:
     own_ones = sorted(groups["groups"].items(), key=lambda item: (-item[1]["n"], item[0]))
     rest = [("all others", config["calibration"])]
     rows = [
-        (name, scale.text(group["threshold"], "flags everything"), f"{group['n']:,}")
+        (name, scale.edge(group["threshold"], "flags everything"), f"{group['n']:,}")
         for name, group in (*((group_label(name), group) for name, group in own_ones), *rest)
     ]
     columns = (*parts.texts("Group"), *parts.numbers("Threshold", hallucinated))

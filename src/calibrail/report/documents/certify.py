@@ -44,9 +44,9 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         tiles=tuple(measures.tiles(lines)),
         blocks=(
             parts.section(
-                "On the held-out data",
+                "On the test set",
                 measures.rates_figure(shown, certificate),
-                measures.table("On the held-out data", [*lines, *more], joint),
+                measures.table("On the test set", [*lines, *more], joint),
                 parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
                 parts.Text(blocked),

@@ -10,7 +10,7 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import possible_section
+from calibrail.report.documents.calibrate_sections import possible_section, verdict_word
 from calibrail.report.figures.comparison import (
     MOST_SERIES,
     coverage_svg,
@@ -41,14 +41,14 @@ def all_scores(comparison: Json) -> parts.Section:
         below, p = ", below the expected range" * bool(low), p_values.get(item["name"])
         return (
             parts.Cell(str(item["name"]), style="strong" if item["name"] == winner["name"] else ""),
-            Scale.of(item.get("score")).text(item.get("threshold")),
+            Scale.of(item.get("score")).cell(item.get("threshold")),
             parts.Cell(text.share(caught), text.interval(caught) + below),
             text.share_cell(test.get("fpr")),
             text.measure_cell(test.get("auroc")),
             text.measure_cell(item.get("partial_auroc")),
             text.measure_cell(test.get("overlap")),
             "" if p is None or not many else text.p_number(p),
-            str(item.get("verdict") or ""),
+            verdict_word(item) if "verdict" in item else "",
         )
 
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
@@ -56,9 +56,9 @@ def all_scores(comparison: Json) -> parts.Section:
     columns = (
         parts.TableColumn("Score", most=None if many else _NAME_WIDTH),
         *parts.numbers("Threshold", "Caught"),
-        parts.TableColumn("False alarms", "right", brief="FPR"),
+        parts.TableColumn("False alarms", "right", brief="Alarms"),
         parts.TableColumn("AUROC", "right"),
-        parts.TableColumn(f"AUROC, {least}+ caught", "right", brief="AUROC 80+", where=where),
+        parts.TableColumn(f"AUROC {least}+", "right", brief="AUROC 80+", where=where),
         parts.TableColumn("Overlap", "right", where=where),
         # In place of the table of paired tests, which would not fit on the screen.
         parts.TableColumn("p", "right", where="terminal"),
@@ -88,7 +88,7 @@ def all_scores(comparison: Json) -> parts.Section:
         *tables,
         in_brief,
         measures.without_threshold((*others, *baselines)),
-        parts.note(say("compare.score_columns", about, least=least)),
+        parts.note(say("compare.score_columns", comparison, about, least=least)),
     )
 
 
@@ -138,7 +138,7 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         return None
     columns = (
         parts.TableColumn("Score", most=_NAME_WIDTH),
-        parts.TableColumn("False alarms, points", "right", brief="FPR, points"),
+        parts.TableColumn("False alarms, points", "right", brief="Alarms, points"),
         _interval_column(comparison),
         parts.TableColumn("p, corrected", "right", brief="p"),
         parts.TableColumn("At these thresholds", "right", where="page"),
@@ -157,7 +157,7 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         p, p_area = (text.p_number(measure["p_adjusted"]) for measure in (fpr, area))
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = f"Against {text.plain(reference)}"
-    title = f"{name}, at the same coverage; p corrected for all pairs"
+    title = f"{name}, at the same share caught; p corrected for all pairs"
     return parts.section(name, parts.Table(title, columns, rows, where=_where(comparison)))
 
 
@@ -226,7 +226,7 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
     attainable = [say("compare.attainable", item) for item in matched["attainable"]]
     few = "Scores with few distinct values"
     return parts.section(
-        "At the same coverage of the test answers",
+        "At the same share caught",
         parts.Text(say("compare.same_coverage"), where="page"),
         figure,
         *(_level(comparison, level) for level in matched["levels"]),
@@ -294,7 +294,7 @@ def other_targets(comparison: Json) -> parts.Section:
 
 #: Detectors that a sentence names; of more it gives the number.
 _MOST_NAMED: Final = 4
-#: What of the test part chooses a winner, and what confirms it.
+#: What of the test set chooses a winner, and what confirms it.
 _HALVES: Final = ("choosing", "confirming")
 
 

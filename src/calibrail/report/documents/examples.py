@@ -25,7 +25,7 @@ _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to revi
 
 
 def error_examples(examples: Json, scale: Scale) -> parts.Section:
-    """Return the worst errors of the test part, for the page.
+    """Return the worst errors of the test set, for the page.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _facts(item: Json, scale: Scale) -> Iterator[str]:
 
 def _threshold_and_group(item: Json, scale: Scale) -> Iterator[str]:
     if item["threshold"] is not None:
-        yield f"threshold {scale.text(item['threshold'])}"
+        yield f"threshold {scale.edge(item['threshold'])}"
     if item["group"] is not None:
         yield f"group {short(group_label(item['group']), 80)}"
 
@@ -149,7 +149,7 @@ _MOST: Final = 2400
 
 
 def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -> parts.Section:
-    """Return some answers of the test part with what was removed struck out, for the page.
+    """Return some answers of the test set with what was removed struck out, for the page.
 
     Parameters
     ----------

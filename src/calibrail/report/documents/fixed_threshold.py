@@ -34,7 +34,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
-    where = "On the test part" if about["picked"] else "On all answers"
+    where = "On the test set" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
     return Document(
@@ -95,7 +95,7 @@ def _about(report: Json) -> dict[str, Any]:
     return {
         "scale": scale,
         "name": scale.column or text.score_name(report),
-        "at": scale.text(report["threshold"]),
+        "at": scale.edge(report["threshold"]),
         "rates": {"caught": _of_hundred(caught), "alarms": _of_hundred(alarms)},
         "goals": {name: f"{100 * goal:g}" for name, goal in goals.items() if goal is not None},
         "asked": report["max_fpr"] is not None,
@@ -156,7 +156,7 @@ def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
             for rate in ("coverage", "fpr")
         ]
         more = {"caught": rates[0], "alarms": rates[1], "last": place == places[-1]}
-        at = about["scale"].text(curve["thresholds"][place])
+        at = about["scale"].edge(curve["thresholds"][place])
         yield f"At {at}", say("fixed_threshold.other", more)
 
 

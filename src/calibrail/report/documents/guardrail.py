@@ -34,7 +34,7 @@ def guardrail_document(config: Json) -> Document:
     scale, rule = Scale.of(config["score"]), ""
     limit = f"{unit_words(config).acts} everything"
     if threshold is not None:
-        limit = number(scale.shown(threshold), 6)
+        limit = scale.edge(threshold)
         if not (config["groups"] or config["upper"]):
             name = scale.column or scale.named(config["score"]["name"])
             rule = say("guardrail.rule", name=name, limit=limit, scale=scale, trims=trims)

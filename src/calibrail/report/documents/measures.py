@@ -76,7 +76,7 @@ def rates(measured: Json, asked: Json) -> list[Line]:
 def trim_rates(measured: Json, asked: Json) -> list[Line]:
     """Return what removing sentences frees, keeps and touches, beside what was asked.
 
-    Of a report's test part, a certificate or a guardrail's headline; what was not measured, is
+    Of a report's test set, a certificate or a guardrail's headline; what was not measured, is
     left out.
     """
     freed = measured.get("freed") or measured["coverage"]
@@ -351,19 +351,19 @@ def cost_section(cost: Json | None) -> parts.Section | None:
 
 
 def measured_on(test: Json) -> str:
-    """Return on which answers a report measures: the test part, or all without one."""
-    return "On all answers" if text.is_proven(test["coverage"]) else "On the test part"
+    """Return on which answers a report measures: the test set, or all without one."""
+    return "On all answers" if text.is_proven(test["coverage"]) else "On the test set"
 
 
 def of_verdict(measured: Json, asked: Json) -> list[Line]:
     """Return both rates as the verdict counts them, with intervals that hold together.
 
-    ``measured`` on the test part they are where a certificate has none; ``asked`` is as for
+    ``measured`` on the test set they are where a certificate has none; ``asked`` is as for
     `target_box`.
     """
     certificate = asked.get("certificate") or measured
     region = certificate.get("region") or certificate
-    # Of a share that is promised the test part tells more.
+    # Of a share that is promised the test set tells more.
     shown = {name: measured[name] if _is_promised(region[name]) else region[name] for name in _BOTH}
     return rates(shown, asked)
 
@@ -374,9 +374,9 @@ def _is_promised(bound: Json) -> bool:
 
 
 def of_test_part(report: Json) -> list[Line]:
-    """Return the measures of the test part: value, interval, what was asked, counts.
+    """Return the measures of the test set: value, interval, what was asked, counts.
 
-    Where the verdict counts other answers, its rates follow those of the test part.
+    Where the verdict counts other answers, its rates follow those of the test set.
     """
     test, decided = report["test"], of_verdict(report["test"], report)
     tested = rates(test, {**report, "min_coverage": None, "max_fpr": None})
@@ -399,7 +399,7 @@ def _measure(name: str, value: Json, detail: str) -> Line:
 
 
 def risk_lines(measured: Sequence[Json]) -> list[Line]:
-    """Return every risk as the test part shows it."""
+    """Return every risk as the test set shows it."""
     return [
         share_line(
             str(item["name"]).capitalize(),

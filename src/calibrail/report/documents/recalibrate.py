@@ -100,7 +100,7 @@ def _same_answers(content: Json, scale: Scale) -> parts.Section:
     for name, key in (("so far", "old"), ("new", "new")):
         rates = (content["comparison"][key][rate] for rate in ("coverage", "fpr"))
         cells = [cell for rate in rates for cell in (share_cell(rate), count_of(rate))]
-        rows.append((name, scale.text(content["threshold"][key]), *cells))
+        rows.append((name, scale.cell(content["threshold"][key]), *cells))
     heads = ("Threshold", "Caught", "of hallucinated", "False alarms", "of faithful")
     title = "On the same audited answers"
     table = parts.Table(title, (*parts.texts("Guardrail"), *parts.numbers(*heads)), rows)

@@ -40,7 +40,7 @@ def other_thresholds(report: Json) -> Section | None:
     caption = "Above and to the right is better. Dashed: required."
     n, columns = len(curve["thresholds"]), [curve[key] for key in ("thresholds", "freed", "kept")]
     steps = [
-        (scale.text(threshold), percent(freed), percent(kept))
+        (scale.edge(threshold), percent(freed), percent(kept))
         for place in sorted({round(at) for at in np.linspace(0, n - 1, min(n, _MOST_STEPS))})
         for threshold, freed, kept in [[column[place] for column in columns]]
     ]
@@ -75,7 +75,7 @@ def beside(report: Json) -> Section:
         called = simplest.get(item["name"], str(item["name"]))
         return (
             parts.Cell(called, style="strong" if own else ""),
-            Scale.of(known.get("score")).text(item["threshold"], ""),
+            Scale.of(known.get("score")).cell(item["threshold"], ""),
             *(
                 phrases.share_cell(item[key]) if item.get(key) else ""
                 for key in ("freed", "kept_supported", "emptied")
@@ -181,7 +181,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     scores : pair of ndarrays of float64, or None
         Test scores of unsupported and of supported sentences, as they are shown.
     examples : mapping or None
-        Answers of the test part, of ``page_examples``, for the page.
+        Answers of the test set, of ``page_examples``, for the page.
     """
     test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
     asked = {**report, "min_kept": report["requirement"].get("min_kept")}
@@ -209,8 +209,8 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         blocks=(
             _threshold(report, scores),
             section(
-                "On the test part",
-                measures.table("On the test part", [*lines, *_more(test)], report["confidence"]),
+                "On the test set",
+                measures.table("On the test set", [*lines, *_more(test)], report["confidence"]),
                 Text(say("removal.pooled", sentences, shares=shares)),
                 Text(messages.reviewed_for(sentences["reviewed_for"])),
                 Text(messages.needed_auroc(report)),

@@ -72,10 +72,10 @@ def _table(title: str, content: Json) -> parts.Section:
         rows.append(
             (
                 str(item["tested_on"]),
-                scale.text(item["threshold"]),
+                scale.cell(item["threshold"]),
                 text.share_with_bounds(rates[0]),
                 *map(text.share_cell, rates),
-                _at_cost(scale.text(needed["threshold"]), needed["fpr"]) if needed else "none",
+                _at_cost(scale.cell(needed["threshold"]), needed["fpr"]) if needed else "none",
                 _at_cost(text.share(weighted["coverage"]), weighted["fpr"]) if weighted else "",
                 *(
                     "" if item[key] is None else text.p_number(item[key])

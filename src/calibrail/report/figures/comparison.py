@@ -56,7 +56,7 @@ def forest_svg(comparison: Json, narrow: bool) -> str:
         auroc.axes.axvline(0.5, color=plots.QUIET, linewidth=1.0, linestyle=plots.DOTTED)
         if (limit := comparison["detectors"][0]["max_fpr"]) is not None:
             alarms.target(100 * limit)
-        return plot.svg("False positive rate and AUROC of each score with intervals.")
+        return plot.svg("False alarms and AUROC of each score with intervals.")
 
 
 def coverage_svg(comparison: Json, narrow: bool) -> str:
@@ -79,7 +79,7 @@ def coverage_svg(comparison: Json, narrow: bool) -> str:
             )
         plot.axes.set(xlim=(100.0 * LEAST_SHOWN, 101.0), xlabel="caught, % of test hallucinations")
         finish(plot, narrow)
-        return plot.svg("False alarms that each coverage of the test answers costs.")
+        return plot.svg("False alarms that each share caught of the test answers costs.")
 
 
 def sweep_svg(comparison: Json, narrow: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import Scale, number, outward
+from calibrail.formatting import Scale, exact, number, outward
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
 from calibrail.report.text import group_of, is_proven
@@ -83,7 +83,8 @@ def distributions_svg(
             plot.target(threshold, 1.4)
             offset = -5 if (threshold - low) / (high - low) > 0.7 else 5
             place = ("data", "axes fraction")
-            text = f"{acted} {'up to' if scale.negated else 'from'} {number(threshold)}"
+            about = "about " * (number(threshold) != exact(threshold))
+            text = f"{acted} {'up to' if scale.negated else 'from'} {about}{number(threshold)}"
             plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
         axes.set(xlim=(low, high), ylabel="% of the class")
         higher = names[1] if scale.negated else names[0]

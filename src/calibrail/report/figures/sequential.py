@@ -460,7 +460,7 @@ def rates_svg(status: Json, narrow: bool = False) -> str:
         _rates(at, promise["course"], promise["limits"])
         _finish(at, "% of the class", decided=promise["decided"])
         plot.axes.set_ylim(-1.0, 101.0)
-        return plot.svg("Confidence sequences of coverage and false alarms over time.")
+        return plot.svg("Confidence sequences of what is caught and of false alarms over time.")
 
 
 def _rates(
