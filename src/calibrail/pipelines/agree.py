@@ -297,8 +297,20 @@ def agree(
     people: dict[int, Example] = {}
     groups: list[str | None] = []
     n_undefined = n_errors = 0
-    readable = ((item, row) for item in examples if (row := pairs.read(item)) is not None)
-    for some in loading.batches(readable):
+    said: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def readable() -> Iterator[tuple[Example, tuple[float, ...]]]:
+        for item in examples:
+            row, place = pairs.read(item), examples.place[1]
+            if row and row[0] != NONE and item.response and by_people is None:
+                label, first = said.setdefault((item.id, item.digest()), (row[0], place))
+                if label != row[0]:
+                    about = {"name": name, "id": item.id, "rows": (first, place)}
+                    raise DataError(say("refused.two_labels", about))
+            if row:
+                yield item, row
+
+    for some in loading.batches(readable()):
         # Near copies are looked for many at a time.
         batch = [*compress(some, fresh.admits([example for example, _ in some]))]
         decided, undefined, errors = decide([example for example, _ in batch])

@@ -23,7 +23,7 @@ from calibrail.errors import DataError, InputError, error_text, errors_as, file_
 from calibrail.labelling.ledger import Balance, Lots, Span, json_line
 from calibrail.labelling.session import Session, Task
 from calibrail.options import ReadOptions, fields
-from calibrail.options.data import SKIP
+from calibrail.options.data import SKIP, judge_of
 from calibrail.options.fields import cli_or_python, one_of, optional
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -823,14 +823,18 @@ def _bernstein(estimate: float, n: int, units: list[list[float]], least: float) 
 def take_all(session: Session, lots: Lots) -> None:
     """Draw all traces, and give each that was labelled elsewhere its label.
 
+    What labels mean, and which judge gave them, the reading says that the labels were begun with.
+
     Raises
     ------
     InputError
         A label says neither class, or a probability is below the floor: the row is named.
     """
-    words = LabelWords(LabelReader(ReadOptions(), "label"))
+    judge = judge_of(session.plan.reading)
+    reading = ReadOptions(**session.plan.reading["settings"])
+    words, whose = LabelWords(LabelReader(reading, "label")), judge or ELSEWHERE
     while (task := session.next(ELSEWHERE)) is not None:
         row = lots.rows[task.id]
         with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
-        session.put(str(row.get("annotator") or ELSEWHERE), task.order, label)
+        session.put(str(row.get("annotator") or whose), task.order, label, judge=judge)
