@@ -207,8 +207,29 @@ def test_labels_of_a_judge_that_were_made_elsewhere_only_agree_with_it(tmp_path:
         assert command("certify", "g.json", "--labels", "judged").returncode == 4
         alone = label("third", "--label-column", "label")
         assert alone.returncode == 2 and "all but --label-column" in " ".join(alone.stderr.split())
-    lines_of = (tmp_path / "judged" / "labels.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {json.loads(line)["judge"] for line in lines_of} == {JUDGE}
+        # Nor do they lose it on their way from one folder to another.
+        (tmp_path / "known.jsonl").write_bytes((tmp_path / "judged" / "labels.jsonl").read_bytes())
+        command(
+            "label",
+            "traces.jsonl",
+            "-o",
+            "fifth",
+            "--guardrail",
+            "g.json",
+            "--max-false-alarms",
+            0.9,
+            "--min-caught",
+            0.4,
+            "--export",
+            "e.jsonl",
+            "--export-n",
+            300,
+        )
+        command("label", "-o", "fifth", "--import", "known.jsonl")
+        assert command("certify", "g.json", "--labels", "fifth").returncode == 4
+    for folder in ("judged", "fifth"):
+        text = (tmp_path / folder / "labels.jsonl").read_text(encoding="utf-8")
+        assert {json.loads(line)["judge"] for line in text.splitlines()} == {JUDGE}
 
 
 def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:
