@@ -178,3 +178,21 @@ def test_where_no_looks_can_be_kept_that_is_said(tmp_path: Path) -> None:
     write(tmp_path / "more.jsonl", [{**row, "id": f"b{row['id']}"} for row in made])
     done = run(source, tmp_path / "more.jsonl", *LABELS, *LIMITS)
     assert "no looks are kept" in done.stderr and not [*tmp_path.glob("*.looks.json")]
+
+
+def test_two_labels_of_one_answer_are_refused_with_both_rows_and_equal_ones_are_one(
+    tmp_path: Path,
+) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.06, 0.06)})
+    at = next(k for k, row in enumerate(made) if row["human"] == 1)
+    once = write(tmp_path / "once.jsonl", made)
+    twice = write(tmp_path / "twice.jsonl", [*made, made[at]])
+    first, second = (json.loads(run(name, *LABELS, "--json").stdout) for name in (once, twice))
+    assert first["judges"] == second["judges"]
+    unlike = write(tmp_path / "unlike.jsonl", [*made, {**made[at], "human": 0}])
+    refused = run(unlike, *LABELS, *LIMITS).exception
+    where = f"id {made[at]['id']} two labels, 0 and 1, in rows {at + 1} and {len(made) + 1}"
+    assert isinstance(refused, DataError) and where in str(refused)
+    # Another answer of the same id is one of its own.
+    other = {**made[at], "human": 0, "response": "Another one."}
+    assert run(write(tmp_path / "other.jsonl", [*made, other]), *LABELS).exit_code == 0

@@ -82,7 +82,7 @@ def test_an_option_means_what_its_class_says_but_for_one_command() -> None:
         for name in ("calibrate", "label")
     ]
     of_class, of_label = (help_of(ReadOptions, "positive", of) for of in ("", "label_command"))
-    assert of_label == "With --import: the label that means hallucinated." != of_class
+    assert of_label == "With --import or --elsewhere: the label that means hallucinated."
     assert of_class in pages[0] and of_label not in pages[0]
     assert of_label in pages[1] and of_class not in pages[1]
 

@@ -59,3 +59,18 @@ def test_nothing_is_written_over_what_is_read(tmp_path: Path) -> None:
     paths = files(tmp_path, *answers())
     done = calibrail("versus", *paths, "-o", paths[0])
     assert done.returncode == 1 and "is a file" in done.stderr
+
+
+def test_two_labels_of_one_answer_leave_its_pair_out(tmp_path: Path) -> None:
+    one, other = answers()
+    at = next(row for row in one if row["human"] is not None)
+    found = []
+    for more in ([], [at], [{**at, "human": 1 - at["human"]}]):
+        paths = files(tmp_path, [*one, *more], other)
+        done = calibrail("versus", *paths, "-o", tmp_path / f"run{len(found)}", "--json")
+        (tmp_path / "a.looks.json").unlink()
+        found.append(json.loads(done.stdout))
+    once, twice, unlike = found
+    assert once["counts"] == twice["counts"]
+    assert unlike["data"]["n_labelled"] == once["data"]["n_labelled"] - 1
+    assert [item["n_repeated"] for item in unlike["systems"]] == [2, 1]

@@ -76,6 +76,11 @@ def numbers(rates: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def width(result: JudgedRates) -> float:
+    found = only(result)["rates"]["prevalence"]["prediction_powered"]
+    return float(found["upper"] - found["lower"])
+
+
 def only(result: JudgedRates) -> dict[str, Any]:
     (judge,) = result.judges
     return judge
@@ -238,16 +243,16 @@ def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_p
     odd[0]["detector"], odd[1]["detector"] = None, "unknown"
     result = agree(write(tmp_path / "a.jsonl", odd), **COLUMNS, **SCORES)
     human = [item for item in odd if item["human"] is not None]
-    sharing = len(human) - len({item["group"] for item in human})
-    assert result.data["n_sharing_a_group"] == sharing > 0
+    assert len({item["group"] for item in human}) < len(human)
+    assert result.data["n_sharing_a_group"] == len(odd) - 40
     text = "; ".join(result.warnings)
-    assert f"{sharing} of {len(human)} rows with a human label share" in text
-    times = (len(human) / len({item["group"] for item in human})) ** 0.5
-    assert f"their intervals are {times:.1f} times too narrow, or more" in text
+    assert f"{len(odd) - 40} rows share a group" in text and "one of the 40 groups" in text
     assert "2 answers without a score: counted as flagged" in text
     # Both count as flagged.
     flagged = [not isinstance(item["detector"], float) or item["detector"] >= 0.75 for item in odd]
-    assert numbers(only(result)["rates"]) == expected(odd, flagged)
+    apart = agree(tmp_path / "a.jsonl", **COLUMNS, **SCORES, assume_independent=True)
+    assert numbers(only(apart)["rates"]) == expected(odd, flagged)
+    assert width(result) > 1.3 * width(apart)
 
 
 def test_a_detector_that_fails_flags_and_is_counted(
@@ -494,6 +499,19 @@ def test_a_group_counts_once_and_a_second_look_is_one(tmp_path: Path) -> None:
     assert only(single)["caught"]["n"] == only(grouped)["caught"]["n"]
     assert only(single)["false_alarms"]["n"] == only(grouped)["false_alarms"]["n"]
     assert grouped.data["n_set_aside"] == 1000
+    # So do its rates, what both labels say, and copies word for word.
+    copied = write(
+        tmp_path / "copied.jsonl",
+        [{**row, "id": f"{row['id']}{k}"} for row in made for k in (0, 1)],
+    )
+    one = only(single)["rates"]["prevalence"]
+    for source, more in ((thrice, {"group_column": "topic"}), (copied, {})):
+        found = only(agree(source, **how, **more))
+        for method, rate in found["rates"]["prevalence"].items():
+            for end in ("estimate", "lower", "upper"):
+                assert rate[end] == pytest.approx(one[method][end], abs=0.01)
+        for name, of in (("sensitivity", "caught"), ("specificity", "false_alarms")):
+            assert found["agreement"][name]["n"] == found[of]["n"]
     looks = tmp_path / "looks.json"
     assert agree(once, **how, looks=looks).verdict == "certified"
     again = agree(once, **{**how, "min_caught": 0.85}, looks=looks)
@@ -739,6 +757,40 @@ def test_a_judge_that_says_nothing_catches_nothing(tmp_path: Path) -> None:
     silent = agree(write(tmp_path / "silent.jsonl", made), **COLUMNS, **LIMITS)
     assert silent.verdict == "rejected" and only(silent)["caught"]["n"] == len(caught)
     assert any("they count as not called hallucinated" in text for text in silent.warnings)
+
+
+def test_silence_on_hallucinated_answers_hides_none_of_them(tmp_path: Path) -> None:
+    """Of what the judge speaks of a fifth is hallucinated, and of all answers two fifths are."""
+    _, made = standing_in(tmp_path, {"judge": (0.05, 0.05)}, n=3000)
+    rng = np.random.default_rng(4)
+    for row in made:
+        row["judge"] = None if row["human"] and rng.random() < 0.6 else row["judge"]
+        row["human"] = row["human"] if rng.random() < 0.2 else None
+    found = only(agree(write(tmp_path / "a.jsonl", made), **COLUMNS))
+    for rate in found["rates"]["prevalence"].values():
+        assert rate["lower"] < 0.4 < rate["upper"]
+    assert found["rates"]["prevalence"]["prediction_powered"]["lower"] > 0.3
+    assert found["counts"]["n_human_alone"] > 0
+    # Where people label what a judge speaks of, answers that nobody labels have no part.
+    heard = [row for row in made if row["judge"] is not None]
+    more = [{**row, "id": f"x{row['id']}", "judge": None, "human": None} for row in made]
+    mixed = [row | {"response": f"{row['response']} {row['id']}"} for row in (*heard, *more)]
+    few, all_ = (only(agree(write(tmp_path / "b.jsonl", it), **COLUMNS)) for it in (heard, mixed))
+    assert few["rates"] == all_["rates"]
+
+
+def test_an_id_of_two_files_is_that_of_two_answers(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.05, 0.05)}, n=60)
+    people = table(tmp_path / "l.csv", ids([(row["id"], row["human"]) for row in made]))
+    for row in made:
+        del row["human"]
+    one = write(tmp_path / "one.jsonl", made)
+    assert agree(one, **COLUMNS, labels=people).data["n_human"] == 60
+    other = write(
+        tmp_path / "two.jsonl", [{**row, "response": f"Another {row['id']}"} for row in made[:2]]
+    )
+    with pytest.raises(DataError, match="several answers of id a0"):
+        agree([one, other], **COLUMNS, labels=people)
 
 
 def test_rows_of_one_id_that_differ_by_spaces_are_two(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from calibrail.report.document import Document
 from calibrail.report.documents import build_document
 from calibrail.report.documents.compare import finding
 from tests.answers import rows, write
+from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, traces, truth
 from tests.pipelines.test_recalibrate import Product, guardrail
 
@@ -168,6 +170,66 @@ def test_labels_of_a_log_are_for_people(tmp_path: Path, guardrail: Guardrail) ->
         pytest.raises(InputError, match=f"labels of {JUDGE} are no labels of people"),
     ):
         import_labels(session, "judged.csv", "ada", reading=ReadOptions(labelled_by=JUDGE))
+    with calibrail.label(None, audited.folder) as session:
+        task = session.next("ada")
+        assert task is not None
+        with pytest.raises(InputError, match=f"labels of {JUDGE} are no labels of people"):
+            session.put("ada", task.order, 1, judge=JUDGE)
+    assert not (audited.folder / "labels.jsonl").exists() or JUDGE not in (
+        audited.folder / "labels.jsonl"
+    ).read_text(encoding="utf-8")
+
+
+def test_labels_of_a_judge_that_were_made_elsewhere_only_agree_with_it(tmp_path: Path) -> None:
+    """Who labelled is agreed on with the first label: it cannot be said, or unsaid, later."""
+    write(tmp_path / "traces.jsonl", traces(300))
+    known = [
+        {"id": row["id"], "label": ("fine", "bad")[truth(row["id"])], "probability": 0.5}
+        for row in traces(300)[::2]
+    ]
+    write(tmp_path / "known.jsonl", known)
+    frozen().save(tmp_path / "g.json")
+
+    def label(folder: str, *more: str) -> Any:
+        words = ("--max-false-alarms", 0.9, "--min-caught", 0.4, "--elsewhere", "known.jsonl")
+        words += ("--label-map", "fine=0", "--label-map", "bad=1", *more)
+        return command("label", "traces.jsonl", "-o", folder, "--guardrail", "g.json", *words)
+
+    with chdir(tmp_path):
+        assert label("people").returncode == 0
+        judged = label("judged", "--labelled-by", JUDGE)
+        assert judged.returncode == 4 and f"Agrees with {JUDGE}" in " ".join(judged.stdout.split())
+        (again,) = {label("judged", "--labelled-by", JUDGE).returncode, label("judged").returncode}
+        assert again == 4
+        for folder, whose in (("judged", "people"), ("people", JUDGE)):
+            other = label(folder, "--labelled-by", whose)
+            assert other.returncode == 2 and "--labelled-by was" in other.stderr
+        assert command("certify", "g.json", "--labels", "judged").returncode == 4
+        alone = label("third", "--label-column", "label")
+        assert alone.returncode == 2 and "all but --label-column" in " ".join(alone.stderr.split())
+        # Nor do they lose it on their way from one folder to another.
+        (tmp_path / "known.jsonl").write_bytes((tmp_path / "judged" / "labels.jsonl").read_bytes())
+        command(
+            "label",
+            "traces.jsonl",
+            "-o",
+            "fifth",
+            "--guardrail",
+            "g.json",
+            "--max-false-alarms",
+            0.9,
+            "--min-caught",
+            0.4,
+            "--export",
+            "e.jsonl",
+            "--export-n",
+            300,
+        )
+        command("label", "-o", "fifth", "--import", "known.jsonl")
+        assert command("certify", "g.json", "--labels", "fifth").returncode == 4
+    for folder in ("judged", "fifth"):
+        text = (tmp_path / folder / "labels.jsonl").read_text(encoding="utf-8")
+        assert {json.loads(line)["judge"] for line in text.splitlines()} == {JUDGE}
 
 
 def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:

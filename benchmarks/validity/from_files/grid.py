@@ -21,7 +21,7 @@ from calibrail.options import Promise, Requirement
 
 from ..check import Check, MeanCheck, Setting
 from ..sentences import ALIKE
-from . import certificates, production, sentences, systems, thresholds
+from . import certificates, people, production, sentences, systems, thresholds
 from .files import (
     ALONE,
     COLUMNS,
@@ -181,6 +181,8 @@ FROM_FILES: Final = (
     FromFile(systems.two_systems, 100, 0.05),
     FromFile(systems.two_systems, 300, 0.05, each=2),
     FromFile(systems.two_systems, 3000, 0.05, each=20),
+    FromFile(people.judged_rates, 40, 0.05),
+    FromFile(people.judged_rates, 200, 0.05),
     FromFile(commands_and_calls, 200, 0.05, each=250),
 )
 

@@ -125,11 +125,12 @@ def label_command(
         # The page is refused before any work is done.
         with opt.serving_packages("the page", "; --terminal does without"):
             import_module("calibrail.ui.server")
-    # How labels of a file are read, and how traces are.
+    # How labels of a file are read, and how traces are; those made elsewhere are begun with.
     words = reading
     if words is not None:
         said = ("label_column", "label_map", "positive", "labelled_by")
-        traces_read = replace(words, **cast(Any, dict.fromkeys(said)))
+        unread = said[:1] if labelling.elsewhere else said
+        traces_read = replace(words, **cast(Any, dict.fromkeys(unread)))
         if traces_read != words and sitting.taken_from is None:
             raise InputError(say("refused.labels_of_import"))
         reading = traces_read if changed(traces_read) else None

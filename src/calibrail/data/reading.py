@@ -426,7 +426,7 @@ class Reading:
     def _held(self, example: Example, row: ParsedItem) -> int:
         """Return a number for what an answer says; without one, for all that its row holds."""
         if not self._needs.distinct:
-            columns = () if example.response else tuple(example.columns.items())
+            columns = tuple(example.columns.items())
             return hash((example.question, example.contexts, example.response, columns))
         if example.response:
             return int(example.digest(), 16)

@@ -41,43 +41,75 @@ class LabelCounts:
 
     Parameters
     ----------
-    cells : ndarray of int64, shape (3, 3, 2)
+    cells : ndarray of int64 or float64, shape (3, 3, 2)
         Rows by human label, judge label (0 faithful, 1 hallucinated, 2 none) and flag (0 passed,
-        1 flagged).
+        1 flagged); for rates also of how many independent rows they have the weight.
     decided : bool
         Whether the flags mean anything. Without, every row counts as passed.
     """
 
-    cells: NDArray[np.int64]
+    cells: NDArray[Any]
     decided: bool = True
+
+    @classmethod
+    def weighted(
+        cls, places: Sequence[NDArray[np.int64]], unit: NDArray[np.int64], *, decided: bool
+    ) -> LabelCounts:
+        """Return rows that count once a unit, with the weight of as many independent ones.
+
+        Rows of a unit are taken as wholly alike, and have equal parts of it (Kish, 1965; exact
+        bounds of such numbers: Korn and Graubard, 1998). Where of no unit two rows have a human
+        label, though rows drawn singly would hold three such pairs, units were drawn.
+
+        Parameters
+        ----------
+        places : three ndarrays of int64, shape (n,)
+            The cell of each row.
+        unit : ndarray of int64, shape (n,)
+            What rows share: a group, copies.
+        decided : bool
+            As of the counts.
+        """
+        cells, people = np.zeros((3, 3, 2)), places[0] < NONE
+        rows, labelled = np.bincount(unit), np.bincount(unit, people)
+        pairs = (rows * (rows - 1.0)).sum() / 2.0 * people.mean() ** 2
+        sizes = labelled if labelled.max() == 1 and pairs > 3.0 else rows
+        each = people / np.maximum(1, sizes)[unit]
+        of_unit = np.bincount(unit, each)
+        alike = float(of_unit.sum() ** 2 / max(1e-300, of_unit @ of_unit))
+        alone = ~people / rows[unit]
+        # All rows together have the weight of their units.
+        for part, weight in ((each, alike), (alone, np.count_nonzero(rows) - alike)):
+            np.add.at(cells, tuple(places), part * (weight / max(1e-300, part.sum())))
+        return cls(cells, decided)
 
     @property
     def n(self) -> int:
         """Rows with a label of either kind."""
-        return int(self.cells.sum() - self.cells[NONE, NONE].sum())
+        return round(float(self.cells.sum() - self.cells[NONE, NONE].sum()))
 
     @property
     def n_human(self) -> int:
         """Rows with a human label."""
-        return int(self.cells[:NONE].sum())
+        return round(float(self.cells[:NONE].sum()))
 
     @property
     def n_judge(self) -> int:
         """Rows with a judge label."""
-        return int(self.cells[:, :NONE].sum())
+        return round(float(self.cells[:, :NONE].sum()))
 
     @property
     def n_both(self) -> int:
         """Rows with both."""
-        return int(self.both.sum())
+        return round(float(self.both.sum()))
 
     @property
-    def both(self) -> NDArray[np.int64]:
+    def both(self) -> NDArray[Any]:
         """Rows with both labels by human label, judge label and flag, shape (2, 2, 2)."""
         return self.cells[:NONE, :NONE]
 
     @property
-    def judge_alone(self) -> NDArray[np.int64]:
+    def judge_alone(self) -> NDArray[Any]:
         """Rows with a judge label alone, by judge label and flag, shape (2, 2)."""
         return self.cells[NONE, :NONE]
 
@@ -472,9 +504,7 @@ def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
     return Ends(low, high)
 
 
-def _mixed(
-    table: NDArray[np.int64], rows: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[float, Ends]:
+def _mixed(table: NDArray[Any], rows: NDArray[Any], rng: np.random.Generator) -> tuple[float, Ends]:
     """Return the share of label 1 among answers of two judge labels, by human and judge label.
 
     Where people have labelled a random sample, those among the answers that the judge calls alike
@@ -522,6 +552,11 @@ def _measure(estimate: float, interval: bounds.Interval, method: str, level: flo
     return Measure(estimate, min(estimate, interval[0]), max(estimate, interval[1]), method, level)
 
 
+def _exact(count: float, n: float, level: float) -> bounds.Interval:
+    """Return the exact interval of a share of rows, whose weights may be no whole numbers."""
+    return bounds.Interval(*map(float, bounds.interval(count, n, level)))
+
+
 def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
     """Return the share of hallucinated answers by the judge's error rates, with exact bounds.
 
@@ -554,14 +589,14 @@ def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
     """
     name, table = "Rogan-Gladen (1978); joint exact bounds", counts.both.sum(axis=2)
     rows = table.sum(axis=0) + counts.judge_alone.sum(axis=1)
-    shares = [(int(part[1]), int(part.sum())) for part in (*table, rows)]
+    shares = [(part[1], part.sum()) for part in (*table, rows)]
     if not shares[0][1] or not shares[1][1]:
         return missing(name, "class_not_judged", level)
     error, sensitivity, called = (k / n for k, n in shares)
     if sensitivity <= error:
         return missing(name, f"judge_uninformative:{sensitivity - error:.2f}", level)
     part = 1.0 - (1.0 - level) / 3.0
-    errors, hits, calls = (bounds.Interval(*bounds.clopper_pearson(*item, part)) for item in shares)
+    errors, hits, calls = (_exact(*item, part) for item in shares)
     interval, unbounded = bounds.share_behind(calls, hits, errors)
     estimate = (called - error) / (sensitivity - error)
     if unbounded == "contradiction":
@@ -588,13 +623,12 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
         Whether it is the share flagged.
     """
     both, rng = counts.both, np.random.default_rng(0)
-    hits, n = (int(both[1, :, 1].sum()), int(both[1].sum())) if flagged else (0, counts.n_both)
+    hits, n = (both[1, :, 1].sum(), both[1].sum()) if flagged else (both[1].sum(), both.sum())
     if counts.n_both < 2 or not n:
         return missing(_POWERED, "two_needed" if counts.n_both < 2 else "class_not_labelled", level)
     if not counts.judge_alone.sum():
         # There is nothing to add to what people say.
-        exact = bounds.exact_bound(hits if flagged else int(both[1].sum()), n, level)
-        return Measure(exact.estimate, exact.lower, exact.upper, exact.method, level)
+        return Measure(float(hits / n), *_exact(hits, n, level), "clopper-pearson", level)
     rows = both.sum(axis=0) + counts.judge_alone
     if not flagged:
         estimate, ends = _mixed(both.sum(axis=2), rows.sum(axis=1), rng)
@@ -644,7 +678,7 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
       label. Its interval is melded of exact bounds (see above), so that it holds with few labels
       and with shares near 0 and 1, too, though by simulation and not by proof.
 
-    Rows count as independent, groups are ignored.
+    Rows count as independent: see `LabelCounts.weighted`.
 
     Parameters
     ----------

@@ -465,6 +465,8 @@ class Session:
             raise InputError(f"label must be 1, 0 or None; got {label!r}")
         if label == 0 and spans:
             raise InputError(error_text("marks_in_faithful_answer"))
+        if judge is not None and self.plan.purpose == "watch":
+            raise InputError(error_text("labels_of_judge_for_people", judge=judge))
         with self._files.up_to_date():
             answer = self._answer(order)
             self._refuse_twice(answer, name)

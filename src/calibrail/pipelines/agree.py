@@ -19,7 +19,7 @@ from calibrail.data.aliases import aliases_of
 from calibrail.data.example import Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
-from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.data.splits import CALIBRATION, TEST, group_numbers
 from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import Sample, confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
@@ -295,10 +295,26 @@ def agree(
     segments: list[str] = []
     chances: list[float] = []
     people: dict[int, Example] = {}
-    groups: list[str | None] = []
+    times, places, units = Counter[str | None](), list[int | None](), list[str | None]()
     n_undefined = n_errors = 0
-    readable = ((item, row) for item in examples if (row := pairs.read(item)) is not None)
-    for some in loading.batches(readable):
+    said: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def readable() -> Iterator[tuple[Example, tuple[float, ...]]]:
+        for item in examples:
+            row, (file, place) = pairs.read(item), examples.place
+            id = item.id.removeprefix(f"{file}:")
+            if by_people and item.id not in by_people and id in by_people:
+                # Another file has that id, too.
+                raise DataError(say("refused.two_answers", name=name, id=id))
+            if row and row[0] != NONE and item.response and by_people is None:
+                label, first = said.setdefault((item.id, item.digest()), (row[0], place))
+                if label != row[0]:
+                    about = {"name": name, "id": item.id, "rows": (first, place)}
+                    raise DataError(say("refused.two_labels", about))
+            if row:
+                yield item, row
+
+    for some in loading.batches(readable()):
         # Near copies are looked for many at a time.
         batch = [*compress(some, fresh.admits([example for example, _ in some]))]
         decided, undefined, errors = decide([example for example, _ in batch])
@@ -309,7 +325,10 @@ def agree(
                 if by_people and met.setdefault(example.id, example) != example:
                     raise DataError(say("refused.two_answers", name=name, id=example.id))
                 people[len(table_rows)] = example
-            groups.append(example.group)
+            times[example.group] += 1
+            places.append(None if example.group is None else times[example.group])
+            # Without a group what is the same word for word is one.
+            units.append(example.group or (example.digest() if example.response else None))
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
             if drawn_with:
@@ -346,13 +365,12 @@ def agree(
         if not drawn:
             raise DataError(say("refused.no_label_stays", n=len(people), least=least))
     table[[row for row in people if row not in drawn], 0] = NONE
-    sharing = Counter(item.group for item in drawn.values() if item.group is not None)
-    alone, places = _in_groups(groups)
+    unit = group_numbers(None if assume_independent else units, len(units))
     divided: dict[str, Sequence[Any]] = {
         "position": [places[row] for row in drawn],
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
     }
-    rows = _Rows(table, np.array(flags, np.int64), np.array(segments, object), alone, divided)
+    rows = _Rows(table, np.array(flags, np.int64), np.array(segments, object), unit, divided)
     gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     verdicts = {row["verdict"] for row in about}
@@ -373,7 +391,7 @@ def agree(
             "n_seen_before": fresh.n_seen_before,
             "n_undefined": n_undefined,
             "n_errors": n_errors,
-            "n_sharing_a_group": sum(sharing.values()) - len(sharing),
+            "n_sharing_a_group": len(unit) - len(np.unique(unit)),
             "n_set_aside": gate.n_set_aside,
             "n_calibrating": gate.n_calibrating,
             "n_thinned": len(people) - len(drawn),
@@ -454,20 +472,6 @@ def judge_on_labels(
     )
 
 
-def _in_groups(groups: Sequence[str | None]) -> tuple[NDArray[np.bool_], list[int | None]]:
-    """Return which rows a lot chooses, one of each group, and the place of each in its group."""
-    alone, chosen = np.array([name is None for name in groups]), dict[str, int]()
-    met = Counter[str]()
-    places: list[int | None] = [None] * len(groups)
-    for row in np.random.default_rng(0).permutation(len(groups)).tolist():
-        chosen.setdefault(groups[row] or "", row)
-    for row, name in enumerate(groups):
-        if name is not None:
-            met[name] += 1
-            alone[row], places[row] = chosen[name] == row, met[name]
-    return alone, places
-
-
 def _stays(example: Example, share: float) -> bool:
     """Let a hash of the content undo unequal probabilities of being drawn.
 
@@ -493,16 +497,16 @@ _Key = tuple[int, str | None]
 
 
 class _Rows(NamedTuple):
-    """All rows: labels of people (`NONE`: none) and judges (NaN: none), flags, segments, lots.
+    """All rows: labels of people (`NONE`: none) and judges (NaN: none), flags, segments, groups.
 
-    ``alone`` are those that a lot chose, one of each group; ``divided`` is by what else judges may
+    ``unit`` numbers groups in which copies are together; ``divided`` is by what else judges may
     err, a value of each row that people labelled.
     """
 
     table: NDArray[np.float64]
     flags: NDArray[np.int64]
     segments: NDArray[np.object_]
-    alone: NDArray[np.bool_]
+    unit: NDArray[np.int64]
     divided: Mapping[str, Sequence[Any]]
 
 
@@ -530,8 +534,8 @@ class _Gate:
         labelled_by: str | None,
     ) -> None:
         self._labelled_by, self._judges, self._signs = labelled_by, judges, signs
-        self._table, self._flags, self._segments, self._alone, self._divided = rows
-        table = rows.table
+        self._table, self._flags, self._segments, self._unit, self._divided = rows
+        table, self._each = rows.table, np.arange(len(rows.table))
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
         self._examples, times = [], Counter(example.id for example in people.values())
@@ -561,6 +565,9 @@ class _Gate:
         calibrating = scored.codes == CALIBRATION
         self.n_calibrating = int(calibrating.sum())
         table[self._rows[calibrating], 0] = NONE
+        silent = np.isnan(table) & (np.isnan(table) & (table[:, :1] < NONE)).any(axis=0)
+        #: The same labels, where silence before answers that people labelled calls none of all so.
+        self._heard = np.where(silent, -np.inf, table)
         self._promise = asked_of(limits, undefined="flag")
         history = data_reuse.DataUseHistory(looks or None)
         # Other segments are other verdicts.
@@ -645,23 +652,19 @@ class _Gate:
             result[key] = content
         return result
 
-    def _about(self, k: int, segment: str | None, *, decided: bool) -> dict[str, Any]:
+    def _about(self, k: int, segment: str | None) -> dict[str, Any]:
         """Return what is known of a judge; no verdict where people drew by its labels."""
         here = np.full(len(self._table), True) if segment is None else self._segments == segment
-
-        def counted(rows: NDArray[np.bool_]) -> LabelCounts:
-            values, cells = self._table[rows, k + 1], np.zeros((3, 3, 2), np.int64)
-            called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
-            np.add.at(cells, (self._table[rows, 0].astype(np.int64), called, self._flags[rows]), 1)
-            return LabelCounts(cells, decided)
-
-        counts, level = counted(here), self.limits.confidence
-        n = 1 if segment is None else len(set(self._segments))
-        # Rows of one group are alike, and may have been drawn together.
-        each = counted(here & self._alone)
+        level, n = self.limits.confidence, 1 if segment is None else len(set(self._segments))
+        counts, weighed = self._counted(k, here, self._table), self._counted(k, here)
+        tested = np.isin(self._each, self._rows[self._counting(self._scored, k)]) & here
+        # Rows of one group are alike, and may have been drawn together: a lot chooses one of each.
+        order = np.random.default_rng(0).permutation(self._each)
+        alone = order[np.unique(self._unit[order], return_index=True)[1]]
+        each = self._counted(k, np.isin(self._each, alone) & here)
         sample = judge_agreement.sample_tests(each, judge_agreement.SAMPLE_LEVEL / n)
         content = self._contents[k, segment]
-        rates: dict[Any, Any] = {**judge_agreement.corrected_rates(counts, level)}
+        rates: dict[Any, Any] = {**judge_agreement.corrected_rates(weighed, level)}
         if doubt := words.differing(sample):
             reason = say("agree.no_verdict", doubt=doubt, data={"labelled_by": self._labelled_by})
             content = {**content, **withdrawn_for("no_sample", reason)}
@@ -678,26 +681,37 @@ class _Gate:
             "false_alarms": region["fpr"],
             "certificate": content,
             "counts": counts,
-            "agreement": judge_agreement.agreement(counts, level),
+            "agreement": judge_agreement.agreement(self._counted(k, tested, self._table), level),
             "rates": rates,
             "random_sample": sample,
         }
 
+    def _counted(
+        self, k: int, rows: NDArray[np.bool_], table: NDArray[np.float64] | None = None
+    ) -> LabelCounts:
+        """Count rows by all labels, of a table of them as they are, and else of each unit one."""
+        unit, table = (self._unit, self._heard) if table is None else (self._each, table)
+        values = table[rows, k + 1]
+        called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
+        places = table[rows, 0].astype(np.int64), called, self._flags[rows]
+        return LabelCounts.weighted(places, unit[rows], decided=self._flagged)
+
     def results(self, *, decided: bool, by: bool) -> tuple[Any, Any]:
         """Return what is known of every judge, and of every judge in every segment."""
-        judges, parts, errs = [], [], self._errs()
+        judges, parts, errs, self._flagged = [], [], self._errs(), decided
         for k, sign in enumerate(self._signs):
-            row = self._about(k, None, decided=decided)
+            row = self._about(k, None)
             row |= {"threshold": sign * self._edges[k] if sign else None, "errs": errs[k]}
             if by:
                 names = sorted(set(self._segments))
-                here = [self._about(k, name, decided=decided) for name in names]
-                counts, level = [part["counts"] for part in here], self.limits.confidence
+                here = [self._about(k, name) for name in names]
+                parts_of = (self._segments == name for name in names)
+                counts = [self._counted(k, rows) for rows in parts_of]
                 known = not any(words.differing(part["random_sample"]) for part in here)
                 row["rates"]["prevalence"]["stratified"] = (
-                    judge_agreement.stratified(counts, level)
+                    judge_agreement.stratified(counts, self.limits.confidence)
                     if known
-                    else missing("prediction-powered", "no_sample", level)
+                    else missing("prediction-powered", "no_sample", self.limits.confidence)
                 )
                 parts += here
             judges.append(row)

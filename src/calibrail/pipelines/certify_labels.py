@@ -229,11 +229,8 @@ def certify_labels(
     frozen, file = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
     history = data_reuse.history_of_labels(plan, None if guardrail is None else file, looks)
     if frozen.digest != plan.guardrail:
-        raise InputError(
-            f"the labels in {place} are about another guardrail: their digest is "
-            f"{plan.guardrail[:19]}..., and that of the one given {frozen.digest[:19]}...; "
-            f"name that one ({place / GUARDRAIL} is a copy), or label anew for this one"
-        )
+        about = {"then": plan.guardrail[:19], "now": frozen.digest[:19], "copy": place / GUARDRAIL}
+        raise InputError(say("refused.labels_of_another", about, place=place))
     if requirement is not None:
         _refuse_other(requirement, asked, place)
     replayed = replay(place)
@@ -407,11 +404,8 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
         if name == "confidence" and value == Requirement().confidence:
             continue
         if value is not None and value != then:
-            raise InputError(
-                f"{name} was {then:g} when the labels in {folder} were begun; it is {value:g} now: "
-                "limits that are chosen once labels are known can be chosen so that they are met. "
-                "Leave it out, or label new answers for other limits"
-            )
+            about = {"name": name, "then": f"{then:g}", "now": f"{value:g}"}
+            raise InputError(say("refused.other_limits", about, folder=folder))
     if given.risks or given.assume_independent:
         raise InputError(say("refused.for_held_out_answers"))
 

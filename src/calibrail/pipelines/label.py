@@ -104,8 +104,7 @@ def _begin(
     if lots is not None and unknown:
         row = next(row for id, row in lots.rows.items() if id in unknown)
         raise InputError(
-            f"{row['where']}: no trace has the id {row['id']!r}, nor "
-            f"{len(unknown) - 1:,} other ids of that file; correct them, or take the rows out"
+            say("refused.ids_of_no_trace", row, id=repr(row["id"]), n=len(unknown) - 1)
         )
     n = examples.n_examples
     weighed = None if lots is None else balance(lots, n, groups, drawing.floor)
@@ -208,9 +207,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement | None) -> Requiremen
     requirement = optional(requirement, Requirement, "requirement")
     levels = {risk.name: risk.level for risk in map(parse_risk, guardrail.config.requirement.risks)}
     if requirement.risks:
-        raise InputError(
-            "a verdict at any time is about max_false_alarms and min_caught; leave out risks"
-        )
+        raise InputError(say("refused.risks_at_any_time"))
     max_fpr = levels.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
         raise InputError(say("refused.max_fpr_missing", limit=guardrail.config.requirement.max_fpr))
@@ -251,10 +248,7 @@ def _refuse_another(
     ):
         others += changes(kind, plain(now) or {}, plain(then) or {})
     if others:
-        raise InputError(
-            f"the labels in {folder} were begun otherwise: {'; '.join(others)}. Leave that out to "
-            f"go on as they were begun, {anew}"
-        )
+        raise InputError(say("refused.begun_otherwise", folder=folder, others=others, anew=anew))
 
 
 def other_guardrail(plan: SessionPlan, config: FrozenConfig) -> Iterator[str]:
@@ -327,12 +321,8 @@ def _refuse_changed(
             pass
         sha256 = examples.digest()
     if sha256 != plan.traces.sha256:
-        raise DataError(
-            f"{spoken(traces)} is not what the labels in {folder} were begun with: its SHA-256 was "
-            f"{str(plan.traces.sha256)[:12]}... and is now {str(sha256)[:12]}...; restore it, or "
-            "leave it out to go on with the answers that are set aside in the folder, or name "
-            "another folder for these traces. Nothing was changed"
-        )
+        about = {"then": str(plan.traces.sha256)[:12], "now": str(sha256)[:12], "folder": folder}
+        raise DataError(say("refused.other_traces", about, traces=spoken(traces)))
 
 
 #: From so many failures in a row on, the detector is at fault, and not one answer.
@@ -461,10 +451,8 @@ def label(  # type: ignore[misc]  # options are those of labelling
                     frozen = Guardrail.load(folder / folders.GUARDRAIL)
                 # Another one that was named is refused below, and the copy is not run.
                 if asked.guardrail is None and frozen.config.digest != plan.guardrail:
-                    raise DataError(
-                        f"{folder / folders.GUARDRAIL} is not the guardrail that the labels were "
-                        f"begun with ({plan.guardrail[:19]}...); restore it from a copy"
-                    )
+                    about = {"copy": folder / folders.GUARDRAIL, "then": plan.guardrail[:19]}
+                    raise DataError(say("refused.other_copy", about))
             if review:
                 asked = replace(asked, options=replace(options, judge_column=()), reading=None)
             _refuse_another(folder, plan, asked, frozen)

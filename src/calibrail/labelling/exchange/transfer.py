@@ -23,7 +23,7 @@ from calibrail.errors import DataError, InputError, error_text, errors_as, file_
 from calibrail.labelling.ledger import Balance, Lots, Span, json_line
 from calibrail.labelling.session import Session, Task
 from calibrail.options import ReadOptions, fields
-from calibrail.options.data import SKIP
+from calibrail.options.data import SKIP, judge_of
 from calibrail.options.fields import cli_or_python, one_of, optional
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -552,8 +552,13 @@ def _take(
         raise InputError(
             error_text("import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label])
         )
-    session.put(name, order, label, spans_of(row, task.response), judge=judge)
+    session.put(name, order, label, spans_of(row, task.response), judge=judge or _judge(row.row))
     return "unsure" if label is None else "labelled"
+
+
+def _judge(row: Mapping[str, Any]) -> str | None:
+    """Return which judge gave a label that another folder of labels holds."""
+    return row.get("judge") if "order" in row else None
 
 
 _WORDS: Final = {1: "hallucinated", 0: "faithful", None: "unsure"}
@@ -704,9 +709,8 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
         if label is None or (isinstance(label, str) and not label.strip()):
             continue
         if id in rows:
-            raise InputError(
-                f"{where}: {id!r} stands there twice, first in {rows[id]['where']}; keep one"
-            )
+            first = rows[id]["where"]
+            raise InputError(error_text("import_twice", where=where, id=id, first=first))
         given, share = row.get("probability"), math.nan
         with suppress(TypeError, ValueError):
             share = float(given or 0)
@@ -718,23 +722,17 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
     weighted = drawing.weighted
     shares = [row["probability"] for row in rows.values()]
     if not weighted and max(shares) - min(shares) > _ROUNDING:
-        raise InputError(
-            f"the probabilities in {path} differ, from {min(shares):g} to {max(shares):g}: add "
-            f"{fields.spell_option(Drawing, 'design', 'active')}, which weighs them"
-        )
+        add, low, high = fields.spell_option(Drawing, "design", "active"), min(shares), max(shares)
+        raise InputError(error_text("import_unequal", path=path, low=low, high=high, add=add))
     if not weighted and drawing.whole_groups:
-        raise InputError(
-            f"{path} is a sample of answers, and whole groups were to be drawn; leave out "
-            f"{fields.spell_option(Drawing, 'whole_groups', True)}"
-        )
-    low = [row for row in rows.values() if row["probability"] < drawing.floors[0] - _ROUNDING]
-    if weighted and low:
-        raise InputError(
-            f"{low[0]['where']}: probability must be at least {drawing.floor:g}; got "
-            f"{low[0]['probability']:g} for {low[0]['id']!r}, and {len(low):,} of {len(rows):,} "
-            f"rows lie below: name a lower {fields.spell_option(Drawing, 'floor')}, at most half "
-            "of the lowest probability of an answer that the guardrail passes"
-        )
+        option = fields.spell_option(Drawing, "whole_groups", True)
+        raise InputError(error_text("import_whole_groups", path=path, option=option))
+    below = [row for row in rows.values() if row["probability"] < drawing.floors[0] - _ROUNDING]
+    if weighted and below:
+        where, id, share = (below[0][name] for name in ("where", "id", "probability"))
+        about = f"{where}: probability must be at least {drawing.floor:g}; got {share:g} for {id!r}"
+        n, option = f"{len(below):,} of {len(rows):,}", fields.spell_option(Drawing, "floor")
+        raise InputError(error_text("import_below_floor", about=about, n=n, option=option))
     return Lots(place, hashlib.sha256(raw).hexdigest(), rows, weighted)
 
 
@@ -793,15 +791,8 @@ def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) 
         p = _bernstein(estimate, n, list(units.values()), least)
     weighed = Balance(len(shares), n, estimate, p)
     if p < _REFUSED:
-        raise InputError(
-            f"the labels in {lots.path} ({len(shares):,}) stand for about {estimate:,.0f} traces "
-            f"by their probabilities, and there are {n:,}, which chance does not explain (p < "
-            f"{_REFUSED:g}): labels were left out of the file, or the probabilities are not those "
-            "of the lot that chose the answers. Give every answer that it chose (with the label "
-            "unsure where nobody can tell), the probability that each had before it was chosen, "
-            "and all traces that took part, and no others; where there was no such lot, these "
-            "labels cannot count"
-        )
+        path, below = lots.path, _REFUSED
+        raise InputError(error_text("import_no_lot", path=path, weighed=weighed, below=below))
     return weighed
 
 
@@ -823,14 +814,19 @@ def _bernstein(estimate: float, n: int, units: list[list[float]], least: float) 
 def take_all(session: Session, lots: Lots) -> None:
     """Draw all traces, and give each that was labelled elsewhere its label.
 
+    What labels mean, and which judge gave them, the reading says that the labels were begun with.
+
     Raises
     ------
     InputError
         A label says neither class, or a probability is below the floor: the row is named.
     """
-    words = LabelWords(LabelReader(ReadOptions(), "label"))
+    judge = judge_of(session.plan.reading)
+    reading = ReadOptions(**session.plan.reading["settings"])
+    words, whose = LabelWords(LabelReader(reading, "label")), judge or ELSEWHERE
     while (task := session.next(ELSEWHERE)) is not None:
         row = lots.rows[task.id]
         with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
-        session.put(str(row.get("annotator") or ELSEWHERE), task.order, label)
+        name = str(row.get("annotator") or whose)
+        session.put(name, task.order, label, judge=judge or _judge(row))

@@ -233,14 +233,12 @@ def warnings(result: Json) -> Iterator[str]:
             yield say("agree.against_people", result, judge=plain(item["judge"]))
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
-    # The variance of answers that are all alike within groups is that of the groups.
-    times = (data["n_human"] / max(1, data["n_human"] - data["n_sharing_a_group"])) ** 0.5
     for code in (
         *("seen_before", "set_aside", "sharing_a_group", "thinned", "unmet", "unsure"),
         *("human_alone", "errors", "undefined"),
     ):
         if data[f"n_{code}"]:
-            yield say(f"agree.{code}", data, result, by_column=by_column, times=times)
+            yield say(f"agree.{code}", data, result, by_column=by_column)
 
 
 def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:

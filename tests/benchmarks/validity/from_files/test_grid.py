@@ -14,6 +14,7 @@ from benchmarks.validity.from_files import (
     FROM_FILES,
     certificates,
     grid,
+    people,
     production,
     sentences,
     simulate_from_files,
@@ -59,6 +60,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (sentences.verdicts, 20, 0.05, 1),
     (sentences.stopped, 40, 0.2, 2),
     (systems.two_systems, 30, 0.05, 2),
+    (people.judged_rates, 60, 0.05, 2),
 ]
 
 
