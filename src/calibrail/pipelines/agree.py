@@ -603,6 +603,11 @@ class _Gate:
         """Return every judge's answers, of which independent ones test it."""
         return independence.independent(way, self._promise, self.limits)[0]
 
+    def _testing(self, k: int) -> NDArray[np.bool_]:
+        """Return which answers test a judge where near copies count once."""
+        sample = self._samples(self._scored)[k]
+        return sample.drawn(TEST, sample.labels)
+
     def _counts(self, sample: Sample, k: int) -> dict[_Key, ClassCounts]:
         """Count what a judge calls hallucinated, in all and in each segment; silence calls none."""
         rows, labels = sample.drawn(TEST, sample.labels), sample.labels
@@ -657,7 +662,7 @@ class _Gate:
         here = np.full(len(self._table), True) if segment is None else self._segments == segment
         level, n = self.limits.confidence, 1 if segment is None else len(set(self._segments))
         counts, weighed = self._counted(k, here, self._table), self._counted(k, here)
-        tested = np.isin(self._each, self._rows[self._counting(self._scored, k)]) & here
+        tested = np.isin(self._each, self._rows[self._testing(k)]) & here
         # Rows of one group are alike, and may have been drawn together: a lot chooses one of each.
         order = np.random.default_rng(0).permutation(self._each)
         alone = order[np.unique(self._unit[order], return_index=True)[1]]
@@ -739,8 +744,7 @@ class _Gate:
                 if (row := judge_agreement.errors_by(division, self._errors(k), rows)) is not None
             ]
             for k in range(len(self._judges))
-            for sample in [self._samples(self._scored)[k]]
-            for rows in [sample.drawn(TEST, sample.labels)]
+            for rows in [self._testing(k)]
         ]
         adjusted = iter(holm([row["p_value"] for rows in found for row in rows]).tolist())
         return [[{**row, "p_holm": next(adjusted)} for row in rows] for rows in found]
