@@ -279,3 +279,15 @@ def test_a_page_draws_what_matplotlib_drew_and_names_each_style_once() -> None:
     assert {name for name, _ in rules} == used and len(dict(rules)) == len(rules) > 5
     assert len({rule for _, rule in rules}) == len(rules)
     assert not re.search(r'class="[^"]*"[^>]* class="', page)
+
+
+def test_a_title_names_files_and_models_without_their_folders() -> None:
+    """Where somebody keeps them is nobody's business who gets the page."""
+    made = report(
+        score={"name": "nli", "params": {"model": "/home/ann/models/nli-small"}},
+        data={"source": "/home/ann/answers/may.csv, b/june.csv and 2 more", "n_examples": 400},
+    )
+    page = render(made)
+    for title in re.findall(r"<(?:title|h1)>.*?</(?:title|h1)>", page, re.DOTALL):
+        assert "/home" not in title and "b/" not in title.replace("</b", "")
+        assert "nli:model=nli-small" in re.sub(r"</?(?:wbr|bdi|b)>", "", title)

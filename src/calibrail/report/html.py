@@ -18,7 +18,7 @@ from calibrail.report.documents import build_document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import embedded_json, source_hash
 from calibrail.report.markdown import render_comment
-from calibrail.report.text import JOINT, clean, short
+from calibrail.report.text import JOINT, clean, last_part, short
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -179,6 +179,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         short=short,
+        last_part=last_part,
         flat=lambda mapping: list(_flat(mapping)),
         joints=_joints,
         parted=_parted,

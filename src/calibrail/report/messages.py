@@ -225,6 +225,7 @@ def environment() -> Environment:
         group=text.group_label,
         feature=called,
         plain=text.plain,
+        last_part=text.last_part,
         quoted=repr,
         capital=text.capital,
         labeller=labeller,

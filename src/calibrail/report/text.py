@@ -45,13 +45,13 @@ def group_of(row: Json, named: Callable[[object], str] = group_label) -> str:
 
 
 def score_name(report: Json) -> str:
-    """Return the score's name with the parameters that are set, as ``--score`` takes them."""
+    """Return the score's name with the parameters that are set, those of files without folders."""
     score = report["score"]
     if score.get("key"):
-        return plain(score["key"])
+        return named(plain(score["key"]))
     params = score.get("params") or {}
     listed = ",".join(f"{key}={value}" for key, value in params.items() if value is not None)
-    return plain(f"{score['name']}:{listed}" if listed else score["name"])
+    return named(plain(f"{score['name']}:{listed}" if listed else score["name"]))
 
 
 def share(value: Json | None) -> str:
@@ -189,12 +189,21 @@ def capital(text: str) -> str:
 
 
 def named(name: str) -> str:
-    """Return a score's name with the files that it names without their folders.
+    """Return a score's name with the files and models that it names without their folders.
 
-    >>> named("nli:model=../models/nli-small,batch=2")
-    'nli:model=nli-small,batch=2'
+    >>> named("nli:model=../models/nli-small,batch=2"), named("judge:model=org/large")
+    ('nli:model=nli-small,batch=2', 'judge:model=large')
     """
-    return re.sub(r"=[.~]{0,2}/(?:[^,/]*/)*(?=[^,/])", "=", name)
+    return re.sub(r"=(?![a-z]+://)(?:[^=,/]*/)+(?=[^,/])", "=", name)
+
+
+def last_part(path: str) -> str:
+    """Return the last part of each of several paths, as titles name files.
+
+    >>> last_part("/data/of one/a.csv, b/c.csv and 2 more"), last_part("example:facts")
+    ('a.csv, c.csv and 2 more', 'example:facts')
+    """
+    return re.sub(r"(^|, )(?:[^,/\\]*[/\\])+(?=[^,/\\])", r"\1", path)
 
 
 #: Format characters that letters of some scripts need: joiners, and the marks of right to left.

@@ -48,7 +48,7 @@ def document(audit: Json) -> Document:
     assumptions = remarks("audit.assumptions", audit, clustered=clustered)
     return Document(
         "audit of",
-        subject=", ".join(plain(item["name"]) for item in detectors),
+        subject=", ".join(phrases.named(plain(item["name"])) for item in detectors),
         headline=first,
         summary=say("audit.summary", audit, clustered=clustered),
         brief=first,

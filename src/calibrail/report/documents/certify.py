@@ -8,7 +8,7 @@ from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures
 from calibrail.report.documents.data import known_as_copies
 from calibrail.report.messages import say, say_each
-from calibrail.report.text import group_label, plain, share_with_bounds
+from calibrail.report.text import group_label, last_part, plain, share_with_bounds
 
 
 def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Document:
@@ -37,7 +37,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
     return parts.Document(
         "certificate of",
-        subject=guardrail,
+        subject=last_part(guardrail),
         headline=messages.verdict_headline(certificate),
         verdict=verdict,
         summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",

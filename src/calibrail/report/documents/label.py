@@ -14,7 +14,7 @@ from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_sections import look_number, verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.messages import facts, remarks, say, say_first
-from calibrail.report.text import capital, count_of
+from calibrail.report.text import capital, count_of, last_part
 
 #: From so many times the fewest answers on nothing is said: the shares of both classes are unknown.
 _PLENTY: Final = 4
@@ -93,7 +93,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
     more = f"about {expect['median']:,} more" if known else ""
     return Document(
         "certificate of",
-        subject=guardrail,
+        subject=last_part(guardrail),
         headline=verdict.capitalize(),
         verdict=verdict,
         summary=f"{verdict_summary(certificate)}{look_number(certificate)}",

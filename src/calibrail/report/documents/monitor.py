@@ -15,7 +15,16 @@ from calibrail.report.document import Bullet, Document, Json, Verdict
 from calibrail.report.documents import guardrail as log_document
 from calibrail.report.figures import sequential as figures
 from calibrail.report.messages import facts, is_known, say, say_first, word
-from calibrail.report.text import capital, excerpt, group_label, interval, plain, share, short
+from calibrail.report.text import (
+    capital,
+    excerpt,
+    group_label,
+    interval,
+    last_part,
+    plain,
+    share,
+    short,
+)
 
 #: The two rates of a promise: what each is called, of which answers, and which end is asked.
 RATES: Final = {
@@ -476,7 +485,7 @@ def document(
     commands = _commands(guardrail, logs, labels)
     return Document(
         "watch of",
-        subject=plain(guardrail),
+        subject=last_part(plain(guardrail)),
         headline=f"{state}{_change(traffic)}",
         verdict=verdict,
         lead=lead(status),
