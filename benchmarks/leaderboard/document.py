@@ -279,7 +279,7 @@ def _headline(board: Json) -> str:
         if tests:
             said.append(f"{ahead} of {count(len(tests), 'row')} beat {what}")
     if said:
-        return f"{'; '.join(said)} (fewer false alarms at the same coverage, beyond chance)"
+        return f"{'; '.join(said)} (fewer false alarms where as much is caught, beyond chance)"
     return f"{count(len(rows), 'row')} without a baseline beside them"
 
 
