@@ -196,3 +196,10 @@ def test_two_labels_of_one_answer_are_refused_with_both_rows_and_equal_ones_are_
     # Another answer of the same id is one of its own.
     other = {**made[at], "human": 0, "response": "Another one."}
     assert run(write(tmp_path / "other.jsonl", [*made, other]), *LABELS).exit_code == 0
+
+
+def test_ratings_are_said_to_be_calibrated_on_labels_that_test_nothing() -> None:
+    result = run("example:judge", "--judge-column", "hallucination_score")
+    assert result.exit_code == 0, result.output
+    assert "that test nothing" in words(result)
+    assert "must name the column of a judge" in str(run("example:judge").exception)

@@ -464,3 +464,26 @@ def test_a_threshold_at_the_boundary_is_wrongly_certified_as_seldom_as_stated(
     # What is allowed, and four standard errors of so many runs.
     assert wrong > 0 or kind != "alone"
     assert wrong <= error * runs + 4.0 * np.sqrt(error * (1.0 - error) * runs)
+
+
+def test_answers_exactly_at_the_threshold_are_told_with_the_one_that_passes_them(
+    tmp_path: Path,
+) -> None:
+    """A tool that passes an answer at its threshold flags others than this test does."""
+    rows = [(f"a{i}", 1 + i % 5, int(i % 5 < 2)) for i in range(100)]
+    text = "id,faithfulness,label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    shown = command("test", tmp_path / "a.csv", "--threshold", "3").stdout
+    assert "20 answers lie exactly there" in " ".join(shown.split())
+    assert "--threshold 2." in " ".join(shown.split())
+    assert "lie exactly" not in command("test", tmp_path / "a.csv", "--threshold", "2.5").stdout
+
+
+def test_a_score_that_runs_the_other_way_asks_first_what_the_labels_mean(tmp_path: Path) -> None:
+    rows = [(f"a{i}", i % 10 / 10, int(i % 10 < 5)) for i in range(200)]
+    text = "id,hallucination_score,human_label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    shown = " ".join(command("test", tmp_path / "a.csv", "--threshold", "0.15").stdout.split())
+    step = shown[shown.index("Next:") :]
+    assert step.index("(here human_label = 1; --positive") < step.index("(--higher)")
+    assert "To catch 0%" not in shown

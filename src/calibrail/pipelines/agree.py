@@ -37,7 +37,7 @@ from calibrail.options import (
     fields,
 )
 from calibrail.options.data import ReadKeywords, judge_of
-from calibrail.options.fields import optional, share
+from calibrail.options.fields import cli_or_python, optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
@@ -236,7 +236,8 @@ def agree(
     level, reading = share(confidence, "confidence"), optional(reading, ReadOptions, "reading")
     judges = (judge_column,) if isinstance(judge_column, str) else tuple(judge_column)
     if not judges:
-        raise InputError("judge_column must name at least one column")
+        named = cli_or_python("--judge-column COL", "judge_column")
+        raise InputError(f"{named} must name the column of a judge's labels or ratings")
     name, asked = spoken(source), source
     folder = next(filter(_holds_labels, (labels, source)), None)
     of_folder = [] if folder is None else drawn_answers(Path(cast(str, folder)))

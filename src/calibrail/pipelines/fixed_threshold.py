@@ -170,6 +170,11 @@ def test(
     about = {**scored.data, "split": split, "baselines": {"none": None, "undefined": {}}}
     scored = replace(scored, data=about)
     edge = _edge(scored, threshold)
+    values = scored.table.columns[scored.keys[0]]
+    n_tied, beyond = int(np.sum(values == edge)), values[values > edge]
+    if threshold is not None and len(beyond) and n_tied >= _MANY_TIED * len(values):
+        tied = {"n": n_tied, "beyond": float(beyond.min())}
+        scored = replace(scored, data={**scored.data, "ties": tied})
     look, standing = data_reuse.begin_report(
         history, scored, scored.keys, promise, requirement, costs=costs, threshold=edge, asked=asked
     )
@@ -221,6 +226,10 @@ def asked_of(requirement: Requirement, *, undefined: Undefined) -> Promise:
     if (caught is None) != (requirement.max_fpr is None):
         raise InputError(say("refused.one_goal", nothing=False))
     return Promise(1.0 if caught is None else 1.0 - caught, "fixed", undefined=undefined)
+
+
+#: Share of the answers that lie exactly at the threshold from which on that is said.
+_MANY_TIED: Final = 0.02
 
 
 def only_one(score: Any, what: str) -> Score:

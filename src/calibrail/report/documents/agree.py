@@ -77,7 +77,7 @@ def _in_short(item: Json, result: Json) -> str:
     rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
     text = say("agree.in_short", rates, result, judge=plain(item["judge"]))
     if item["threshold"] is not None:
-        text = f"{text} {say('agree.calibrated', item, result['data'])}"
+        text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
         return text
     verdict = say(f"agree.{item['verdict']}", result, judge=plain(item["judge"]))

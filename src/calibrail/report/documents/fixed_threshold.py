@@ -53,6 +53,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 [
                     ("Read", say("fixed_threshold.understood", report, about)),
                     ("In short", in_short),
+                    *_ties(report, about),
                     ("Sure", measured),
                     *_possible(report, about),
                     *_others(report, about),
@@ -136,6 +137,13 @@ def _answer(report: Json, about: Json) -> str:
     why = report["reason"]
     failing = f" {why[:1].lower()}{why[1:].removesuffix('.')}"
     return say(f"fixed_threshold.{report['verdict']}", report, about, failing=failing)
+
+
+def _ties(report: Json, about: Json) -> Iterator[tuple[str, str]]:
+    """Yield how many answers lie exactly at the threshold, where these are many."""
+    if (ties := report["data"].get("ties")) and not about["yes_no"]:
+        beyond = about["scale"].edge(ties["beyond"])
+        yield f"At {about['at']}", say("fixed_threshold.ties", ties, beyond=beyond)
 
 
 def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
