@@ -306,16 +306,20 @@ class Printed:
         for row in np.random.default_rng(0).permutation(len(rows)).tolist():
             chosen.setdefault(rows[row].group or "", row)
         self._alone[[row for name, row in chosen.items() if name]] = True
+        self._unit = np.array(
+            [chosen[row.group] if row.group else at for at, row in enumerate(rows)]
+        )
 
-    def counts(self, drawn: NDArray[np.bool_], among: NDArray[np.bool_]) -> LabelCounts:
-        """Count rows by labels, those of people only where they are drawn."""
-        cells = np.zeros((3, 3, 2), np.int64)
-        np.add.at(cells, (np.where(drawn, self.people, 2)[among], self.judge[among], 0), 1)
-        return LabelCounts(cells, False)
+    def counts(self, drawn: NDArray[np.bool_], among: NDArray[np.bool_] | None) -> LabelCounts:
+        """Count rows by labels, those of people only where they are drawn; of all, by groups."""
+        unit = self._unit if among is None else np.arange(len(drawn))
+        rows = np.full(len(drawn), True) if among is None else among
+        places = np.where(drawn, self.people, 2)[rows], self.judge[rows], np.zeros(rows.sum(), int)
+        return LabelCounts.weighted(places, unit[rows], decided=False)
 
     def __call__(self, drawn: NDArray[np.bool_]) -> dict[str, tuple[float, float] | None]:
         """Return lower and upper end by estimator; None where none is printed."""
-        found = corrected_rates(self.counts(drawn, np.full(len(drawn), True)))["prevalence"]
+        found = corrected_rates(self.counts(drawn, None))["prevalence"]
         doubted = any(test["differs"] for test in sample_tests(self.counts(drawn, self._alone)))
         return {
             way: None

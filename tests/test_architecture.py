@@ -279,6 +279,7 @@ READS_SENTENCES = {
     "data/tables.py": {"in str(error)"},
     # These are codes: a name, and numbers behind colons or underscores.
     "report/messages.py": {"reason.split"},
+    "pipelines/independence.py": {"reason.split"},
     "report/documents/guardrail.py": {"reason.replace"},
     # The first words of what a parser says are shown.
     "data/files.py": {"str(error).split"},

@@ -81,14 +81,14 @@ def test_what_check_writes_is_watched(tmp_path: Path, file: Path) -> None:
     found = json.loads(done.stdout)
     assert (found["n"], found["from"]) == (30, None)
     assert [item["code"] for item in found["log"]["findings"]] == ["no_chain"]
-    # Decisions of another guardrail bear no digest, but a threshold that this one does not have.
+    # Decisions of another guardrail name it.
     other, folder = tmp_path / "other.json", tmp_path / "made" / "v"
     column_guardrail(alpha=0.9).save(other)
     done = calibrail("monitor", other, decisions, "-o", folder, "--json", *FEW)
-    assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
+    assert done.returncode == 1 and "30 of other guardrails" in done.stderr
     assert not folder.parent.exists()
     done = draw(decisions, other, folder, "--per-day", 5)
-    assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
+    assert done.returncode == 1 and "30 of other guardrails" in done.stderr
     # Where nothing can be used for several reasons, each is named.
     decisions.write_text(decisions.read_text() + "{}\n")
     done = calibrail("monitor", other, decisions, "-o", folder, "--json", *FEW)

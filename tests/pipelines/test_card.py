@@ -14,6 +14,7 @@ import pytest
 import calibrail
 from calibrail import Guardrail, Promise, calibrate, card
 from calibrail.errors import GuardrailError, InputError
+from calibrail.formatting import exact
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.signing import make_keys
 from tests.guardrail.conftest import labelled
@@ -75,7 +76,7 @@ def test_numbers_on_it_are_those_of_the_file(frozen: dict[str, Guardrail]) -> No
     made, headline = card(guardrail), guardrail.config.headline
     text = made.markdown()
     threshold = guardrail.calibration.threshold
-    assert f"at least {threshold:.4g}, and" in text
+    assert f"at least {threshold!r}, and" in text
     assert f"| Caught | {100 * headline.coverage['estimate']:.1f}".removesuffix(".0") in text
     assert f"{headline.fpr['count']} of {headline.fpr['n']} faithful" in text
     assert guardrail.config.digest.removeprefix("sha256:") in text
@@ -93,7 +94,7 @@ def test_the_thresholds_of_groups_stand_in_a_table(frozen: dict[str, Guardrail])
     text, groups = card(frozen["groups"]).markdown(), frozen["groups"].rule.groups
     assert groups is not None
     for name, own in groups.groups.items():
-        assert f"| {name} | {own.threshold:.4g} | {own.n} |" in text
+        assert f"| {name} | {exact(own.threshold)} | {own.n} |" in text
     assert "| all others | " in text
 
 

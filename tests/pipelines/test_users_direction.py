@@ -113,7 +113,7 @@ def test_a_mirrored_score_is_shown_in_its_own_numbers_and_decides_alike(
             (bad, "bad", ("at least", "below"), edge),
             (good, "good", ("at most", "above"), mirror(edge)),
         ):
-            shown = f"{name} is {side['beta' in setting]} {at:.4g}"
+            shown = f"{name} is {side['beta' in setting]} {float(at)!r}"
             assert shown in repr(result) and shown in repr(result.report), repr(result)
             if "beta" not in setting:
                 assert f"{name} is {side[0]} {at:.6g}" in repr(result.freeze())

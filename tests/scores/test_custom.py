@@ -276,7 +276,7 @@ def test_one_in_which_higher_means_faithful_decides_in_its_own_numbers() -> None
     decision = run.freeze(score=score).check(response="x y", contexts=["a b"])
     assert decision.column_value == 100.0
     assert decision.reason.startswith("confidence 100 is at most the threshold 100.")
-    assert "confidence=100.0, threshold=100." in repr(decision)
+    assert "confidence=100, threshold=100.6" in repr(decision)
 
 
 @pytest.mark.parametrize("tolerance", [np.nan, np.inf, -1, -np.inf, "1", True])

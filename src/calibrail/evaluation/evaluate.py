@@ -323,11 +323,17 @@ class Others:
         Trivial baselines, and further detectors.
     target : mapping of str to ndarray of float64, shape (m,), or None
         Baselines of unlabelled production answers, to measure how they differ.
+    ways : sequence of Sample
+        Where near copies count once, and where each does: see `sections.operating_curve`.
+    decision : VerdictResult or None
+        What `decided` returns, where it is known.
     """
 
     baselines: Mapping[str, Sample] = field(default_factory=dict)
     detectors: Mapping[str, Sample] = field(default_factory=dict)
     target: Mapping[str, Floats] | None = None
+    ways: Sequence[Sample] = ()
+    decision: VerdictResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +367,6 @@ def evaluate(
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
     sentences: SentenceTable | None = None,
-    decision: VerdictResult | None = None,
-    ways: Sequence[Sample] = (),
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -388,10 +392,6 @@ def evaluate(
     sentences : SentenceTable, optional
         The answers' sentences, where these are removed: each sample's values are then those of
         one of its columns.
-    decision : VerdictResult, optional
-        What `decided` returns, where it is known.
-    ways : sequence of Sample
-        Where near copies count once, and where each does: see `sections.operating_curve`.
 
     Returns
     -------
@@ -399,7 +399,7 @@ def evaluate(
         The same input gives the same report.
     """
     others = others or Others()
-    if decision is None:
+    if (decision := others.decision) is None:
         how: Any = {"names": names, "risks": risks, "sentences": sentences}
         decision = decided(rule, sample, promise, requirement, str(origin.score.get("key")), **how)
     calibration, level = rule.calibration, requirement.confidence
@@ -415,7 +415,7 @@ def evaluate(
         # The detector may be one of the scores of overlap itself.
         own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
         inverted = look_inverted({**features, **own}, sample.labels)
-        how = {"undefined": policy, "confidence": level, "ways": ways}
+        how = {"undefined": policy, "confidence": level, "ways": others.ways}
         chapters["curve"] = sections.operating_curve(sample, **how)
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:

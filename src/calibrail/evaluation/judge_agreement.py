@@ -601,7 +601,7 @@ def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
     estimate = (called - error) / (sensitivity - error)
     if unbounded == "contradiction":
         return missing(name, f"rate_outside:{estimate:.2f}", level)
-    return _measure(estimate, interval, name, level)
+    return _measure(float(estimate), interval, name, level)
 
 
 def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> Measure:

@@ -236,8 +236,8 @@ def agree(
     level, reading = share(confidence, "confidence"), optional(reading, ReadOptions, "reading")
     judges = (judge_column,) if isinstance(judge_column, str) else tuple(judge_column)
     if not judges:
-        named = cli_or_python("--judge-column COL", "judge_column")
-        raise InputError(f"{named} must name the column of a judge's labels or ratings")
+        option = cli_or_python("--judge-column COL", "judge_column")
+        raise InputError(f"{option} must name the column of a judge's labels or ratings")
     name, asked = spoken(source), source
     folder = next(filter(_holds_labels, (labels, source)), None)
     of_folder = [] if folder is None else drawn_answers(Path(cast(str, folder)))
@@ -281,7 +281,9 @@ def agree(
             if item.content is not None:
                 raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
             if by_people.setdefault(item.id, item.label) != item.label:
-                raise DataError(say("refused.two_labels", name=spoken(labels), id=item.id))
+                raise DataError(
+                    say("refused.two_labels", name=spoken(labels), id=item.id, rows=None)
+                )
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))

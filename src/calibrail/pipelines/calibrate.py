@@ -575,10 +575,10 @@ def _evaluated(
             {name: first.with_scores(columns[name]) for name in scored.baselines},
             dict(zip(scored.keys[1:], further, strict=True)),
             production,
+            [way[0][0] for way in ways] if several else (),
+            decisions[place],
         )
-        how = {**about, "others": others, "decision": decisions[place]}
-        how["ways"] = [way[0][0] for way in ways] if several else ()
-        return evaluate(rule, first, *asked, origin, **how)
+        return evaluate(rule, first, *asked, origin, others=others, **about)
 
     place, report = independence.joint_report(decisions, measured)
     return rule, promise, cast(_Counted, every[place])[0][0], report

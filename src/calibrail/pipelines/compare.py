@@ -353,8 +353,8 @@ def _candidate(
     origin = ReportOrigin(specs[name], scored.data, first.reproduce, first.notes)
     baselines = {key: sample.with_scores(columns[key]) for key in scored.baselines}
     both = () if sample.otherwise is None else (sample, sample.otherwise)
-    shown: dict[str, Any] = {"others": Others(baselines), "ways": both}
-    report = evaluate(rule, sample, promise, requirement, origin, **shown)
+    beside = Others(baselines, ways=both)
+    report = evaluate(rule, sample, promise, requirement, origin, others=beside)
     report = add_messages(data_reuse.report_after_reuse(report, standing))
     certificate = winner.candidate_certificate
     code = certificate["reason_code"]

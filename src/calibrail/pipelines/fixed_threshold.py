@@ -28,7 +28,7 @@ from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import column_value, likely_number, value_at
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
-from calibrail.evaluation.evaluate import decided
+from calibrail.evaluation.evaluate import Others, decided
 from calibrail.models.hardware import installed_versions
 from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.data import ReadKeywords
@@ -265,8 +265,8 @@ def _tested(
 
     def measured(place: int) -> Report:
         both = [way[0] for way in ways[:2]] if len(ways) > 1 else ()
-        shown: Any = {"decision": decisions[place], "ways": both}
-        return evaluate(rule, ways[place][0], *asked, origin, **shown)
+        others = Others(ways=both, decision=decisions[place])
+        return evaluate(rule, ways[place][0], *asked, origin, others=others)
 
     place, report = independence.joint_report(decisions, measured)
     return rule, ways[place][0], report
