@@ -795,6 +795,7 @@ def simultaneous_bounds(
     """
     error = (1.0 - confidence) / 2.0
     if method == "dkw":
+        n = np.maximum(n, 1)  # none of no scores: any share
         margin = np.sqrt(-math.log(error) / (2.0 * n))
         share = counts / n
         return np.maximum(share - margin, 0.0), np.minimum(share + margin, 1.0)
