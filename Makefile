@@ -102,7 +102,7 @@ leaderboard: $(VENV)/.installed-dev
 # `make leaderboard` first: it keeps the comparisons that how_far.py reads. Pages need chromium.
 figures: $(VENV)/.installed-dev
 	for name in guarantee verdicts worked_example trimming trimming_pays how_far default_detector \
-	  papers/drift page_pictures; do \
+	  papers/drift page_pictures papers/conformal_factuality; do \
 	  PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench: $(VENV)/.installed-dev

@@ -34,6 +34,8 @@ PUBLISHED_AT: Final[Mapping[str, str]] = {
     "halubench": "hub: PatronusAI/HaluBench",
     "true": "github.com/google-research/true",
     "hotpotqa": "hotpotqa.github.io",
+    "conformal_factuality": "github.com/tatsu-lab/conformal-factual-lm; clone it under this name",
+    "conformal_rag": "github.com/n4feng/ResponseQualityAssessment; clone it under this name",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -100,13 +99,3 @@ def test_every_other_set_of_labels_certifies_more_than_the_limit_shown(drift: Mo
     limits = beta.ppf(drift.CONFIDENCE, flagged + 1, n - flagged)
     # Half of 4,000 sets, give or take three standard errors and what a mean differs from a median.
     assert 0.45 <= np.mean(limits > drift.limit_with(area, 0.9, n)) <= 0.55
-
-
-def test_what_is_said_of_conformal_factuality_was_measured(repository: Path) -> None:
-    results = (repository / "benchmarks" / "results" / "trimming.md").read_text("utf-8")
-    page = " ".join((repository / "docs" / "papers.md").read_text("utf-8").split())
-    [part] = re.findall(r"## WikiBio, 237 passages(.*)", results, re.DOTALL)
-    [_, second] = re.findall(r"\| selfcheck_gemma_31b \|(.*)", part)
-    _, freed, kept, emptied, *_ = (cell.split("%")[0].strip() for cell in second.split("|"))
-    assert f"clears {freed}% of the answers" in page
-    assert f"keeps {kept}% of their supported sentences, and empties {emptied}%" in page
