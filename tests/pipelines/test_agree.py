@@ -284,7 +284,7 @@ def test_examples_in_memory_and_progress() -> None:
     [
         ({"label_column": "judge"}, "two columns; got 'judge' twice"),
         ({"judge_column": ["judge", "judge"]}, "two columns; got 'judge' twice"),
-        ({"judge_column": []}, "at least one column"),
+        ({"judge_column": []}, "must name the column"),
         ({"min_caught": 0.8}, "a verdict is about both"),
         ({"confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
     ],
