@@ -130,7 +130,7 @@ COMPILE = uv pip compile --quiet --generate-hashes --no-header --no-annotate --p
 lock:
 	echo hatchling | $(COMPILE) - -o $(LOCKS)-build.txt
 	$(COMPILE) --extra serve --extra signing pyproject.toml -o $(LOCKS).txt
-	for extra in judge models; do \
+	for extra in judge learning models probability; do \
 	  $(COMPILE) --extra serve --extra signing --extra $$extra --no-emit-package torch pyproject.toml \
 	  | awk '/^[a-z]/ {ours = !/^(cuda|nvidia|triton)/} ours' > $(LOCKS)-$$extra.txt || exit 1; done
 

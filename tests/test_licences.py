@@ -127,7 +127,7 @@ def test_what_is_not_permissive_is_told(licence: str) -> None:
     assert not _is_permissive(licence)
 
 
-@pytest.mark.parametrize("extra", ["", "judge", "models"])
+@pytest.mark.parametrize("extra", ["", "judge", "learning", "models", "probability"])
 def test_a_lock_of_the_image_has_the_versions_of_the_constraints_and_their_hashes(
     extra: str,
 ) -> None:
