@@ -18,6 +18,7 @@ from calibrail.cli.output import (
     echo,
     listened_to,
     note,
+    told_warnings,
 )
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling
@@ -140,6 +141,7 @@ def _root(
         typer.echo(f"calibrail {installed('calibrail')}")
         raise typer.Exit
     context.with_resource(cli_spelling())
+    context.with_resource(told_warnings())
     if context.invoked_subcommand is None:
         raise typer.Exit(_start_here())
 

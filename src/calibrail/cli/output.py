@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -202,6 +203,14 @@ def listened_to() -> Iterator[None]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise DataError(f"cannot print the result: {error.strerror}") from error
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Say what Python code warns of as a note, without the place that warned."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: note(f"warning: {message}")
+        yield
 
 
 def degrade_output() -> None:

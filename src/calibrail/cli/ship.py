@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -102,8 +101,7 @@ def freeze_into(
     if asks and freezing.probe_endpoint:
         announce(guardrail.score)
         guardrail = frozen.freeze(**how, probe_endpoint=True)
-    with warnings.catch_warnings(record=True, action="always") as warned:
-        guardrail.save(output, sign=written.sign, force=written.force, terms=written.terms)
+    guardrail.save(output, sign=written.sign, force=written.force, terms=written.terms)
     config, probes = guardrail.config, guardrail.config.probes
     unprobed = ""
     if asks and not freezing.probe_endpoint:
@@ -148,7 +146,6 @@ def freeze_into(
         content,
         [
             "" if told else say("command.not_certified", reason=headline.reason),
-            *(str(item.message) for item in warned),
             *tried,
             unprobed,
             say("command.other_versions", differ=differ) if differ else "",
