@@ -213,17 +213,6 @@ def test_near_copies_of_earlier_answers_are_passed_over_and_counted(tmp_path: Pa
     assert len({int(name[1:]) % 100 for name in ids}) == 30
 
 
-def test_a_verdict_from_labels_says_how_near_copies_count(tmp_path: Path) -> None:
-    rows, folder = traces(60), tmp_path / "labels"
-    rows += [dict(rows[3], id="t103", response=rows[3]["response"].replace(".", " !"))]
-    frozen().save(tmp_path / "g.json")
-    asked: dict[str, Any] = {"guardrail": tmp_path / "g.json", "max_fpr": 0.5}
-    with calibrail.label(rows, folder, **asked) as session:
-        label_some(session, "ada", 60)
-    done = command("certify", tmp_path / "g.json", "--labels", folder)
-    assert "1 answer was passed over as near copies" in " ".join(done.stdout.split()), done.stderr
-
-
 def test_many_answers_of_one_template_are_all_drawn(tmp_path: Path) -> None:
     """They differ in a word or two, as copies might; a dozen are no copies of one."""
     words = [

@@ -107,7 +107,7 @@ def test_the_page_is_self_contained_complete_and_the_same() -> None:
         "Against length",
         "5 s",
         "3 sent, 1 known",
-        "AUROC, 80%+ caught",
+        "AUROC 80%+",
     ):
         assert part in page, part
     assert page.count("<svg") == 6  # three figures, each for a wide and for a narrow screen

@@ -23,9 +23,8 @@ from calibrail.evaluation.measures import Delivered
 from calibrail.formatting import Shown
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.labelling.folder import GUARDRAIL, POOL_FILE, read_plan
+from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
-from calibrail.labelling.sampling import Pool
 from calibrail.options import Requirement, fields
 from calibrail.pipelines import data_reuse, independence
 from calibrail.pipelines.calibration_overlap import Freshness, revised, without_proof
@@ -268,7 +267,6 @@ def certify_labels(
     again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, _ = revised(certificate, None, again)
     history.conclude(frozen.digest, look, certificate.verdict)
-    (pool := Pool(place / POOL_FILE)).refresh()
     annotators = Counter(name for item in replayed.answers for name in item.labels)
     sequential = {
         **made.to_dict(),
@@ -278,7 +276,6 @@ def certify_labels(
         "balance": plain(plan.balance),
         "n_drawn": len(replayed.answers),
         "n_counted": replayed.counted,
-        "n_copies": pool.copies_before(len(replayed.answers)),
         "labels": dict(labels),
         "n_unsure": test.n_unsure,
         "n_skipped": replayed.skipped,
