@@ -92,7 +92,7 @@ class Dataset(Sequence[Example]):
         # With 0 nothing would ever be written to a file.
         with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
             for rows in _batches_of(examples):
-                batch = _to_batch(rows)
+                batch = to_batch(rows)
                 with _writing():
                     writer = writer or ipc.new_file(file, batch.schema)
                     writer.write_batch(batch)
@@ -152,7 +152,7 @@ def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
         yield rows
 
 
-def _to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
+def to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
     """Return examples as Arrow has them; what few of them hold is one JSON text."""
     import pyarrow as pa
 

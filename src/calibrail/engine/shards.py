@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-import numpy as np
 import pyarrow as pa
 
 from calibrail.atomic_files import own_folder, write_atomically
+from calibrail.data.dataset import to_batch
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
-from calibrail.data.tables import byte_array
 from calibrail.engine.local import characters, share_of
 from calibrail.errors import (
     CalibrailError,
@@ -484,10 +483,8 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
 
 
 #: The columns of a table of examples: texts, then what scores of the user's own may read.
-TEXTS: Final = ("question", "contexts", "response", "samples")
-BESIDE: Final = ("id", "group", "content", "columns")
-#: What an answer says before the sentence that an example is; tables of answers lack the column.
-BEFORE: Final = "before"
+TEXTS: Final = ("question", "contexts", "response", "samples", "before")
+BESIDE: Final = ("id", "group", "content", "more")
 
 
 def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
@@ -500,20 +497,11 @@ def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
     InputError
         If a kept column holds what JSON cannot hold, such as a date.
     """
-    arrays = {
-        "question": byte_array([item.question for item in examples]),
-        "contexts": _lists([item.contexts for item in examples]),
-        "response": byte_array([item.response for item in examples]),
-        "samples": _lists([item.samples for item in examples]),
-        "id": byte_array([item.id for item in examples]),
-        "group": byte_array([item.group for item in examples]),
-        "content": byte_array([item.content for item in examples]),
-        "columns": byte_array([_cells(item.columns) if cells else "" for item in examples]),
-    }
-    # Sentences alone stand after a part of their answer.
-    if any(item.before is not None for item in examples):
-        arrays[BEFORE] = byte_array([item.before for item in examples])
-    return pa.table(arrays)
+    unlabelled = [replace(item, label=None, spans=None, sentences=None) for item in examples]
+    if not cells:
+        unlabelled = [replace(item, columns={}) for item in unlabelled]
+    with errors_as(InputError, TypeError, "cell_not_for_shards"):
+        return pa.Table.from_batches([to_batch(unlabelled)])
 
 
 def to_examples(table: pa.Table) -> list[Example]:
@@ -522,8 +510,7 @@ def to_examples(table: pa.Table) -> list[Example]:
     Texts may be strings or bytes, and ``contexts`` one text: what other engines hand over.
     """
     columns = {name: table[name].to_pylist() for name in table.column_names}
-    names = (*TEXTS, *BESIDE, BEFORE)
-    rows = zip(*(columns.get(name) or [None] * table.num_rows for name in names), strict=True)
+    cells = (columns.get(name) or [None] * table.num_rows for name in (*TEXTS, *BESIDE))
     return [
         Example(
             question=text_of(question),
@@ -532,11 +519,13 @@ def to_examples(table: pa.Table) -> list[Example]:
             samples=_texts(samples),
             id=text_of(id),
             group=None if group is None else text_of(group),
-            columns=json.loads(cells) if cells else {},
+            columns=json.loads(more)[0] if more else {},
             content=None if content is None else text_of(content),
             before=None if before is None else text_of(before),
         )
-        for question, contexts, response, samples, id, group, content, cells, before in rows
+        for question, contexts, response, samples, before, id, group, content, more in zip(
+            *cells, strict=True
+        )
     ]
 
 
@@ -545,20 +534,13 @@ def shard_digests(table: pa.Table) -> tuple[str, str]:
 
     Of examples that differ in their ids only, the first is the same: their scores are known.
     """
-    names = [name for name in (*TEXTS, BEFORE) if name in table.column_names]
-    by_texts = digest_of(_buffers(table.select(names)))
+    by_texts = digest_of(_buffers(table.select(TEXTS)))
     return by_texts, digest_of([by_texts.encode(), *_buffers(table.select(BESIDE))])
 
 
 def _buffers(table: pa.Table) -> Iterator[memoryview]:
     parts = (part for column in table.columns for part in column.chunks)
     return (memoryview(it) for part in parts for it in part.buffers() if it is not None)
-
-
-def _cells(columns: Mapping[str, Any]) -> str:
-    with errors_as(InputError, TypeError, "cell_not_for_shards"):
-        # In their order: who adds them up would else get other last digits.
-        return json.dumps(dict(columns)) if columns else ""
 
 
 def text_of(value: str | bytes | None) -> str:
@@ -568,11 +550,3 @@ def text_of(value: str | bytes | None) -> str:
 
 def _texts(value: Sequence[str | bytes] | str | bytes | None) -> tuple[str, ...]:
     return tuple(map(text_of, [value] if isinstance(value, str | bytes) else value or ()))
-
-
-def _lists(rows: Sequence[Sequence[str]]) -> pa.Array:
-    values = byte_array([text for texts in rows for text in texts])
-    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    # ``pyarrow.array`` would import pandas.
-    buffers = [None, pa.py_buffer(offsets)]
-    return pa.ListArray.from_buffers(pa.list_(values.type), len(rows), buffers, children=[values])
