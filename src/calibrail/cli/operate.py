@@ -1,7 +1,5 @@
 """Commands of operation: check, select, serve, cache, monitor, log."""
 
-import contextlib
-import os
 import shlex
 import signal
 from collections import Counter
@@ -188,15 +186,7 @@ def serve_command(
 
 
 def _tell(address: str) -> None:
-    """Say where it answers, wherever somebody still reads."""
-    said = f"serving on {address}"
-    try:
-        typer.echo(said)
-    except OSError:
-        # What is left in the buffer would fail again at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        with contextlib.suppress(OSError):
-            note(said)
+    typer.echo(f"serving on {address}")
 
 
 @opt.takes_settings
