@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from types import ModuleType
@@ -279,9 +278,7 @@ def _seconds(asked: str) -> float:
     if asked.isdecimal():
         return float(asked)
     try:
-        moment = parsedate_to_datetime(asked)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0
 
