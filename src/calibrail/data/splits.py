@@ -191,10 +191,9 @@ def split_from_column(
         raise DataError(error_text("split_value", column=column, value=unknown[0] + 1, seen=seen))
     if straddling := straddling_groups(codes, groups):
         name, sides = straddling[0]
+        listed, more = ", ".join(sides), len(straddling) - 1
         raise DataError(
-            f"column {column!r} puts group {name!r} on several sides ({', '.join(sides)}), and "
-            f"{len(straddling) - 1} more: move each group to one side, or leave out the group "
-            "column if its answers share no text"
+            error_text("group_straddles", column=column, name=name, listed=listed, more=more)
         )
     return codes
 

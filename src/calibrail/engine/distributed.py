@@ -145,12 +145,8 @@ def _one_pool(
             if died:
                 died += waiting.values()
                 if not started.is_set():
-                    raise DataError(
-                        "no process could be started; what they wrote stands above. A script that "
-                        'scores in processes needs `if __name__ == "__main__":` before what it '
-                        "does; where there is no file of a script, as in a notebook, give "
-                        f"{spell_option(EngineOptions, 'engine', 'local')}"
-                    )
+                    here = spell_option(EngineOptions, "engine", "local")
+                    raise DataError(error_text("no_process_started", here=here))
                 return
     finally:
         # Interrupted or given up: nobody waits for what is being computed.
@@ -236,11 +232,7 @@ class SerialisedScore:
         if self.state is not None:
             score = with_state(score, self.state)
         if (here := serialise_score(score)) != self:
-            raise ModelError(
-                f"a worker would compute another {self.name} than this run: {here.fingerprint} of "
-                f"{here.versions}, and not {self.fingerprint} of {self.versions}; install the same "
-                "there"
-            )
+            raise ModelError(error_text("worker_computes_another", here=here, sent=self))
         return score
 
 

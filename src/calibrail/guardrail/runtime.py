@@ -528,8 +528,5 @@ def require_answers(config: FrozenConfig, what: str) -> None:
         If it removes sentences.
     """
     if config.promise.unit == "sentence":
-        raise InputError(
-            f"{what} counts flags of whole answers, and this guardrail removes sentences "
-            f"({spell_option(Promise, 'unit', 'sentence')}); take one of whole answers, calibrated "
-            "beside it"
-        )
+        option = spell_option(Promise, "unit", "sentence")
+        raise InputError(error_text("counts_whole_answers", what=what, option=option))

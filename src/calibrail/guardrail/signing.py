@@ -369,16 +369,12 @@ def verify(
     (keyid,) = opened.signatures
     if keyid not in keys:
         among = ", ".join(f"{name:.16}..." for name in keys)
-        raise GuardrailError(
-            f"{source} is signed by another key ({keyid:.16}...) than those trusted ({among}); ask "
-            "who signed it for the public key, and trust it only if it is theirs"
-        )
+        raise GuardrailError(error_text("another_key", source=source, keyid=keyid, among=among))
     try:
         opened.verify([keys[keyid]], threshold=1)
     except VerificationError:
         raise GuardrailError(
-            f"{signature} was changed: the trusted key {keyid:.16}... did not sign this; restore "
-            "the file and its signature from where they were made"
+            error_text("signature_changed", signature=signature, keyid=keyid)
         ) from None
     # What a trusted key has signed may be read.
     statement = None
@@ -394,9 +390,7 @@ def verify(
             signed = Signature(keyid, name, digest, predicate)
         case _:
             raise GuardrailError(
-                f"{signature} is signed by a trusted key, but says nothing of a guardrail file: it "
-                f"is no in-toto statement of the type {PREDICATE_TYPE} about one file; sign the "
-                "guardrail with `calibrail export --sign`"
+                error_text("signs_no_guardrail", signature=signature, kind=PREDICATE_TYPE)
             )
     if signed.sha256 != (here := hashlib.sha256(raw).hexdigest()):
         raise GuardrailError(

@@ -306,11 +306,9 @@ class LabelFolder:
         for line in drawn:
             draw = parse_draw(line, self.draws.path, len(self.ledger.answers) + 1)
             if draw.plan != (now := self.agreed_on[:DIGITS]):
+                plan, was = self.path / PLAN, draw.plan or "of no plan"
                 raise DataError(
-                    f"{self.path / PLAN} was changed after the first label: {self.draws.path}, "
-                    f"line {draw.order}, was drawn under the digest {draw.plan or 'of no plan'}, "
-                    f"and that of the file is {now} now. Limits, seed and design are fixed "
-                    "before; restore both files from a copy, or label in another folder"
+                    error_text("plan_changed", plan=plan, files=self, draw=draw, was=was, now=now)
                 )
             self.ledger.add_draw(draw)
         for line in labelled:

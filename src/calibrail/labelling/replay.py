@@ -273,14 +273,8 @@ def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], Labe
         files.refresh()
     ledger, plan = files.ledger, files.plan
     if len({item.draw.probability for item in ledger.answers}) > 1:
-        certify = "`calibrail certify GUARDRAIL --labels FOLDER` reads their verdict"
-        raise DataError(
-            f"the answers in {folder} were drawn with different probabilities (design "
-            f"{plan.drawing.design}), so they do not count alike, and what reads labelled answers "
-            f"counts them alike: {certify}. For anything else label answers that are drawn "
-            f"uniformly: `calibrail label TRACES -o ANOTHER` without "
-            f"{spell_option(Drawing, 'design', plan.drawing.design)}"
-        )
+        option = spell_option(Drawing, "design", plan.drawing.design)
+        raise DataError(error_text("drawn_unequally", folder=folder, plan=plan, option=option))
     judge = next((item.judge for item in ledger.answers if item.judge), None)
     n_changed = sum(item.changed for item in ledger.answers)
     whose = plan.guardrail, judge, n_changed

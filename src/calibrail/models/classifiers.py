@@ -776,10 +776,9 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         meanings = [meaning(name) for name in names]
         wrong = [index for index, known in enumerate(meanings) if known in _FALSE]
         if not all(meanings) or not 0 < len(wrong) < len(names):
+            listed = ", ".join(names)
             raise ModelError(
-                f"{self.model}: its outputs ({', '.join(names)}) do not say which of them means "
-                "that a token is hallucinated. If you know it from its model card, name it: "
-                f"label={names[-1]}"
+                error_text("outputs_unnamed", model=self.model, listed=listed, last=names[-1])
             )
         return wrong
 

@@ -265,9 +265,7 @@ class ApiEncoder(RemoteModel, Encoder):
         self._width = self._width or len(vector)
         if len(vector) != self._width:
             raise ModelError(
-                f"{self.model} gave vectors of {self._width} numbers before, and gives some of "
-                f"{len(vector)}: another model has taken its name; clear its answers with "
-                f"calibrail cache clear --model {self.name}"
+                error_text("another_encoder", encoder=self, before=self._width, now=len(vector))
             )
         self.count_answer((tokens, 0), n_cached)
         self.n_embedded += 1

@@ -396,11 +396,7 @@ class LocalModel:
         before = self._first_seen = self._first_seen or here
         if here != before:
             changed = ", ".join(name for name in before if here.get(name) != before[name])
-            raise ModelError(
-                f"the files of {self.model} in {self.place.folder} were changed while this process "
-                f"runs ({changed}). What it has opened goes on; start it again to take up the new "
-                "files, or restore the old ones"
-            )
+            raise ModelError(error_text("model_changed", opened=self, changed=changed))
         return dict(here)
 
     @property

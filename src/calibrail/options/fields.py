@@ -424,11 +424,8 @@ def direction(higher: str | None, settings: Any) -> None:
         more, less = (spell_option(settings, "higher", name) for name in _HIGHER)
         raise InputError(error_text("direction_needed", more=more, less=less))
     if higher not in _HIGHER:
-        raise InputError(
-            f"{spell_option(settings, 'higher', '|'.join(_HIGHER))} says what a higher value of "
-            f"the "
-            f"column means; got {higher!r}"
-        )
+        option = spell_option(settings, "higher", "|".join(_HIGHER))
+        raise InputError(error_text("direction_unknown", option=option, higher=higher))
 
 
 _HIGHER: Final = ("hallucinated", "faithful")

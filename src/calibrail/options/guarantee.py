@@ -413,11 +413,8 @@ def whole_answers(command: str, promise: Promise, requirement: Requirement | Non
     >>> whole_answers("compare", Promise())
     """
     if promise.unit == "sentence":
-        raise InputError(
-            f"{command} looks at whole answers, and this promise removes sentences from them "
-            f"({fields.spell_option(Promise, 'unit', 'sentence')}): calibrate, check, serve, score "
-            f"and certify do that. For {command}, calibrate whole answers"
-        )
+        option = fields.spell_option(Promise, "unit", "sentence")
+        raise InputError(error_text("looks_at_whole_answers", command=command, option=option))
     if requirement is not None:
         requirement.check_unit(promise)
 

@@ -33,7 +33,7 @@ from typing import Any, Final, TypeVar
 
 import uvicorn
 
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, errors_as
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.guardrail.signing import signature_path
@@ -587,12 +587,6 @@ def _listening(options: ServeOptions) -> Iterator[socket.socket]:
         yield listener
 
 
-@contextlib.contextmanager
-def _address_errors(options: ServeOptions) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CalibrailError(
-            f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
-            f"another port ({spell_option(ServeOptions, 'port', 0)} for a free one)"
-        ) from error
+def _address_errors(options: ServeOptions) -> contextlib.AbstractContextManager[None]:
+    free = spell_option(ServeOptions, "port", 0)
+    return errors_as(CalibrailError, OSError, "cannot_listen", asked=options, free=free)

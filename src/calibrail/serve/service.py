@@ -678,8 +678,5 @@ def token() -> str | None:
     if not secret or not all("!" <= letter <= "~" for letter in secret):
         # It is a secret: the message does not repeat it.
         what = "is set, but holds nothing" if not secret.strip() else "holds other characters"
-        raise InputError(
-            f"{TOKEN_VARIABLE} {what}; a token consists of visible ASCII characters, without "
-            "blanks: set one, or unset it where anybody who reaches the service may ask"
-        )
+        raise InputError(error_text("token_unusable", variable=TOKEN_VARIABLE, what=what))
     return secret

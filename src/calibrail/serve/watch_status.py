@@ -30,7 +30,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from calibrail.atomic_files import write_atomically
-from calibrail.errors import InputError
+from calibrail.errors import InputError, errors_as
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
 from calibrail.serve.guardrails import Guardrails, Loaded
@@ -60,16 +60,11 @@ def require_writable(root: Path) -> None:
     InputError
         If nothing can be written there.
     """
-    try:
+    option = spell_option(ServeOptions, "monitor", root)
+    with errors_as(InputError, OSError, "watches_not_writable", option=option):
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=root):
             pass
-    except OSError as error:
-        given = spell_option(ServeOptions, "monitor", root)
-        raise InputError(
-            f"{given}: nothing can be written there: {error.strerror or error}; name a folder that "
-            "this user may write to"
-        ) from error
 
 
 def watch_folder(root: Path, name: str, digest: str) -> Path:

@@ -428,11 +428,8 @@ def format_of(path: Path, given: str | None = None) -> Format:
     named = given or _BY_SUFFIX.get(path.suffix.lower())
     if named is None:
         names = ", ".join(get_args(Format))
-        raise InputError(
-            f"the name {path.name!r} does not say in which format to write; end it in .csv or "
-            f".jsonl, or name the format ({cli_or_python('--export-as', 'export_as=')} one of "
-            f"{names})"
-        )
+        option = cli_or_python("--export-as", "export_as=")
+        raise InputError(error_text("export_format", path=path, option=option, names=names))
     format: Format = one_of(named, Format, "export_as")
     return format
 
