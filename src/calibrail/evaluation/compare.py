@@ -7,21 +7,13 @@ from typing import Any
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.errors import InputError
+from calibrail.evaluation import winner as winners
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.stats.intervals import Codes, Measure, ranked_values
 from calibrail.evaluation.stats.tests import overlap
-from calibrail.evaluation.winner import (
-    ALPHAS,
-    Candidate,
-    Candidates,
-    Winner,
-    alpha_sweep,
-    find_winner,
-    matched_coverage,
-)
 from calibrail.formatting import Scale
 from calibrail.options import Promise, Requirement
 from calibrail.serialization import plain
@@ -57,7 +49,7 @@ class Comparison:
     detectors: tuple[tuple[str, Report], ...]
     uncalibrated: Mapping[str, str]
     baselines: tuple[BaselineResult, ...]
-    winner: Winner
+    winner: winners.Winner
     measures: Mapping[str, Mapping[str, Measure]]
     matched: Mapping[str, Any]
     sweep: Sequence[Mapping[str, Any]]
@@ -151,7 +143,7 @@ def compare_detectors(
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
     samples = {**detectors, **baselines}
     shared = next(iter(detectors.values()))
-    candidates: list[Candidate] = []
+    candidates: list[winners.Candidate] = []
     uncalibrated: dict[str, str] = {}
     for name, sample in samples.items():
         try:
@@ -160,12 +152,14 @@ def compare_detectors(
             if name in detectors:
                 uncalibrated[name] = str(error)
             continue
-        candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
+        candidates.append(
+            winners.Candidate.of(name, sample, calibration, baseline=name in baselines)
+        )
     if against is not None and against[0] not in detectors.keys() - uncalibrated.keys():
         why = uncalibrated.get(against[0], f"the detectors are {', '.join(detectors)}")
         raise InputError(f"{against[0]} can be no reference: {why}")
     level, required = requirement.confidence, requirement.coverage(promise)
-    everyone = Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)
+    everyone = winners.Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)
     shown = everyone.without_confirming()
     samples = {name: replace(sample, split=shown.split) for name, sample in samples.items()}
     others = Others({name: samples[name] for name in baselines})
@@ -177,13 +171,15 @@ def compare_detectors(
             report = evaluate(rule, sample, promise, requirement, origin, others=others)
             reports.append((item.name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
-    winner = find_winner(
+    winner = winners.find_winner(
         everyone if reports else replace(everyone, members=()),
         Requirement(requirement.max_fpr, required, level),
         against,
     )
-    matched = matched_coverage(shown, promise.coverage)
-    sweep = alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level)
+    matched = winners.matched_coverage(shown, promise.coverage)
+    sweep = winners.alpha_sweep(
+        samples, promise, baselines, (*winners.ALPHAS, promise.alpha), level
+    )
     scales = {name: Scale.of(origin.score) for name, origin in origins.items()}
     # Those that could not be calibrated stand in the sweep, too.
     tables = [matched["attainable"], *(entry["rows"] for entry in (*matched["levels"], *sweep))]
@@ -205,7 +201,7 @@ def compare_detectors(
 
 
 def _measures(
-    sample: Sample, everyone: Candidates, undefined: str, baseline: bool
+    sample: Sample, everyone: winners.Candidates, undefined: str, baseline: bool
 ) -> dict[str, Measure]:
     """Return what a report does not hold; a baseline's overlap, too."""
     test, level, seed = everyone.split == TEST, everyone.confidence, everyone.seed

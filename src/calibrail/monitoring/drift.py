@@ -17,14 +17,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from calibrail.conformal import change_point
 from calibrail.conformal.argument_checks import Floats, Ints
-from calibrail.conformal.change_point import (
-    N_BETS,
-    alarm_threshold,
-    change_point,
-    shiryaev_roberts,
-    stream_ranks,
-)
 from calibrail.monitoring import history
 from calibrail.options.runtime import WatchOptions
 from calibrail.serialization import Record, plain
@@ -83,7 +77,7 @@ def alarm(
     """
     bins, first = watched[at], sum(item.n for item in watched[:at])
     counts = blocks.counts[:, first : first + bins.n]
-    change = change_point(counts)
+    change = change_point.change_point(counts)
     before, after = counts[: change.estimate].sum(axis=0), counts[change.estimate :].sum(axis=0)
     totals = blocks.totals[:, at]
     gained = after / max(1, after.sum()) - before / max(1, before.sum())
@@ -189,7 +183,7 @@ class Traffic:
         self.sample: list[Floats] = []
         self.bins: list[history.Bins] | None = None
         self.counts: Ints = np.zeros((0, history.MOST_BINS), np.int64)
-        self.won: Floats = np.zeros((0, N_BETS))
+        self.won: Floats = np.zeros((0, change_point.N_BETS))
         self.now: Floats = np.zeros(0)
         self.history: history.History | None = None
         self.recent = Recent.empty()
@@ -198,7 +192,7 @@ class Traffic:
     def threshold(self) -> float:
         """Where a detector raises an alarm."""
         n_features = max(1, len(self.bins or history.FEATURES))
-        return alarm_threshold(self.options.arl, n_features * self.n_watches)
+        return change_point.alarm_threshold(self.options.arl, n_features * self.n_watches)
 
     def refer_to(self, part: history.RowRun, languages: Sequence[str]) -> None:
         """Take rows that came with the watch as its first reference, in place of its stream's."""
@@ -241,7 +235,7 @@ class Traffic:
         self.bins = history.learn_bins(np.concatenate(self.sample, axis=1), languages)
         self.sample, n = [], len(self.bins)
         self.counts = np.zeros((n, history.MOST_BINS), np.int64)
-        self.won, self.now = np.zeros((n, N_BETS)), np.zeros(n)
+        self.won, self.now = np.zeros((n, change_point.N_BETS)), np.zeros(n)
         nothing = np.zeros((1, sum(item.n for item in self.bins)), np.int64)
         self.history = history.History(
             history.Blocks(np.array([row]), np.array([math.nan]), nothing, np.zeros((1, n)))
@@ -280,8 +274,8 @@ class Traffic:
         bins, values = self._binned(part, languages)
         uniforms = _uniforms(self.options.seed, part.row, len(part))
         which = [history.FEATURES.index(item.feature) for item in self.bins]
-        ranks, counts = stream_ranks(bins, uniforms[which], self.counts)
-        detector, won = shiryaev_roberts(ranks, self.won)
+        ranks, counts = change_point.stream_ranks(bins, uniforms[which], self.counts)
+        detector, won = change_point.shiryaev_roberts(ranks, self.won)
         over = np.flatnonzero((detector >= self.threshold).any(axis=0))
         n = int(over[0]) + 1 if len(over) else len(part)
         seen = part.cut(0, n)
@@ -389,7 +383,9 @@ class Traffic:
             traffic.counts = np.zeros((len(sizes), history.MOST_BINS), np.int64)
             for row, counts in zip(traffic.counts, content["counts"], strict=True):
                 row[: len(counts)] = counts
-            traffic.won = np.array(content["won"], np.float64).reshape(len(sizes), N_BETS)
+            traffic.won = np.array(content["won"], np.float64).reshape(
+                len(sizes), change_point.N_BETS
+            )
             traffic.now = np.array(content["now"], np.float64)
             traffic.history = history.History.from_dict(content["history"])
             traffic.recent = Recent.from_dict(content["recent"])

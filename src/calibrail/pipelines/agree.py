@@ -29,13 +29,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import has_labels, read_plan
 from calibrail.labelling.replay import drawn_answers
-from calibrail.options import (
-    ReadOptions,
-    Requirement,
-    ScoreThreshold,
-    SplitOptions,
-    fields,
-)
+from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, share
 from calibrail.options.keywords import options_from_keywords

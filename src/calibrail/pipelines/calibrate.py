@@ -14,15 +14,8 @@ from typing import Any, Final, TypeAlias, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.conformal import group_thresholds
 from calibrail.conformal.argument_checks import Floats
-from calibrail.conformal.group_thresholds import (
-    LENGTH,
-    THIRDS,
-    GroupedCalibration,
-    columns_of_groups,
-    group_key,
-    reads_length,
-)
 from calibrail.conformal.risk_control import RiskControl, control_risks, parse_risks
 from calibrail.conformal.threshold import fixed_threshold as given_threshold
 from calibrail.conformal.threshold_rule import Rule, fit_rule, least_cost
@@ -61,8 +54,8 @@ _LEAST: Final = 30
 
 def columns_kept(promise: Promise) -> tuple[str, ...]:
     """Return the columns that must be kept to know the groups."""
-    by = columns_of_groups(promise.by)
-    return (*by, CHARACTERS) if reads_length(promise.by) else by
+    by = group_thresholds.columns_of_groups(promise.by)
+    return (*by, CHARACTERS) if group_thresholds.reads_length(promise.by) else by
 
 
 def groups_of(
@@ -86,7 +79,7 @@ def groups_of(
         cuts = _thirds(scored, characters)
     rows = zip(*(kept[name] for name in columns), strict=True)
     names = [
-        group_key(promise.by, dict(zip(columns, cells, strict=True)), length, cuts)
+        group_thresholds.group_key(promise.by, dict(zip(columns, cells, strict=True)), length, cuts)
         for cells, length in zip(rows, characters.tolist(), strict=True)
     ]
     return names, cuts
@@ -100,7 +93,7 @@ def _thirds(scored: scoring.Scored, characters: Floats) -> tuple[float, ...]:
     and the promise to them is exact.
     """
     if not characters.any():
-        raise DataError(say("refused.no_lengths", column=LENGTH))
+        raise DataError(say("refused.no_lengths", column=group_thresholds.LENGTH))
     fit = scored.codes == FIT
     rows = fit
     if not fit.any():
@@ -108,8 +101,10 @@ def _thirds(scored: scoring.Scored, characters: Floats) -> tuple[float, ...]:
         wrong = scored.groups[calibrating & (labels == 1)]
         rows = calibrating & (labels == 0) & ~np.isin(scored.groups, wrong)
     if (n := int(rows.sum())) < _LEAST:
-        raise DataError(say("refused.too_few_for_lengths", length=LENGTH, least=_LEAST, n=n))
-    shares = np.arange(1, len(THIRDS)) / len(THIRDS)
+        raise DataError(
+            say("refused.too_few_for_lengths", length=group_thresholds.LENGTH, least=_LEAST, n=n)
+        )
+    shares = np.arange(1, len(group_thresholds.THIRDS)) / len(group_thresholds.THIRDS)
     return tuple(np.quantile(characters[rows], shares, method="inverted_cdf").tolist())
 
 
@@ -614,9 +609,9 @@ def _at(rule: Rule, own: Rule) -> Rule:
     if own is rule:
         return rule
     first = replace(own.calibration, threshold=rule.calibration.threshold)
-    if not isinstance(rule.groups, GroupedCalibration):
+    if not isinstance(rule.groups, group_thresholds.GroupedCalibration):
         return replace(rule, calibration=first)
-    known = cast(GroupedCalibration, own.groups).groups
+    known = cast(group_thresholds.GroupedCalibration, own.groups).groups
     groups = {
         name: replace(known.get(name, item), threshold=item.threshold)
         for name, item in rule.groups.groups.items()

@@ -22,12 +22,7 @@ from calibrail.evaluation.verdict import VerdictResult
 from calibrail.evaluation.winner import against_reference
 from calibrail.options import Promise, Requirement
 from calibrail.options.data import judge_of
-from calibrail.pipelines.calibration_overlap import (
-    ALIKE,
-    revised_report,
-    withdrawn_for,
-    without_cost_bound,
-)
+from calibrail.pipelines import calibration_overlap
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say, spell
@@ -52,7 +47,7 @@ def settled(
     """
     if judge is not None and certificate["verdict"] == "certified":
         reason = say("verdict.labels_of_judge", judge=judge)
-        return {**certificate, **withdrawn_for("labels_of_judge", reason)}
+        return {**certificate, **calibration_overlap.withdrawn_for("labels_of_judge", reason)}
     if not n_alike:
         return dict(certificate)
     if assumed:
@@ -61,7 +56,9 @@ def settled(
         return dict(certificate)
     return {
         **certificate,
-        **withdrawn_for("rows_alike", say("verdict.rows_alike", n_alike=n_alike)),
+        **calibration_overlap.withdrawn_for(
+            "rows_alike", say("verdict.rows_alike", n_alike=n_alike)
+        ),
     }
 
 
@@ -73,12 +70,12 @@ def settled_report(report: Report) -> Report:
         return report
     withdrawn = None
     if n_alike:
-        report = without_cost_bound(report)
+        report = calibration_overlap.without_cost_bound(report)
         withdrawn = None if report.verdict == "inconclusive" else "rows_alike"
     elif report.verdict == "certified":
         withdrawn = "labels_of_judge"
     about = partial(settled, n_alike=n_alike, assumed=False, judge=judge)
-    return revised_report(report, about, withdrawn)
+    return calibration_overlap.revised_report(report, about, withdrawn)
 
 
 #: Verdicts, the worse first.
@@ -263,7 +260,7 @@ def joint_report(
     def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**row, **worse_of(rows[row.get("column"), row["group"]], n_near)[1]}
 
-    report = revised_report(report, change, left.get("reason_code"))
+    report = calibration_overlap.revised_report(report, change, left.get("reason_code"))
     risks = [way.measured for way in known if isinstance(way, VerdictResult) and way.measured]
     if risks:
         report = replace(report, risks={**cast(Any, report.risks), "measured": _risks(risks)})
@@ -273,7 +270,7 @@ def joint_report(
         certificate={**report.certificate, **left},
         cost=max(costs, key=lambda cost: float(cost["upper"]), default=None),
     )
-    if "reason_code" not in left and n_near > ALIKE * report.data["n_examples"]:
+    if "reason_code" not in left and n_near > calibration_overlap.ALIKE * report.data["n_examples"]:
         warnings = (*report.warnings, ReportWarning("near_copies", values=left["near_copies"]))
         report = replace(report, warnings=warnings)
     return place, report

@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from calibrail.formatting import (
-    lower_percent,
-    outward,
-    percent,
-    upper_percent,
-    upward,
-)
+from calibrail.formatting import lower_percent, outward, percent, upper_percent, upward
 from calibrail.report.document import Cell, Json
 
 #: Where a word that is too long for a line may go on in the next one.

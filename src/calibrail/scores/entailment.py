@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import ModelError, error_text
 from calibrail.models.batching import shared
-from calibrail.models.classifiers import (
-    EntailmentModel,
-    Judgement,
-    Reading,
-    TokenClassifier,
-)
+from calibrail.models.classifiers import EntailmentModel, Judgement, Reading, TokenClassifier
 from calibrail.options.fields import one_of, share
 from calibrail.scores import base
 from calibrail.text.claims import Claim, claims, claims_version

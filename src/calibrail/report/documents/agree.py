@@ -5,23 +5,11 @@ from typing import Final
 
 from calibrail.formatting import Scale, floor_percent, outward, percent
 from calibrail.report import document as parts
+from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
-from calibrail.report.text import (
-    bounds,
-    count_of,
-    estimate,
-    group_label,
-    interval,
-    plain,
-    score_name,
-    share,
-    share_cell,
-    share_with_bounds,
-    short,
-)
 
 
 def document(result: Json) -> Document:
@@ -39,7 +27,7 @@ def document(result: Json) -> Document:
     counted = say("agree.headline", result["data"], result)
     code = row["certificate"].get("reason_code")
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
-    about = {"judge": plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
+    about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     return Document(
         "agreement of",
         subject=f"judge and {labeller(result['data'])}",
@@ -48,8 +36,10 @@ def document(result: Json) -> Document:
         rule=counted if verdict else "",
         summary=" ".join(_in_short(item, result) for item in judges),
         blocks=(
-            _gates(result, judges, ("Judge", lambda item: plain(item["judge"]))),
-            _gates(result, result["by"], (f"By {plain(result['columns']['by'])}", _segment)),
+            _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
+            _gates(
+                result, result["by"], (f"By {phrases.plain(result['columns']['by'])}", _segment)
+            ),
             *(block for item in judges for block in _judge(item, result)),
             _errors(result),
         ),
@@ -74,18 +64,18 @@ def document(result: Json) -> Document:
 
 def _in_short(item: Json, result: Json) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
-    rates = {name: share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say("agree.in_short", rates, result, judge=plain(item["judge"]))
+    rates = {name: phrases.share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
+    text = say("agree.in_short", rates, result, judge=phrases.plain(item["judge"]))
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
         return text
-    verdict = say(f"agree.{item['verdict']}", result, judge=plain(item["judge"]))
+    verdict = say(f"agree.{item['verdict']}", result, judge=phrases.plain(item["judge"]))
     return f"{verdict} {text} {item['reason']}"
 
 
 def _segment(row: Json) -> str:
-    return f"{group_label(row['segment'])}, {plain(row['judge'])}"
+    return f"{phrases.group_label(row['segment'])}, {phrases.plain(row['judge'])}"
 
 
 def _gates(
@@ -97,11 +87,11 @@ def _gates(
     cells = [
         (
             names[1](row),
-            share_with_bounds(row["caught"]),
-            share_with_bounds(row["false_alarms"]),
+            phrases.share_with_bounds(row["caught"]),
+            phrases.share_with_bounds(row["false_alarms"]),
             row["verdict"] or "",
             answers_more(row["needed"] or {}) if row["verdict"] == "inconclusive" else "",
-            share_with_bounds(row["rates"]["prevalence"]["prediction_powered"])
+            phrases.share_with_bounds(row["rates"]["prevalence"]["prediction_powered"])
             if "segment" in row
             else "",
         )
@@ -118,27 +108,30 @@ def _gates(
 def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     """Yield how far a judge agrees with people, what its errors go with, and both estimates."""
     level, agreement, rows = floor_percent(result["confidence"]), item["agreement"], []
-    kappa, asymmetry, whose = agreement["kappa"], agreement["asymmetry"], plain(item["judge"])
+    kappa, asymmetry = agreement["kappa"], agreement["asymmetry"]
+    whose = phrases.plain(item["judge"])
     for key in ("sensitivity", "specificity"):
         rate, name = agreement[key], word("agree.judged", key)
         rows.append(
             (
                 name,
-                share(rate),
-                interval(rate) if rate["n"] else say(f"agree.{key}", result),
-                count_of(rate),
+                phrases.share(rate),
+                phrases.interval(rate) if rate["n"] else say(f"agree.{key}", result),
+                phrases.count_of(rate),
             )
         )
     known = kappa["estimate"] is not None
-    span, beyond = (bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
-    rows.append(("Cohen's kappa", estimate(kappa, 2), span or "", beyond))
+    span, beyond = (
+        (phrases.bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
+    )
+    rows.append(("Cohen's kappa", phrases.estimate(kappa, 2), span or "", beyond))
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
     people = labeller(result["data"])
     title = f"{whose}, where there are labels of {people}, too"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
     errs = [
-        say("agree.errs", row, feature=plain(row["feature"]))
+        say("agree.errs", row, feature=phrases.plain(row["feature"]))
         for row in item["errs"]
         if row["p_holm"] <= 1.0 - result["confidence"]
     ]
@@ -157,7 +150,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             if value is None:
                 cells.append(parts.Cell("", ""))
                 continue
-            cells.append(parts.Cell(share(value), interval(value)))
+            cells.append(parts.Cell(phrases.share(value), phrases.interval(value)))
             granted[name] = f"{name}: {say(f'agree.granted_{method}', result)}."
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
@@ -179,11 +172,11 @@ def _errors(result: Json) -> parts.Section | None:
         return None
     rows = [
         (
-            group_label(row["segment"]),
-            plain(row["judge"]),
-            plain(row["id"]),
+            phrases.group_label(row["segment"]),
+            phrases.plain(row["judge"]),
+            phrases.plain(row["id"]),
             "hallucinated" if row["human"] else "faithful",
-            short(row["response"]),
+            phrases.short(row["response"]),
         )
         for row in result["errors"][:MOST]
     ]
@@ -227,10 +220,10 @@ def warnings(result: Json) -> Iterator[str]:
     data = {**result["data"], "n_human_alone": 0}
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
-            yield say("agree.not_alike", result, judge=plain(item["judge"]), doubt=doubt)
+            yield say("agree.not_alike", result, judge=phrases.plain(item["judge"]), doubt=doubt)
         kappa = item["agreement"]["kappa"]["upper"]
         if kappa is not None and kappa < 0.0:
-            yield say("agree.against_people", result, judge=plain(item["judge"]))
+            yield say("agree.against_people", result, judge=phrases.plain(item["judge"]))
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     for code in (
@@ -263,9 +256,9 @@ def versus_document(result: Json) -> Document:
     data, people = result["data"], labeller(result["data"])
     rows = list[parts.Row]()
     for letter, item in zip("AB", result["systems"], strict=True):
-        cells = f"{letter}: {plain(item['name'])}", share_cell(item["people"])
+        cells = f"{letter}: {phrases.plain(item['name'])}", phrases.share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
-        rows.append((*cells, count_of(item["people"]), *[of_judge] * judged))
+        rows.append((*cells, phrases.count_of(item["people"]), *[of_judge] * judged))
     title, heads = "Hallucinated", (f"By {people}", "Labelled", *["By the judge"] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {
@@ -339,7 +332,7 @@ def repeat_document(content: Json) -> Document:
     }
     return Document(
         "repeats of",
-        subject=score_name(content),
+        subject=phrases.score_name(content),
         headline=content["finding"],
         blocks=(
             _stability(content),
@@ -375,9 +368,9 @@ def _stability(content: Json) -> parts.Section:
     for kind in ("decisions", "scores"):
         for unit, measure in (content[kind] or {}).items():
             whole = measure["method"] == "clopper-pearson"
-            counts = count_of(measure) if whole else f"mean of {measure['n']:,}"
+            counts = phrases.count_of(measure) if whole else f"mean of {measure['n']:,}"
             name = word(f"repeat.{kind}", unit)
-            rows.append((name, share(measure), interval(measure), counts))
+            rows.append((name, phrases.share(measure), phrases.interval(measure), counts))
     level, title = floor_percent(content["confidence"]), f"Judged {content['times']} times"
     heads = (parts.TableColumn("What differs"), *parts.numbers("Share"))
     columns = (*heads, *parts.texts(f"{level} interval", "Counts"))
@@ -394,7 +387,7 @@ def _voting(content: Json) -> parts.Section | None:
     for name, title in facts("repeat.voting", content):
         item = voting[name]
         edge = scale.cell(item["threshold"]) if "threshold" in item else ""
-        rates = (share_cell(item.get(rate)) for rate in ("missed", "false_alarms"))
+        rates = (phrases.share_cell(item.get(rate)) for rate in ("missed", "false_alarms"))
         rows.append((title, edge, *rates))
     title = "One reply, and a vote"
     columns = (parts.TableColumn(""), *parts.numbers("Threshold", "Missed", "False alarms"))

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.formatting import Scale, count, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
-from calibrail.options import (
-    Beyond,
-    Costs,
-    Promise,
-    ReadOptions,
-    Requirement,
-    ShiftSplit,
-)
+from calibrail.options import Beyond, Costs, Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.data import judge_of
 from calibrail.options.fields import spell_words, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD

@@ -11,13 +11,7 @@ from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import possible_section, verdict_word
-from calibrail.report.figures.comparison import (
-    MOST_SERIES,
-    coverage_svg,
-    forest_svg,
-    sweep_rows,
-    sweep_svg,
-)
+from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.messages import say, title
 from calibrail.report.text import capital, p_number, p_value, plain
@@ -94,7 +88,7 @@ def all_scores(comparison: Json) -> parts.Section:
 
 def _where(comparison: Json) -> parts.Where:
     """Return where all tables are shown: of many detectors a screen holds one, and no more."""
-    many = len(comparison["detectors"]) + len(comparison["uncalibrated"]) > MOST_SERIES
+    many = len(comparison["detectors"]) + len(comparison["uncalibrated"]) > figures.MOST_SERIES
     return "page" if many else "both"
 
 
@@ -220,9 +214,9 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
     if not matched["levels"]:
         return None
     figure = None
-    if any(item.get("curve") for item in detectors[:MOST_SERIES]):
-        caption = say("compare.coverage_figure", comparison, most=MOST_SERIES)
-        figure = parts.Figure("coverage", partial(coverage_svg, comparison), caption)
+    if any(item.get("curve") for item in detectors[: figures.MOST_SERIES]):
+        caption = say("compare.coverage_figure", comparison, most=figures.MOST_SERIES)
+        figure = parts.Figure("coverage", partial(figures.coverage_svg, comparison), caption)
     attainable = [say("compare.attainable", item) for item in matched["attainable"]]
     few = "Scores with few distinct values"
     return parts.section(
@@ -260,7 +254,7 @@ def other_targets(comparison: Json) -> parts.Section:
     sweep = comparison["alpha_sweep"]
     short: list[parts.Row] = []
     full: list[parts.Row] = []
-    for name, baseline, entries in sweep_rows(comparison):
+    for name, baseline, entries in figures.sweep_rows(comparison):
         known = [entry if entry and entry["fpr"] else None for entry in entries]
         if not baseline:
             short.append((name, *(text.share(e["fpr"]) if e else "-" for e in known)))
@@ -275,7 +269,7 @@ def other_targets(comparison: Json) -> parts.Section:
     shown = [] if _where(comparison) == "page" else short
     columns = parts.numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
-    figure = parts.Figure("alpha_sweep", partial(sweep_svg, comparison))
+    figure = parts.Figure("alpha_sweep", partial(figures.sweep_svg, comparison))
     return parts.section(
         "Other targets",
         parts.Text(say("compare.other_targets"), where="page"),
@@ -510,7 +504,7 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
         *((item["name"], item["fpr"]) for item in comparison["baselines"]),
     ]
     alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
-    caption, draw = say("compare.forest", first), partial(forest_svg, comparison)
+    caption, draw = say("compare.forest", first), partial(figures.forest_svg, comparison)
     figure = parts.Figure("forest", draw, caption, lines=alarms)
     yield parts.section("False alarms and ranking", figure)
 

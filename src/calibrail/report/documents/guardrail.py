@@ -9,13 +9,8 @@ from calibrail.formatting import Scale, number
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
+from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import (
-    by_sentence,
-    is_unasked,
-    unit_words,
-    verdict_headline,
-)
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import capital, clean, estimate, plain, short
 
@@ -28,11 +23,11 @@ def guardrail_document(config: Json) -> Document:
     config : mapping
         The content of the guardrail's file.
     """
-    chosen, trims = config["chosen"], by_sentence(config)
+    chosen, trims = config["chosen"], messages.by_sentence(config)
     headline = {**config["headline"], "requirement": config["requirement"]}
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
     scale, rule = Scale.of(config["score"]), ""
-    limit = f"{unit_words(config).acts} everything"
+    limit = f"{messages.unit_words(config).acts} everything"
     if threshold is not None:
         limit = scale.edge(threshold)
         if not (config["groups"] or config["upper"]):
@@ -45,7 +40,7 @@ def guardrail_document(config: Json) -> Document:
     return Document(
         "guardrail of",
         subject=scale.column or str(config["score"]["name"]),
-        headline=verdict_headline({**headline, "data": config["data"]}),
+        headline=messages.verdict_headline({**headline, "data": config["data"]}),
         verdict=headline["verdict"],
         rule=rule,
         summary=f"When it was calibrated: {reason_or_cost(headline)}",
@@ -61,7 +56,7 @@ def guardrail_document(config: Json) -> Document:
 def reason_or_cost(headline: Json) -> str:
     """Return why a guardrail has its verdict; of one that costs picked, what it costs."""
     said = measures.costs_in_words(headline.get("cost"), why := str(headline["reason"]))
-    return said[0] if said and is_unasked(headline) else " ".join((why, *said[:1]))
+    return said[0] if said and messages.is_unasked(headline) else " ".join((why, *said[:1]))
 
 
 def lines(content: Mapping[str, Any]) -> list[str]:

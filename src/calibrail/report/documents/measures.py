@@ -22,17 +22,8 @@ from calibrail.formatting import (
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Json
+from calibrail.report.figures import scores as figures
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.figures.scores import (
-    MOST_GROUPS,
-    TARGET_RANGE,
-    TargetBox,
-    distributions_svg,
-    drawn_range,
-    group_targets_svg,
-    rates_svg,
-    target_svg,
-)
 from calibrail.report.messages import say, word
 from calibrail.report.text import share
 
@@ -166,7 +157,7 @@ def _deciding(name: str, asked: Json) -> tuple[str, float | None]:
     return sides[0], end
 
 
-def target_box(asked: Json) -> TargetBox | None:
+def target_box(asked: Json) -> figures.TargetBox | None:
     """Return the box of what is shown of both rates, and the corner that was required.
 
     Its ends are those of the intervals that hold together, but for the ends that decide about a
@@ -201,7 +192,7 @@ def target_box(asked: Json) -> TargetBox | None:
     seen = shown["coverage"]["estimate"], shown["fpr"]["estimate"]
     corner = (asked["min_coverage"], 1.0 if most is None else most) if required else None
     at = None if None in seen else seen
-    return TargetBox(coverage, fpr, at, corner, asked["verdict"] if required else "")
+    return figures.TargetBox(coverage, fpr, at, corner, asked["verdict"] if required else "")
 
 
 def target_figure(
@@ -226,8 +217,8 @@ def target_figure(
     agrees = _VERDICTS.get(box.lies) == box.verdict
     about = {"box": box, "words": words, "confidence": confidence, "agrees": agrees}
     caption = say("calibrate.target_caption", about, curve=curve is not None)
-    draw = partial(target_svg, box, say("calibrate.target", about), words, curve)
-    return parts.Figure("target", draw, caption, TARGET_RANGE if moves else None, "fixed")
+    draw = partial(figures.target_svg, box, say("calibrate.target", about), words, curve)
+    return parts.Figure("target", draw, caption, figures.TARGET_RANGE if moves else None, "fixed")
 
 
 def share_of_group(row: Json, name: str) -> parts.Cell:
@@ -239,7 +230,7 @@ def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | Non
     """Return a small target for each of the first groups; None where they have no verdicts."""
     first = [
         (text.group_of(row), box, row)
-        for row in rows[:MOST_GROUPS]
+        for row in rows[: figures.MOST_GROUPS]
         if (box := target_box(row)) and box.corner
     ]
     groups = [
@@ -249,8 +240,12 @@ def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | Non
     if not groups:
         return None
     about = {"groups": groups, "confidence": confidence, "more": len(rows) - len(groups)}
-    draw = partial(group_targets_svg, [item[:2] for item in first], say("calibrate.targets", about))
-    return parts.Figure("groups", draw, say("calibrate.targets_caption", about, most=MOST_GROUPS))
+    draw = partial(
+        figures.group_targets_svg, [item[:2] for item in first], say("calibrate.targets", about)
+    )
+    return parts.Figure(
+        "groups", draw, say("calibrate.targets_caption", about, most=figures.MOST_GROUPS)
+    )
 
 
 def target_section(report: Json, *more: parts.Block) -> parts.Section:
@@ -300,7 +295,7 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     figure = target_figure(asked, measured["confidence"])
     if figure is None:
         caption = "What is freed, kept and touched, with bounds. Dashed: required."
-        figure = parts.Figure("rates", partial(rates_svg, rows), caption)
+        figure = parts.Figure("rates", partial(figures.rates_svg, rows), caption)
     return replace(figure, lines=interval_lines(rows))
 
 
@@ -477,7 +472,7 @@ def scores_figure(
     *,
     caption: str,
     dashed: str,
-    draw: Callable[..., str] = distributions_svg,
+    draw: Callable[..., str] = figures.distributions_svg,
 ) -> parts.Figure | None:
     """Return the figure of both classes' scores; None without scores.
 
@@ -505,5 +500,5 @@ def scores_figure(
         "distributions",
         partial(draw, *scores, used, name, scale),
         caption.format(dashed=said),
-        limits=(*drawn_range(*scores, used), 0.0, 1.0),
+        limits=(*figures.drawn_range(*scores, used), 0.0, 1.0),
     )
