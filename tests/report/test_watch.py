@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from calibrail.formatting import Scale
 from calibrail.guardrail import decision_log
 from calibrail.options.fields import cli_spelling
 from calibrail.pipelines import monitor_inputs
@@ -117,7 +118,7 @@ def test_a_share_and_values_that_are_not_known_have_words() -> None:
 
 def test_scores_of_a_column_are_said_in_its_own_numbers() -> None:
     params = {"column": "support", "higher": "faithful"}
-    scale = words.scale_of({"score": {"name": "column", "params": params}})
+    scale = Scale.of({"name": "column", "params": params})
     alarm = {
         "feature": "score",
         "before": {"mean": -0.9},

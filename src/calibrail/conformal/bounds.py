@@ -367,10 +367,8 @@ def further_values(
     >>> [further_values(seen, limit, 0.05, 0.025) for limit in (0.7, 0.75, 0.8125, 0.85)]
     [0, 33, None, 166]
     """
-    shares, edge = (
-        argument_checks.rates(values, "values", "value"),
-        argument_checks.rate(limit, "limit"),
-    )
+    shares = argument_checks.rates(values, "values", "value")
+    edge = argument_checks.rate(limit, "limit")
     mean = math.fsum(shares.tolist()) / max(1, len(shares))
     if not len(shares) or mean == edge:
         return None

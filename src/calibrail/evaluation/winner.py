@@ -77,7 +77,6 @@ from calibrail.conformal import Bound, Calibration, certify_counts, holm, minimu
 from calibrail.conformal import rank as rank_of
 from calibrail.conformal.threshold import add_tolerance, decimal
 from calibrail.data.splits import CALIBRATION, FIT, TEST, split
-from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.data.splits import CONFIRMING as SPARED
 from calibrail.errors import InputError
 from calibrail.evaluation.scored_answers import Sample, one_of_each
@@ -735,7 +734,7 @@ def halve(
     test = codes == TEST
     if test.any():
         sides = split(labels[test], groups[test], seed=seed, calibration_share=0.5)
-        halves[test] = np.where(sides == FIRST, CHOOSING, CONFIRMING)
+        halves[test] = np.where(sides == CALIBRATION, CHOOSING, CONFIRMING)
     return halves
 
 

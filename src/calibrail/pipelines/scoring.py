@@ -99,23 +99,19 @@ class Scored:
         """One integer per group; an example without a group is a group of its own."""
         return group_codes(self.table)
 
-    @property
-    def _all_alone(self) -> bool:
-        """Whether no example has a group or a copy."""
-        copies = self.table.together
-        return not _grouped(self.table) and (copies is None or not (copies >= 0).any())
-
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
         how, shares = self.data["split"], tuple[float, ...]()
         if how["column"] is None:
             fit, calibration = how["fit_share"], how["calibration_share"]
             shares = fit, calibration, max(0.0, 1.0 - fit - calibration)
+        copies = self.table.together
+        alone = not _grouped(self.table) and (copies is None or not (copies >= 0).any())
         return Sample(
             self.table.columns[self.keys[index]],
             self.table.labels,
             self.codes,
-            None if self._all_alone else self.groups,
+            None if alone else self.groups,
             self.detectors[index].tolerance,
             shares=shares,
         )

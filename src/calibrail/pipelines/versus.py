@@ -399,15 +399,11 @@ class _Table:
         human, judge = (values[:, 0] - values[:, 1] for values in (self.human, self.judge))
         return human, np.nan_to_num(judge)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether pairs stand alone, and people labelled a random sample of them."""
-        return self.chance is None and int(self.group.max()) + 1 == len(self.group)
-
     def difference(self, level: float, margin: float | None) -> Measure:
         """Return the rate of A less that of B, with its interval."""
         (human, judge), counts, n = self.gaps, self.counts, int(self.known.sum())
-        if self.is_plain and (n == len(human) or np.isnan(self.judge).all()):
+        independent = self.chance is None and int(self.group.max()) + 1 == len(self.group)
+        if independent and (n == len(human) or np.isnan(self.judge).all()):
             first, second = counts["only_a"], counts["only_b"]
             ends = judge_agreement.exact_difference(first, second, n, level)
             return Measure((first - second) / n, *ends, "exact, paired (Buehler)", level)

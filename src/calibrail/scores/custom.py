@@ -165,11 +165,6 @@ class Estimator:
         return raw[:, 1 if self._place is None else self._place]
 
 
-def is_estimator(value: object) -> bool:
-    """Return whether an object has one of ``METHODS``."""
-    return any(hasattr(value, name) for name in METHODS)
-
-
 def kind_of(value: Any) -> str:
     """Return what was given, for an error."""
     if value is None:
@@ -259,7 +254,7 @@ class CustomScore:
         given = detector
         detector = import_named(given) if isinstance(given, str) else given
         self.detector = given if isinstance(given, str) else name_of(detector)
-        estimates = is_estimator(detector)
+        estimates = any(hasattr(detector, method) for method in METHODS)
         if isinstance(detector, type) or not (callable(detector) or estimates):
             raise InputError(
                 "a score must be a name such as 'novelty', 'module:attribute', a Score, a function "

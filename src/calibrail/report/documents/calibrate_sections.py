@@ -61,7 +61,8 @@ def for_groups(content: Json) -> str:
     if not (by := _values(words, "--by")):
         return ""
     kept = shlex.join(without_options(words, SIDES | PLACE)[2:])
-    return f"calibrail calibrate {kept} -o RUN-by-{_in_a_path(by[-1])}"
+    name = re.sub(r"[\W_]", "-", by[-1])[:40].strip("-")
+    return f"calibrail calibrate {kept} -o RUN-by-{name}"
 
 
 def turned(content: Json) -> str:
@@ -79,10 +80,6 @@ def _words(content: Json, command: str) -> list[str]:
     """Return the words of the command that made a result; none where another one did."""
     words = shlex.split(content["reproduce"].get("command") or "")
     return words if words[1:2] == [command] else []
-
-
-def _in_a_path(name: str) -> str:
-    return re.sub(r"[\W_]", "-", name)[:40].strip("-")
 
 
 def _options(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[int, int, str]]:

@@ -147,11 +147,6 @@ def _beyond(histogram: Json, scale: Scale) -> str:
     return f" ({scale.suspicious} {scale.text(edges[at])}: from {old} to {new} of answers)"
 
 
-def scale_of(status: Json) -> Scale:
-    """Return in which numbers the user knows the scores of the guardrail."""
-    return Scale.of(status["score"])
-
-
 def lead(status: Json) -> list[Bullet]:
     """Return the three answers that everybody looks for first."""
     promise, prevalence = _promise_status(status["promise"]), _prevalence(status["prevalence"])
@@ -164,7 +159,7 @@ def _traffic(status: Json) -> str:
     compared = traffic.get("calibration")
     if traffic["alarms"]:
         latest = traffic["alarms"][-1]
-        change = moved(latest, status["timeline"], scale_of(status))
+        change = moved(latest, status["timeline"], Scale.of(status["score"]))
         about = {"against": latest.get("against"), "since": since(latest), "change": change}
         text = say("monitor.changed", {**traffic, **about})
         first = compared is not None and compared["alarm"]
@@ -376,7 +371,7 @@ def _message(code: str, otherwise: str) -> str:
 
 def traffic_section(status: Json) -> parts.Section:
     """Return whether traffic has changed: alarms, figures, and the answers behind them."""
-    traffic, timeline, scale = status["traffic"], status["timeline"], scale_of(status)
+    traffic, timeline, scale = status["traffic"], status["timeline"], Scale.of(status["score"])
     title, promise, table = "Changes of the traffic", "", None
     if alarms := _changes(traffic["alarms"]):
         heads = parts.texts("Alarm", "What moved", "Since (95% interval)")

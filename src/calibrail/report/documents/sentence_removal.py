@@ -244,10 +244,7 @@ def _more(test: Json) -> Iterator[measures.Line]:
 def _threshold_sentence(report: Json) -> str:
     """Say which sentences are removed, and what that promises."""
     scale, by_group = Scale.of(report["score"]), report["by_group"]
-    target, how = (
-        floor_percent(1.0 - report["alpha"]),
-        messages.how_sure(report),
-    )
+    target = floor_percent(1.0 - report["alpha"])
     return say_first(
         {
             "removal.threshold_by_columns": by_group and "by" in by_group,
@@ -259,7 +256,7 @@ def _threshold_sentence(report: Json) -> str:
         scale=scale,
         name=scale.named(phrases.score_name(report)),
         target=target,
-        promise=say("removal.promise", target=target, how=how),
+        promise=say("removal.promise", target=target, how=messages.how_sure(report)),
     )
 
 
