@@ -461,16 +461,17 @@ def possible_section(points: Json | None) -> parts.Section | None:
     return parts.section("What is possible", parts.Text(text))
 
 
+#: What is counted of each class, and of both together: one, and several.
+_NOUNS: Final = {
+    "answers": ("answer of either kind", "answers of either kind"),
+    "hallucinated": ("hallucinated answer", "hallucinated answers"),
+    "faithful": ("faithful answer", "faithful answers"),
+}
+
+
 def answers_more(needed: Json) -> str:
     """Return how many more answers of each class are needed."""
-    nouns = {"answers": "answer of either kind", "hallucinated": "hallucinated answer"}
-    nouns["faithful"] = "faithful answer"
-    counted = [
-        count(n, noun, noun.replace("answer", "answers"))
-        for label, noun in nouns.items()
-        if (n := needed.get(label))
-    ]
-    return " and ".join(counted)
+    return " and ".join(count(n, *_NOUNS[label]) for label in _NOUNS if (n := needed.get(label)))
 
 
 def label_anew(
@@ -496,14 +497,12 @@ def label_anew(
         if None in needed.values():
             return None
     sizes = {"hallucinated": sides[0]["n"], "faithful": sides[1]["n"]}
-    nouns = {label: (f"{label} answer", f"{label} answers") for label in sizes}
     if sentences:
         sizes["answers"] = certificate["kept"]["n"]
-        nouns["answers"] = "answer of either kind", "answers of either kind"
     if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
         return None
     if sentences:
-        wanted = [count(sizes[label] + n, *nouns[label]) for label, n in needed.items() if n]
+        wanted = [count(sizes[label] + n, *_NOUNS[label]) for label, n in needed.items() if n]
         return "label_sentences_anew", {"wanted": wanted}
     missed = sides[0]["estimate"] < certificate["min_coverage"]
     limit = certificate["max_fpr"]
@@ -512,7 +511,7 @@ def label_anew(
         # What is missed by one class alone is rejected.
         alone = "hallucinated" if missed else "faithful"
         needed = {alone: needed[alone]}
-    wanted = [count(sizes[label] + n, *nouns[label]) for label, n in needed.items()]
+    wanted = [count(sizes[label] + n, *_NOUNS[label]) for label, n in needed.items()]
     verdict = "rejected" if missed or alarms else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
 
