@@ -192,7 +192,7 @@ def test_own_labels_are_listed_and_one_is_changed(tmp_path: Path, tab: Tab) -> N
         tab.press("w")
         for letter in "fh":
             tab.press(letter)
-        assert tab.ask(VIEW) == "task" and not labels(tmp_path)
+        assert tab.ask(VIEW) == "task" and not (tmp_path / "labels" / "labels.jsonl").exists()
         tab.press("Enter")
         for n in (1, 2, 3):
             label(tab, tmp_path, "f", n)
