@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import calibrail
 from calibrail.conformal import (
     ClassCounts,
     calibrate_threshold,
@@ -51,6 +53,23 @@ def test_ends_are_rounded_outwards(one: float, other: float) -> None:
     ):
         low, high = numbers(shown)
         assert low <= scale * lower + 1e-12 and high >= scale * upper - 1e-12, shown
+
+
+@given(SHARES)
+def test_what_is_required_is_never_rounded_inwards(limit: float) -> None:
+    (least,), (most,) = (numbers(text.required(sign, limit)) for sign in (">=", "<="))
+    assert least / 100 <= limit + 1e-12 and most / 100 >= limit - 1e-12
+
+
+def test_no_limit_is_rounded_to_the_nearest() -> None:
+    names = (
+        "limit|level|least|most|required|asked|alpha|beta|delta|confidence|min_|max_|lower|upper"
+    )
+    inwards = re.compile(rf"(?:^|[^_\w])percent\([^)]*(?:{names})|(?:{names})\w* \| percent")
+    rooms = [path for path in Path(calibrail.__file__).parent.rglob("*.[pt][yo]*")]
+    found = {path.name: inwards.findall(path.read_text(encoding="utf-8")) for path in rooms}
+    assert len(found) > 200
+    assert {name for name, lines in found.items() if lines} == set()
 
 
 @given(st.floats(-10.0, 10.0), st.integers(0, 5))

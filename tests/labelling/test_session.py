@@ -84,6 +84,24 @@ def test_undo_takes_the_last_label_or_skip_back_and_shows_that_answer(tmp_path: 
     assert session.counts("ada").by_you == 3
 
 
+def test_any_label_of_ones_own_is_taken_back_by_its_order(tmp_path: Path) -> None:
+    session = calibrail.label(traces(20), tmp_path)
+    label_some(session, "ada", 3)
+    label_some(session, "bob", 1)
+    assert [(task.order, item.label) for task, item in session.own_labels("ada")] == [
+        (order, session.labels_of(order)["ada"].label) for order in (3, 2, 1)
+    ]
+    on_screen = session.next("ada")
+    assert session.undo("ada", 4) is None
+    again = session.undo("ada", 2)
+    assert again is not None and again.order == 2 and session.next("ada") == again
+    session.put("ada", 2, 1, note=" half of it ")
+    assert session.next("ada") == on_screen
+    task, item = session.own_labels("ada")[0]
+    assert (task.order, item.label, item.note) == (2, 1, "half of it")
+    assert '"note": "half of it"' in (tmp_path / "labels.jsonl").read_text()
+
+
 def test_marks_are_kept_in_order_and_those_that_overlap_are_one(tmp_path: Path) -> None:
     with calibrail.label(traces(5), tmp_path) as session:
         text = session.next("ada").response

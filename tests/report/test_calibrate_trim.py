@@ -52,9 +52,9 @@ def test_the_headline_is_plain_words_about_answers_and_sentences(content: dict[s
     assert said.summary.startswith(f"In {freed.removesuffix('.0')}% of hallucinated answers every")
     assert f"{emptied.removesuffix('.0')}% of answers are emptied" in said.summary
     assert [tile.name for tile in said.tiles] == [
-        "Freed",
+        "Fully cleaned",
         "Supported kept",
-        "Emptied",
+        "Nothing left",
         "AUROC by sentence",
     ]
     assert said.tiles[1].asked.startswith(">= 30% (at least ")

@@ -13,6 +13,7 @@ from calibrail.formatting import Scale
 from calibrail.report import Document, print_document, render_page
 from calibrail.report.documents import certify, decisions, doctor
 from calibrail.report.documents.examples import error_examples
+from calibrail.report.messages import catalogue
 
 #: "1 answers", but neither "1.1 answers" nor "0 of 1" of something.
 WRONG = re.compile(
@@ -48,6 +49,28 @@ def warned() -> Document:
 def diagnosed() -> Document:
     rows = [Example(id="a", question="q", contexts=("c",), response="r", label=1)]
     return doctor.document(diagnose(rows).to_dict())
+
+
+VERBS = (
+    "are|were|have|do|wait|weigh|hold|occur|share|stand|take|repeat|count|show|lack|lie|give|need|"
+    "match|agree|disagree|differ|say|read|pass|nearly repeat"
+)
+#: A number, or a count of one noun, before a verb of many.
+OF_MANY = re.compile(
+    r"\{\{[^{}]*\| n \}\}(?:\s+of\s+\{\{[^{}]*\}\})?(?:\s+(?:of them|more|hallucinations))?"
+    rf"\s+(?:{VERBS})\b|\{{\{{[^{{}}]*\| count\([^,()]*\) \}}\}}\s+(?:{VERBS})\b"
+)
+
+
+def test_no_verb_of_many_stands_behind_a_number_that_may_be_one() -> None:
+    found = {
+        code: OF_MANY.findall(text)
+        for code, entry in catalogue().items()
+        for text in entry.values()
+    }
+    assert len(found) > 500 and not any(found.values())
+    assert OF_MANY.search("{{ n | n }} of {{ m | count('answer') }} are flagged")
+    assert OF_MANY.search("{{ n | count('answer') }} were taken")
 
 
 @pytest.mark.parametrize(

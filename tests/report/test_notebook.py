@@ -71,6 +71,8 @@ def test_a_result_is_a_few_lines_with_the_verdict_first(kind: str, results: dict
     assert len(shown) < 1_000 and shown.count("\n") < 4
     # None where nothing was asked.
     verdict = getattr(results[kind], "verdict", None) or ""
+    asked = getattr(results[kind], "requirement", None)
+    assert "required >=" in shown or not (verdict and asked and asked.min_coverage)
     assert verdict.lower() in shown.partition("\n")[0].lower()
 
 

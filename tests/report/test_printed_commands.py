@@ -28,7 +28,8 @@ from calibrail.pipelines.check import check_source
 from calibrail.pipelines.loading import Context
 from calibrail.report import document as parts
 from calibrail.report.documents import build_document
-from calibrail.report.messages import catalogue
+from calibrail.report.documents.calibrate_sections import goals
+from calibrail.report.messages import catalogue, say
 from calibrail.scores.registry import build_column
 
 COMMANDS = get_command(app)
@@ -222,6 +223,32 @@ def test_what_a_report_prints_parses_and_python_is_told_python(
         made = certify(again.freeze(), rows(300), max_fpr=0.4, fresh=True)
         for item in shown(build_document("certify", made.to_dict()), GUARDRAIL="my guard.json"):
             parse(item)
+
+
+@pytest.mark.parametrize("kept", [None, 0.7])
+def test_a_printed_command_asks_for_the_very_limits(kept: float | None) -> None:
+    most, least = 0.12345678, 1.0 - 0.1
+    limits = {"max_fpr": most if kept is None else None, "min_coverage": least}
+    result = {**limits, "requirement": {"min_kept": kept}, "promise": {}}
+    named = {"max_false_alarms": most} if kept is None else {"min_kept": kept}
+    parsed = ast.parse(f"f(g{goals(result)})", mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    words = {str(word.arg): ast.literal_eval(word.value) for word in parsed.keywords}
+    assert words == {**named, "min_caught": 0.9}
+    with cli_spelling():
+        command = f"calibrail certify guardrail.json NEW{goals(result)}"
+        parse(command)
+        asked = shlex.split(command)[4:]
+    assert dict(zip(asked[::2], map(float, asked[1::2]), strict=True)) == {
+        f"--{name.replace('_', '-')}": value for name, value in words.items()
+    }
+    assert goals({"max_fpr": None, "min_coverage": 0.9}) == ""
+
+
+def test_a_lower_alpha_is_the_very_one() -> None:
+    with cli_spelling():
+        said = say("verdict.lower_alpha", alpha=round(1.0 - 0.87654321, 12))
+    assert "--alpha 0.12345679:" in said
 
 
 def test_a_comparison_says_what_is_next_in_the_words_of_its_caller() -> None:

@@ -170,6 +170,52 @@ def test_a_server_that_is_ended_from_outside_says_what_came_out(tmp_path: Path, 
     assert [line["label"] for line in labels(tmp_path)] == [1]
 
 
+def test_a_key_that_comes_too_fast_is_told(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(4)) as address:
+        opened(tab, address)
+        first = tab.ask(ID)
+        twice = (
+            "['f', 'h'].map((key) => document.dispatchEvent(new KeyboardEvent('keydown', {key})))"
+        )
+        tab.ask(
+            twice.replace("document.", "document.body.").replace("{key}", "{key, bubbles: true}")
+        )
+        tab.until(f"{ID} !== {first!r}")
+        tab.until(f"{STATUS}.includes('Saved as faithful')")
+        assert "did nothing" in tab.ask(STATUS)
+        assert [line["label"] for line in labels(tmp_path)] == [0]
+
+
+def test_own_labels_are_listed_and_one_is_changed(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(5)) as address:
+        opened(tab, address)
+        tab.press("w")
+        for letter in "fh":
+            tab.press(letter)
+        assert tab.ask(VIEW) == "task" and not (tmp_path / "labels" / "labels.jsonl").exists()
+        tab.press("Enter")
+        for n in (1, 2, 3):
+            label(tab, tmp_path, "f", n)
+        here = tab.ask(ID)
+        said = tab.ask("document.getElementById('progress').textContent")
+        assert said == "ada · 3 labelled · at most 2 answers to go"
+        assert tab.ask("[bar.value, bar.max, bar.hidden]") == [3, 5, False]
+        tab.press("l")
+        rows = "[...document.querySelectorAll('#mine-list button')]"
+        tab.until(f"{rows}.length", 3)
+        assert tab.ask(f"{rows}[2].textContent").startswith("faithfulNo. 1")
+        assert tab.ask(f"{rows}[2].querySelector('i').textContent") == "fh"
+        tab.ask(f"{rows}[2].click()")
+        tab.until(ID, "No. 1")
+        assert tab.ask("document.getElementById('note').value") == "fh"
+        assert tab.ask("document.querySelector('[aria-pressed=true]').className") == "faithful"
+        label(tab, tmp_path, "h", 3)
+        assert tab.ask(ID) == here
+        kept = {line["order"]: (line["label"], line.get("note")) for line in labels(tmp_path)}
+        assert kept == {1: (1, "fh"), 2: (0, None), 3: (0, None)}
+        assert quiet(tab, address)
+
+
 def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, tab: Tab) -> None:
     with serving(tmp_path, plain(3)) as address:
         opened(tab, address)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ui.driven import Tab
 from tests.ui.sessions import HOSTILE, labels, plain
-from tests.ui.visits import ID, STATUS, label, opened, quiet, serving, where
+from tests.ui.visits import ID, STATUS, VIEW, label, opened, quiet, serving, where
 
 
 @pytest.mark.parametrize(("width", "phone"), [(390, True), (640, False), (1200, False)])
@@ -80,6 +80,44 @@ def test_a_long_answer_says_that_it_goes_on(tmp_path: Path, tab: Tab) -> None:
         label(tab, tmp_path, "f", 1)
         # A phone has no keys to name.
         assert tab.ask(STATUS) == "Saved as faithful. Undo takes it back."
+
+
+def test_code_and_tables_line_up(tmp_path: Path, tab: Tab) -> None:
+    code = ["```py\nx = {'a': 1}\n```", "`y`", "| a | b |\n|---|---|\n| 1 | 2 |", "    z = 3"]
+    table = "left | right\n-----|------\n1    | 2"
+    prose = "Some words, 3 < 4 | 5."
+    text = "\n\n".join([prose, *code, table, "More `words that never end."])
+    rows = [dict(plain(1)[0], response=text, contexts=[text])]
+    with serving(tmp_path, rows) as address:
+        opened(tab, address)
+        told = tab.ask(
+            "[...document.querySelectorAll('.code')].map((e) => "
+            "[e.textContent, getComputedStyle(e).fontFamily.includes('monospace')])"
+        )
+        found = "".join(text for text, _ in told[: len(told) // 2])
+        assert all(mono for _, mono in told) and len(told) == 2 * (len(code) + 1)
+        assert all(part in found for part in [*code, table])
+        assert "words" not in found
+        assert tab.ask("document.getElementById('response').textContent") == text
+        # A line of nothing but dashes, or of bars, costs no time.
+        tab.ask(
+            """import('/text.js').then(({ TextView }) => {
+              const long = ['a|b\\n' + '-'.repeat(4e5) + 'x', '|'.repeat(4e5), '`'.repeat(4e5)];
+              for (const text of long) new TextView(document.createElement('div')).set(text);
+            })"""
+        )
+
+
+def test_what_hallucinated_means_stands_beside_the_buttons(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(2)) as address:
+        for width in (390, 1200):
+            tab.size(width, 844, phone=width == 390)
+            opened(tab, address) if width == 390 else tab.reload()
+            tab.until(VIEW, "task")
+            rule = "document.getElementById('rule')"
+            assert "no support" in tab.ask(f"{rule}.textContent")
+            assert tab.ask(f"{rule}.getBoundingClientRect().height") < 30
+            assert tab.ask(f"{rule}.getBoundingClientRect().bottom <= innerHeight")
 
 
 def test_everything_that_is_pressed_has_a_name(tmp_path: Path, tab: Tab) -> None:

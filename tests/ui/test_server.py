@@ -59,7 +59,7 @@ def test_an_annotator_sees_the_answer_and_nothing_else(desk: Desk) -> None:
     shown = {"order", "question", "contexts", "response", "settles", "said", "why"}
     assert set(state["task"]) == shown and "river-" not in json.dumps(state)
     shown = {"by_you", "labelled", "skipped", "waiting", "holding", "disagreements"}
-    shown |= {"needed", "found", "to_expect", "decided"}
+    shown |= {"needed", "found", "to_expect", "decided", "drawn", "total"}
     assert set(state["counts"]) == shown
     text = json.dumps(state)
     for word in ("score", "flagged", "guess", "probability", "verdict", "alarm"):

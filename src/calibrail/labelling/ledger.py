@@ -319,6 +319,8 @@ class Label:
         were shown to say. A label that was given blind has none.
     judge : str or None
         What labelled, where no person did.
+    note : str
+        What the annotator wrote beside the label.
     """
 
     id: str
@@ -332,10 +334,11 @@ class Label:
     settles: bool = False
     seen: Mapping[str, int] | None = None
     judge: str | None = None
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line; what is optional only where it says something."""
-        optional = ("spans", "evidence", "settles", "seen", "judge")
+        optional = ("spans", "evidence", "settles", "seen", "judge", "note")
         return {name: v for name, v in asdict(self).items() if v or name not in optional}
 
 
@@ -380,6 +383,7 @@ def parse_label(line: StoredLine, path: Path) -> Label:
             "must be a list of [begin, end, text]",
         ),
         "seen": (isinstance(line.content.get("seen"), dict | None), "must be labels by name"),
+        "note": (isinstance(line.content.get("note", ""), str), "must be a text"),
     }
     content = _checked(line, path, Label, due)
     return Label(**{**content, "spans": tuple(map(tuple, spans))})

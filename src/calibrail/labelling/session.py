@@ -39,6 +39,8 @@ from calibrail.serialization import Record
 FAITHFUL_NEEDED: Final = 2
 #: Labels before which the share of hallucinated answers says too little.
 _FIRST: Final = 10
+#: Labels of one's own that are listed to be changed.
+_LISTED: Final = 200
 
 
 def hallucinated_needed(promise: Promise) -> int:
@@ -226,6 +228,8 @@ class Counts(Record):
         How many of those needed are still missing among the answers that count.
     to_expect : int or None
         About how many labels it takes to find the rest, by the share of hallucinated ones so far.
+    total : int or None
+        Answers that can be drawn at most; None where the traces hold more than was looked through.
     exhausted : bool
         Whether all traces are drawn.
     lost : int
@@ -253,6 +257,7 @@ class Counts(Record):
     found: int | None
     missing: int | None
     to_expect: int | None
+    total: int | None
     exhausted: bool
     lost: int
     decided: bool
@@ -296,6 +301,7 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
         found=n_found,
         missing=missing,
         to_expect=to_expect,
+        total=None if sampler.pool.may_go_on else len(sampler.pool),
         exhausted=sampler.exhausted,
         lost=sum(files.lost().values()),
         decided=fallen or enough,
@@ -434,6 +440,7 @@ class Session:
         spans: Sequence[Span] = (),
         evidence: bool = False,
         judge: str | None = None,
+        note: str = "",
     ) -> None:
         """Keep a label; it is on the disk when this returns.
 
@@ -452,6 +459,8 @@ class Session:
             Whether help was asked for; what ``helped`` wrote down counts, too.
         judge : str, optional
             What labelled, where no person did: nothing is certified by such labels.
+        note : str
+            What the annotator writes beside the label.
 
         Raises
         ------
@@ -482,6 +491,7 @@ class Session:
                 self._settle,
                 (self._review or {}).get(order),
                 judge,
+                note.strip(),
             )
             self._files.labels.append([stored.to_dict()])
             self._files.refresh()
@@ -493,8 +503,20 @@ class Session:
             self._refuse_twice(self._answer(order), name)
             self._happened("skipped", name, order)
 
-    def undo(self, annotator: str) -> Task | None:
-        """Take back the annotator's last label, or the skip after it.
+    def own_labels(self, annotator: str) -> list[tuple[Task, Label]]:
+        """Return the labels of an annotator that ``undo`` may take back, the last one first."""
+        name = self._name(annotator)
+        with self._files.up_to_date():
+            given = reversed(self._own(name)[-_LISTED:])
+            return [(self._task(item.order, name), item) for item in given]
+
+    def _own(self, name: str) -> list[Label]:
+        kind, ledger = (self._settle, self._review is not None), self._files.ledger
+        given = (i for i in ledger.of_annotator[name] if (i.settles, bool(i.seen)) == kind)
+        return [i for i in given if self._settle or not ledger.answers[i.order - 1].settled]
+
+    def undo(self, annotator: str, order: int | None = None) -> Task | None:
+        """Take back the annotator's last label, or the skip after it, or the label of one answer.
 
         Returns
         -------
@@ -503,11 +525,10 @@ class Session:
         """
         name = self._name(annotator)
         with self._files.up_to_date():
-            given = self._files.ledger.of_annotator[name]
-            order = self._files.assignments.just_skipped((name, self._settle), len(given))
-            kind = self._settle, self._review is not None
-            given = [item for item in given if (item.settles, bool(item.seen)) == kind]
-            if order is None:
+            given = [item for item in self._own(name) if order in (None, item.order)]
+            seat, n_labels = (name, self._settle), len(self._files.ledger.of_annotator[name])
+            skip = self._files.assignments.just_skipped(seat, n_labels) if order is None else None
+            if (order := skip) is None:
                 if not given:
                     return None
                 order = given[-1].order

@@ -18,7 +18,7 @@ from calibrail.report.documents import build_document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import embedded_json, source_hash
 from calibrail.report.markdown import render_comment
-from calibrail.report.text import JOINT, clean, last_part, short
+from calibrail.report.text import JOINT, clean, last_part, short, tile_line
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -273,14 +273,10 @@ def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
     headline = short(document.headline or document.brief or document.title, _LINE)
     subject = short(document.subject, 80)
     named = f" ({subject})" if subject and subject not in headline else ""
-    tiles = (
-        f"{tile.name} {tile.value}" + (f" ({tile.interval})" if tile.interval else "")
-        for tile in document.tiles
-    )
     said = (
         f"{kind}: {headline}{named}",
         short(document.rule, _LINE),
-        short("; ".join(tiles), _LINE),
+        short("; ".join(filter(None, map(tile_line, document.tiles))), _LINE),
         short(document.summary, 2 * _LINE),
         *(short(f"{item.title}: {item.text}", _LINE) for item in document.lead),
     )

@@ -14,7 +14,7 @@ from rich.text import Text
 from calibrail.formatting import count
 from calibrail.report import document as parts
 from calibrail.report.document import Document
-from calibrail.report.text import JOINT, plain
+from calibrail.report.text import JOINT, plain, tile_line
 
 _STYLES: Final = {
     "": "",
@@ -102,17 +102,8 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
     if document.verdict and long and not document.lead:
         # What came first has left a small screen by now.
         head = _line(document.headline.upper(), _STYLES[document.verdict])
-        told = "; ".join(filter(None, map(_tile, document.tiles[:2])))
+        told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
         console.print(Group(head.append(f": {told}" if told else "", style="not bold")))
-
-
-def _tile(tile: parts.Tile) -> str:
-    """Return a number with its bounds and what is required of it, in one phrase."""
-    asked, _, bound = tile.asked.removesuffix(")").partition(" (")
-    shown = "" if bound == f"{tile.value} shown" else bound or tile.interval
-    inside = (shown, f"required {asked}" if asked else "")
-    told = "; ".join(plain(item) for item in inside if item)
-    return f"{tile.name} {tile.value}{f' ({told})' if told else ''}" if tile.value else ""
 
 
 def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:

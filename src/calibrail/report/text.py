@@ -6,8 +6,16 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from calibrail.formatting import lower_percent, outward, percent, upper_percent, upward
-from calibrail.report.document import Cell, Json
+from calibrail.formatting import (
+    ceiling_percent,
+    floor_percent,
+    lower_percent,
+    outward,
+    percent,
+    upper_percent,
+    upward,
+)
+from calibrail.report.document import Cell, Json, Tile
 
 #: Where a word that is too long for a line may go on in the next one.
 JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
@@ -70,6 +78,16 @@ def is_proven(value: Json | None) -> TypeGuard[Json]:
     return value is not None and value.get("method") == "rank"
 
 
+def required(relation: str, limit: float | None) -> str:
+    """Return what is required of a share, never rounded inwards; nothing where nothing is.
+
+    >>> required(">=", 0.81256), required("<=", 0.1001), required("<=", None)
+    ('>= 81.2%', '<= 10.1%', '')
+    """
+    end = floor_percent if relation == ">=" else ceiling_percent
+    return "" if limit is None else f"{relation} {end(limit)}"
+
+
 def interval(value: Json | None) -> str:
     """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one.
 
@@ -98,6 +116,15 @@ def count_of(value: Json) -> str:
     if is_proven(value):
         return "proven by its rank"
     return f"{value['count']:,} of {value['n']:,}"
+
+
+def tile_line(tile: Tile) -> str:
+    """Return a number with its bounds and what is required of it, in one phrase."""
+    asked, _, bound = tile.asked.removesuffix(")").partition(" (")
+    shown = "" if bound == f"{tile.value} shown" else bound or tile.interval
+    inside = (shown, f"required {asked}" if asked else "")
+    told = "; ".join(plain(item) for item in inside if item)
+    return f"{tile.name} {tile.value}{f' ({told})' if told else ''}" if tile.value else ""
 
 
 def share_cell(value: Json | None) -> Cell:

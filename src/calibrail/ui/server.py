@@ -165,7 +165,7 @@ class Places:
 #: What an annotator may know of how far the labels are: not what they say.
 _COUNTS: Final = (
     *("by_you", "labelled", "skipped", "waiting", "holding", "disagreements"),
-    *("needed", "found", "to_expect", "decided"),
+    *("needed", "found", "to_expect", "decided", "drawn", "total"),
 )
 
 _KINDS: Final = {
@@ -188,6 +188,14 @@ class LabelBody(AnswerRequest):
 
     label: Annotated[StrictInt, Field(ge=0, le=1)] | None
     spans: list[Annotated[list[StrictInt], Field(min_length=2, max_length=2)]] = []
+    note: Annotated[str, Field(max_length=2000)] = ""
+
+
+class UndoRequest(BaseModel):
+    """A request to take back the last label, or that of one answer."""
+
+    model_config = ConfigDict(extra="forbid")
+    order: StrictInt | None = None
 
 
 class AskedSentence(AnswerRequest):
@@ -232,7 +240,7 @@ class Page:
                 raise CalibrailError("a marked place lies outside of the answer; mark it again")
             marked = places.from_browser(given.spans)
             spans = [(start, end, task.response[start:end]) for start, end in marked]
-            self._session.put(self._annotator, task.order, given.label, spans)
+            self._session.put(self._annotator, task.order, given.label, spans, note=given.note)
 
         return self._act(given, put)
 
@@ -249,12 +257,23 @@ class Page:
             self._look()
             return self._state()
 
-    def undo(self) -> dict[str, Any]:
-        """Take the last label back and return its answer, open again."""
+    def undo(self, asked: UndoRequest) -> dict[str, Any]:
+        """Take the last label back, or that of an answer, and return its answer, open again."""
         with self._lock:
-            undone = self._session.undo(self._annotator)
+            undone = self._session.undo(self._annotator, asked.order)
             self._look()
             return self._state(undone=undone is not None, nothing=undone is None)
+
+    def mine(self) -> list[dict[str, Any]]:
+        """Return the annotator's own labels that may be changed, the last one first."""
+        return [
+            {
+                **{"order": task.order, "question": task.question, "response": task.response[:200]},
+                **{"label": item.label, "note": item.note},
+                "marks": Places(task.response).to_browser([span[:2] for span in item.spans]),
+            }
+            for task, item in self._session.own_labels(self._annotator)
+        ]
 
     def ended(self) -> dict[str, Any]:
         """Return how far the labels are at the end; no further answer is drawn."""
@@ -354,7 +373,8 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
         stop()
         return page.ended()
 
-    app.get("/api/state", response_model=None)(page.state)
+    for name, show in (("state", page.state), ("mine", page.mine)):
+        app.get(f"/api/{name}", response_model=None)(show)
     actions = (page.label, page.skip, page.undo, page.sentences, page.nearest)
     for name, action in ((action.__name__, action) for action in actions):
         app.post(f"/api/{name}", response_model=None)(action)

@@ -184,7 +184,8 @@ class Terminal:
         counts = self._session.counts(self._annotator)
         progress = [clean(self._annotator), f"{counts.by_you:,} labelled"]
         if counts.needed is not None:
-            progress.append(f"{counts.found:,} hallucinated found, {counts.needed:,} needed")
+            found = min(counts.found or 0, counts.needed)
+            progress.append(f"{found:,} of {counts.needed:,} hallucinated found")
             if counts.to_expect:
                 progress.append(f"about {counts.to_expect:,} labels to go")
         if counts.skipped:

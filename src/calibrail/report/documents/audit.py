@@ -88,7 +88,7 @@ def _matched_figure(place: int, detector: Json) -> parts.Figure | None:
     if all(row["verdict"] == "is the score" for row in detector["confounds"]):
         return None
     draw, caption = partial(figures.matched_svg, detector), say("audit.matched_figure", detector)
-    return parts.Figure(f"{place}-matched", draw, caption, size="fixed")
+    return parts.Figure(f"{place}-matched", draw, caption)
 
 
 def _confounds(place: int, detector: Json) -> parts.Section | None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import Scale, count, listed, lower_percent, percent
+from calibrail.formatting import Scale, count, exact, listed, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Costs, Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.data import judge_of
-from calibrail.options.fields import spell_words, spellings
+from calibrail.options.fields import cli_or_python, spell_words, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
@@ -370,11 +370,19 @@ def next_step(report: Json) -> str:
 
 
 def goals(result: Json) -> str:
-    """Return the options by which certify is asked for what a verdict asks for; or nothing."""
-    most, least = result.get("max_fpr"), result.get("min_coverage")
-    if most is None or by_sentence(result):
+    """Return how certify is asked for what a verdict asks for, in words of the caller."""
+    kept = (result.get("requirement") or {}).get("min_kept")
+    limits = {"max_false_alarms": result.get("max_fpr"), "min_kept": kept}
+    if set(limits.values()) == {None}:
         return ""
-    return f" --max-false-alarms {most:g}" + ("" if least is None else f" --min-caught {least:.6g}")
+    limits["min_caught"] = result.get("min_coverage")
+    words = {n: exact(round(limit, _DIGITS)) for n, limit in limits.items() if limit is not None}
+    flags = "".join(f" --{name.replace('_', '-')} {limit}" for name, limit in words.items())
+    return cli_or_python(flags, "".join(f", {name}={limit}" for name, limit in words.items()))
+
+
+#: Decimals of a limit that is typed in: what float arithmetic adds is no part of it.
+_DIGITS: Final = 12
 
 
 #: What to do where a verdict was taken back, by the reason.
@@ -425,7 +433,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
             return "use_pac_by_group", {}
     if phrases.is_proven(certificate["coverage"]):
         if certificate["coverage_at_least"] < required:
-            return "lower_alpha", {"alpha": 1.0 - required}
+            return "lower_alpha", {"alpha": round(1.0 - required, _DIGITS)}
         # About so much is caught of new answers.
         n, count_caught = report["n_calibration"], report["n_calibration"] - report["rank"]
         seen = {"count": count_caught, "n": n, "estimate": count_caught / n}
@@ -696,7 +704,7 @@ def _review(review: Json, confidence: float, scale: Scale) -> parts.Section:
     sent, counts = review["review"], review["counts"]
     of_each = ", ".join(f"{counts[label]['review']:,} {label}" for label in measures.LABELS)
     passed, flagged = (f"; {review['shown'][outcome]}" for outcome in ("pass", "flag"))
-    alpha, beta = (f"<= {percent(review[name])}" for name in ("alpha", "beta"))
+    alpha, beta = (phrases.required("<=", review[name]) for name in ("alpha", "beta"))
     lines = [
         measures.share_line("Hallucinations that pass", review["missed"], alpha, passed),
         measures.share_line("Faithful answers flagged", review["blocked"], beta, flagged),

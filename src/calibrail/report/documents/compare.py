@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import Scale, count, duration, floor_percent, listed, outward, percent
+from calibrail.formatting import Scale, count, duration, floor_percent, listed, outward
 from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report import text
@@ -46,7 +46,7 @@ def all_scores(comparison: Json) -> parts.Section:
         )
 
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
-    least = percent(comparison["partial_auroc"]["least_coverage"])
+    least = floor_percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
         parts.TableColumn("Score", most=None if many else _NAME_WIDTH),
         *parts.numbers("Threshold", "Caught"),
@@ -267,7 +267,7 @@ def other_targets(comparison: Json) -> parts.Section:
         full.append((parts.Cell(name, "baseline" if baseline else ""), *cells))
     notes = [say("compare.not_promised", entry) for entry in sweep if not entry["rank"]]
     shown = [] if _where(comparison) == "page" else short
-    columns = parts.numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
+    columns = parts.numbers(*(floor_percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
     figure = parts.Figure("alpha_sweep", partial(figures.sweep_svg, comparison))
     return parts.section(

@@ -6,7 +6,7 @@ from functools import partial
 from math import ceil, exp
 from typing import Final
 
-from calibrail.formatting import count, lower_percent, number, upper_percent
+from calibrail.formatting import lower_percent, number, upper_percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
@@ -252,7 +252,7 @@ def document(content: Json) -> Document:
     lost = counts.get("lost") and gone(counts["lost"])
     return Document(
         "labels",
-        headline=f"{count(counts['labelled'], 'answer')} labelled, {counts['by_you']:,} by you",
+        headline=say("label.how_many", counts),
         summary=_decided(content),
         blocks=(
             *map(Text, remarks("label.progress", content, counts, taken, lost=lost)),

@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from calibrail.formatting import (
     Scale,
-    ceiling_percent,
     count,
     floor_percent,
     lower_percent,
     number,
     outward,
-    percent,
     upper_percent,
 )
 from calibrail.report import document as parts
@@ -126,7 +124,7 @@ def _asked(name: str, asked: Json) -> str:
     # A share of 0 is what a threshold has of which nothing was asked.
     if (limit := asked.get(_LIMITS[name][0])) is None or (name != "fpr" and not limit):
         return ""
-    said = f">= {floor_percent(limit)}" if name != "fpr" else f"<= {ceiling_percent(limit)}"
+    said = text.required("<=" if name == "fpr" else ">=", limit)
     shown = shown_end(name, asked)
     return f"{said} ({shown})" if shown else said
 
@@ -399,7 +397,7 @@ def risk_lines(measured: Sequence[Json]) -> list[Line]:
         share_line(
             str(item["name"]).capitalize(),
             item["test"],
-            f"{item['relation']} {percent(item['level'])}",
+            text.required(item["relation"], item["level"]),
             f"; {item['shown']}",
         )
         for item in measured

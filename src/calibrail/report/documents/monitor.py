@@ -22,6 +22,7 @@ from calibrail.report.text import (
     interval,
     last_part,
     plain,
+    required,
     share,
     short,
 )
@@ -546,8 +547,7 @@ def _tiles(status: Json) -> Iterator[parts.Tile]:
     # What broke is seen in the latest labels; all draws since the start are named beside them.
     latest = _latest(promise) if promise["decided"] else None
     for name, title, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms", "<=")):
-        value, limit = promise[name], promise["limits"][name]
-        asked = "" if limit is None else f"{sign} {percent(limit)}"
+        value, asked = promise[name], required(sign, promise["limits"][name])
         seen = interval(value) if value["estimate"] is not None else ""
         if latest is not None:
             seen = f"{interval(latest[name])} lately; over all draws {share(value)}"
@@ -579,8 +579,7 @@ def _promise(status: Json) -> parts.Section:
         return parts.section(title, parts.Text(say_first(cases, promise, promised=promised)))
     rows: list[parts.Row] = []
     for name, called, sign in (("coverage", "Caught", ">="), ("fpr", "False alarms", "<=")):
-        value, limit = promise[name], limits[name]
-        asked = "" if limit is None else f"{sign} {percent(limit)}"
+        value, asked = promise[name], required(sign, limits[name])
         of = "" if value.get("n") is None else f"{value['n']:,} {RATES[name][1]}"
         rows.append((called, share(value), interval(value), asked, parts.Cell(of, style="muted")))
     if (latest := _latest(promise)) is not None:

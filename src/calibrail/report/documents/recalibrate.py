@@ -2,13 +2,13 @@
 
 from datetime import UTC, datetime
 
-from calibrail.formatting import Scale, ceiling_percent, floor_percent
+from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json
 from calibrail.report.documents.calibrate_sections import sure
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.messages import facts, remarks, say, say_first
-from calibrail.report.text import count_of, interval, plain, share, share_cell
+from calibrail.report.text import count_of, interval, plain, required, share, share_cell
 
 
 def document(content: Json) -> Document:
@@ -21,8 +21,8 @@ def document(content: Json) -> Document:
     """
     scale, verdict, labels = Scale.of(content["score"]), content["verdict"], content["labels"]
     new, log = content["comparison"]["new"], content["log"]
-    limit = "" if content["max_fpr"] is None else f"<= {ceiling_percent(content['max_fpr'])}"
-    asked = {"coverage": f">= {floor_percent(content['min_coverage'])}", "fpr": limit}
+    limits = {"coverage": (">=", content["min_coverage"]), "fpr": ("<=", content["max_fpr"])}
+    asked = {name: required(*limit) for name, limit in limits.items()}
     first, last = (
         None if labels[end] is None else f"{datetime.fromtimestamp(labels[end], UTC):%Y-%m-%d}"
         for end in ("from", "to")

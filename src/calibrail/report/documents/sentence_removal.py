@@ -44,7 +44,7 @@ def other_thresholds(report: Json) -> Section | None:
         for place in sorted({round(at) for at in np.linspace(0, n - 1, min(n, _MOST_STEPS))})
         for threshold, freed, kept in [[column[place] for column in columns]]
     ]
-    title, heads = "Thresholds to choose from", ("Threshold", "Freed", "Supported kept")
+    title, heads = "Thresholds to choose from", ("Threshold", "Fully cleaned", "Supported kept")
     whole = sentences["flagged_whole"]["kept_supported"]
     return section(
         "Other thresholds",
@@ -93,7 +93,7 @@ def beside(report: Json) -> Section:
     ]
     columns = (
         parts.TableColumn("Score", most=24),
-        *parts.numbers("Threshold", "Freed", "Supported kept", "Emptied", "AUROC"),
+        *parts.numbers("Threshold", "Fully cleaned", "Supported kept", "Nothing left", "AUROC"),
         parts.TableColumn("Compared", where="page"),
     )
     missing = [
@@ -201,9 +201,9 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         summary=messages.removal_summary(test),
         lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
         tiles=(
-            parts.Tile("Freed", *lines[0][1:4]),
+            parts.Tile("Fully cleaned", *lines[0][1:4]),
             parts.Tile("Supported kept", *lines[1][1:4]),
-            parts.Tile("Emptied", share(test["emptied"]), interval(test["emptied"])),
+            parts.Tile("Nothing left", share(test["emptied"]), interval(test["emptied"])),
             parts.Tile("AUROC by sentence", estimate(area), bounds(area)),
         ),
         blocks=(
@@ -238,7 +238,7 @@ def _more(test: Json) -> Iterator[measures.Line]:
     if band := test["coverage_band"]:
         place = "inside" if band["inside"] else "outside"
         span = f"{band['lowest']:,} to {band['highest']:,}"
-        yield "Freed, expected range", span, "", "", f"of {band['n']:,}; observed lies {place}"
+        yield "Cleaned, expected range", span, "", "", f"of {band['n']:,}; observed lies {place}"
 
 
 def _threshold_sentence(report: Json) -> str:

@@ -29,7 +29,6 @@ def document(content: Json) -> Document:
         "shift",
         partial(shift_svg, content),
         say("shift.figure", content),
-        size="fixed",
         lines=interval_lines(
             (str(item["tested_on"]), item["coverage"], 1 - content["alpha"]) for item in tests
         ),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from calibrail.formatting import percent
+from calibrail.formatting import floor_percent
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
 from calibrail.report.text import capital, plain, third
@@ -114,7 +114,7 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
                 axes.text(
                     x, 50, text, color=plots.QUIET, size=9.0, rotation=90, ha="center", va="center"
                 )
-        targets = [percent(1.0 - entry["alpha"]).removesuffix("%") for entry in sweep]
+        targets = [floor_percent(1.0 - entry["alpha"]).removesuffix("%") for entry in sweep]
         axes.set_xticks(range(len(sweep)), targets)
         axes.set(xlim=(len(sweep) - 0.5, -0.5), xlabel="promised, % of hallucinations caught")
         finish(plot, narrow)
@@ -182,23 +182,25 @@ _SHORT: Final = {
 def matched_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC over all pairs, and over pairs that are alike in each surface feature."""
     rows = [row for row in detector["confounds"] if row["verdict"] != "is the score"]
-    with plots.drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as plot:
+    width, alike = (4.1, "") if narrow else (_WIDTH, "alike in ")
+    with plots.drawing(width, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as plot:
         axes = plot.axes
         axes.axvline(0.5, color=plots.QUIET, linewidth=1.0)
         plot.interval(0, detector["auroc"], plots.INK, label="this detector, all pairs")
         for place, row in enumerate(rows, start=1):
             alone = "the feature alone, all pairs"
             plot.interval(place + 0.2, row["feature_auroc"], plots.QUIET, "D", alone, size=4)
-            alike = "this detector, pairs that are alike"
-            plot.interval(place - 0.12, row["matched"], plots.HALLUCINATED, label=alike)
+            pairs = "this detector, pairs that are alike"
+            plot.interval(place - 0.12, row["matched"], plots.HALLUCINATED, label=pairs)
             if row["matched"]["estimate"] is None:
                 point = (0.5, place - 0.12)
                 axes.annotate(
                     "too few pairs", point, color=plots.QUIET, ha="center", va="center", size=9
                 )
         axes.axhline(0.5, color=plots.QUIET, linewidth=0.6)
-        features = [plots.axis_text(_SHORT.get(row["feature"], row["called"])) for row in rows]
-        plot.rows(["all pairs", *(f"alike in {feature}" for feature in features)], 0.4, 0.6)
+        called = [_SHORT.get(row["feature"], row["called"]) for row in rows]
+        features = [f"{alike}{plots.axis_text(name, narrow)}" for name in called]
+        plot.rows(["all pairs", *features], 0.4, 0.6)
         measures = [row[key] for row in rows for key in ("matched", "feature_auroc")]
         limits = _limits([detector["auroc"], *measures])
         axes.set(xlim=limits, xlabel="AUROC (0.5 = guessing)")

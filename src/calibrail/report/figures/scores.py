@@ -327,15 +327,16 @@ def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
     content : mapping
         The content of ``shift.json``.
     narrow : bool
-        Drawn the same for a phone.
+        Draw for a phone.
     """
     tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
-    with plots.drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as plot:
+    width = 4.1 if narrow else 7.2
+    with plots.drawing(width, 0.9 + 0.34 * max(1, len(tests))) as plot:
         for place, item in enumerate(tests):
             colour = plots.HALLUCINATED if item["finding"] == "broken" else plots.FAITHFUL
             plot.interval(place, item["coverage"], colour, scale=100.0)
         plot.target(100 * (1 - content["alpha"]))
-        plot.rows([plots.axis_text(str(item["tested_on"])) for item in tests])
+        plot.rows([plots.axis_text(str(item["tested_on"]), narrow) for item in tests])
         plot.axes.set(xlim=(-1.0, 101.0), xlabel="caught, % of hallucinated answers")
         return plot.svg("Share of hallucinated answers caught in every test.")
 

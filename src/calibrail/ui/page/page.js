@@ -17,6 +17,7 @@ const marking = new Marking(response, marked);
 // A phone has no keys.
 const UNDO = matchMedia("(pointer: coarse)").matches ? "Undo" : "Undo (z)";
 const TWICE = 150; // Milliseconds.
+const HASTY = "A key that came too fast did nothing: press it again.";
 
 let task = null; // The answer on screen.
 let busy = false; // A key meant for this answer must not label the next one.
@@ -24,6 +25,7 @@ let pressed = 0; // When the last label was given.
 let looking = false; // The nearest chunk is being looked for; labels need not wait for that.
 let choice; // A label that waits for Enter; undefined without one.
 let gone = false; // Nobody answered the last time.
+let hasty = false; // A key came before the next answer did.
 let goesOn = false; // Labelling goes on although the data has decided.
 let evidence = null; // Sentences of the answer, once asked for, and which is looked at.
 const sent = new Map(); // What this tab said of an answer, for undo.
@@ -40,7 +42,10 @@ function banner(text) {
 
 /** Do one thing with the server at a time; what goes wrong stands above the answer, which stays. */
 async function doing(work) {
-  if (busy) return;
+  if (busy) {
+    hasty = true;
+    return;
+  }
   busy = true;
   const slow = setTimeout(() => document.body.classList.add("waits"), 250);
   try {
@@ -61,15 +66,25 @@ async function doing(work) {
 
 const view = (name) => { document.body.dataset.view = name; };
 
-
 function showCounts(counts, name) {
   const parts = [name, `${counts.by_you.toLocaleString("en")} labelled`];
-  if (counts.needed) parts.push(`${counts.found} hallucinated found, ${counts.needed} needed`);
+  const { needed, found, total, disagreements } = counts;
+  const settled = counts.drawn - counts.waiting;
+  if (needed) parts.push(`${Math.min(found, needed)} of ${needed} hallucinated found`);
+  if (needed && found >= needed && !counts.decided && !counts.holding) parts.push("faithful ones missing");
+  if (!needed && total) parts.push(`at most ${plural(total - settled, "answer")} to go`);
   if (counts.to_expect) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
   if (counts.skipped) parts.push(`${counts.skipped} skipped`);
   // Answers count in the order they were drawn, up to the first that is open.
-  if (counts.holding) parts.push(plural(counts.holding, "label waits", "labels wait"));
+  if (counts.holding) {
+    parts.push(`${plural(counts.holding, "label")} on hold until ` + (disagreements
+      ? `${plural(disagreements, "disagreement is", "disagreements are")} settled`
+      : "an earlier answer is labelled"));
+  }
   $("progress").textContent = parts.join(" · ");
+  $("bar").hidden = !(needed ?? total);
+  $("bar").max = needed ?? total ?? 1;
+  $("bar").value = needed ? found : settled;
 }
 
 /** Show what the server answered: the next answer, or that there is none. */
@@ -90,7 +105,8 @@ function show(state, said = "") {
   task = state.task;
   if (!same || state.undone) draw(state);
   view("task");
-  say(said);
+  say(hasty ? `${said} ${HASTY}`.trim() : said);
+  hasty = false;
   if (!same) {
     scrollTo(0, 0);
     $("question-title").focus({ preventScroll: true });
@@ -109,6 +125,8 @@ function draw(state) {
   $("answer-note").textContent = `No. ${task.order.toLocaleString("en")}`;
   chunks.set(task.contexts);
   $("evidence").disabled = !task.contexts.length;
+  $("note").value = before?.note ?? "";
+  $("note").hidden = !before?.note;
   marking.reset(before?.marks ?? []);
   marked("");
   choose(choice);
@@ -126,9 +144,10 @@ function choose(label) {
 /** Say a label: it goes to the server at once, or with Enter for those who want to look again. */
 function label(value) {
   // Who presses twice did not read the next answer.
-  if (!task || busy) return;
-  if (performance.now() - pressed < TWICE) {
-    say("Too fast: press again for this answer.");
+  if (!task) return;
+  if (busy || performance.now() - pressed < TWICE) {
+    hasty = busy;
+    say(HASTY);
     return;
   }
   if (value === 0 && marking.marks.length) {
@@ -146,17 +165,18 @@ function send(value) {
   doing(async () => {
     const { order } = task;
     const marks = marking.marks.map((mark) => [...mark]);
+    const note = $("note").value.trim();
     const before = choice;
     choose(value);
     let state;
     try {
-      state = await ask("label", { order, label: value, spans: marks });
+      state = await ask("label", { order, label: value, spans: marks, note });
     } catch (error) {
       choose(before);
       say("Not saved.");
       throw error;
     }
-    sent.set(order, { label: value, marks });
+    sent.set(order, { label: value, marks, note });
     if (state.stale) stale(state);
     else show(state, `Saved as ${NAMES.get(value)}. ${UNDO} takes it back.`);
     return !state.stale;
@@ -181,9 +201,10 @@ function skip() {
   });
 }
 
-function undo() {
+/** Take the last label back, or that of one answer. */
+function undo(order) {
   doing(async () => {
-    const state = await ask("undo", {});
+    const state = await ask("undo", { order });
     if (state.nothing_to_undo) {
       say("There is nothing to undo.");
       return true;
@@ -279,6 +300,35 @@ function goOn() {
   });
 }
 
+/** List the labels of this annotator; who presses one gets its answer back. */
+function mine() {
+  doing(async () => {
+    const labels = await ask("mine");
+    $("mine-note").textContent = labels.length ? "Press one to change it." : "There are none so far.";
+    $("mine-list").replaceChildren(...labels.map((item) => {
+      const row = document.createElement("button");
+      const [name, text, note] = ["b", "span", "i"].map((kind) => document.createElement(kind));
+      row.className = "plain";
+      name.className = name.textContent = NAMES.get(item.label);
+      text.textContent = `No. ${item.order} · ${shown(item.question || item.response).slice(0, 120)}`;
+      note.textContent = shown(item.note);
+      row.append(name, text, note);
+      row.addEventListener("click", () => {
+        $("mine").close();
+        sent.set(item.order, item);
+        undo(item.order);
+      });
+      return row;
+    }));
+    $("mine").showModal();
+  });
+}
+
+function write() {
+  $("note").hidden = false;
+  $("note").focus();
+}
+
 function help() {
   $("wait").checked = kept("wait");
   $("letters").checked = localStorage.getItem("calibrail-letters") !== "no";
@@ -290,7 +340,11 @@ function key(event) {
     // A key held down moves the cursor, and labels nothing.
     if (!(event.repeat && event.key.startsWith("Arrow"))) return;
   }
-  if ($("help").open) {
+  if (event.target === $("note")) {
+    if (event.key === "Enter" || event.key === "Escape") $("note").blur();
+    return;
+  }
+  if (document.querySelector("dialog[open]")) {
     if (event.key === "?") $("help").close();
     return;
   }
@@ -301,12 +355,14 @@ function key(event) {
   if (localStorage.getItem("calibrail-letters") === "no" && letter !== "Enter") return;
   const resting = document.body.dataset.view !== "task";
   if (letter === "z" && document.body.dataset.view !== "stopped") undo();
+  else if (letter === "l" && document.body.dataset.view !== "stopped") mine();
   else if (resting) {
     if ((letter === "Enter" || letter === "n") && !$("rest-go").hidden) goOn();
   } else if (LABEL_KEYS.has(letter)) label(LABEL_KEYS.get(letter));
   else if (letter === "s") skip();
   else if (letter === "n" || letter === "Enter") next();
   else if (letter === "m") marking.begin();
+  else if (letter === "w") write();
   else if (letter === "e") nearest(event.shiftKey ? -1 : 1);
   else if (letter === "j") chunks.jump(Math.min(chunks.now + 1, chunks.items.length - 1));
   else if (letter === "k") chunks.jump(Math.max(chunks.now - 1, 0));
@@ -319,7 +375,7 @@ function key(event) {
 function next() {
   if (choice === undefined && gone) say("Nothing is saved of this answer: calibrail does not answer.");
   else if (choice === undefined) say("Say first what it is: f faithful, h hallucinated, u unsure.");
-  else if (task && !busy) send(choice);
+  else if (task) send(choice);
 }
 
 document.addEventListener("keydown", key);
@@ -336,8 +392,8 @@ for (const button of document.querySelectorAll("[data-label]")) {
   button.addEventListener("click", () => label(JSON.parse(button.dataset.label)));
 }
 for (const [id, act] of [
-  ["skip", skip], ["next", next], ["undo", undo], ["stop", stop], ["rest-stop", stop],
-  ["rest-go", goOn], ["help-open", help], ["evidence", () => nearest(1)],
+  ["skip", skip], ["next", next], ["undo", () => undo()], ["stop", stop], ["rest-stop", stop],
+  ["rest-go", goOn], ["help-open", help], ["mine-open", mine], ["write", write], ["evidence", () => nearest(1)],
   ["mark", () => (marking.active ? marking.end() : marking.begin())],
 ]) $(id).addEventListener("click", act);
 // The button must not take the selection away that it is to mark.

@@ -15,12 +15,12 @@ export function rest(state, decided) {
   let text = "Every answer that is yours to label has its label. You may stop here.";
   if (state.stopped) {
     title = "Stopped, and everything is saved";
-    text = "You may close this tab. The terminal says what came out, and what to do next; the " +
-      "same command goes on from here.";
+    text = "You may close this tab. The terminal says what came out, and what to do next; run the " +
+      "same command to resume.";
   } else if (decided) {
     title = "The labels are enough";
     text = counts.needed === null
-      ? "The data has decided. Stop, and the terminal says how; further labels do no harm."
+      ? "The verdict has fallen. Stop, and the terminal says which; further labels do no harm."
       : "These are the fewest that the promise needs. Stop, and the terminal says what more of " +
         "them would bring.";
   } else if (counts.waiting) {
@@ -31,9 +31,11 @@ export function rest(state, decided) {
   }
   $("rest-title").textContent = title;
   $("rest-text").textContent = text;
-  const facts = [["labelled by you", counts.by_you], ["labelled in all", counts.labelled],
-    ["skipped", counts.skipped]];
-  $("rest-counts").replaceChildren(...facts.map(([name, n]) => {
+  // Labels and answers are two things where an answer takes two labels.
+  const facts = [["labels by you", counts.by_you],
+    ["answers with a final label", counts.labelled === counts.by_you ? 0 : counts.labelled],
+    ["disagreements", counts.disagreements], ["skipped", counts.skipped]];
+  $("rest-counts").replaceChildren(...facts.filter(([, n], at) => n || !at).map(([name, n]) => {
     const [fact, term, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
     term.textContent = name;
     value.textContent = n.toLocaleString("en");

@@ -30,8 +30,7 @@ export async function ask(what, body) {
   } catch {
     const refused = new Refused(
       "calibrail has ended, or does not answer. Nothing but this answer is lost: every label " +
-      "before it is saved. Start the same command again, and open the address it prints: it goes " +
-      "on here.");
+      "before it is saved. Run the same command to resume, and open the address it prints.");
     refused.gone = true;
     throw refused;
   }

@@ -20,6 +20,9 @@ export function shown(raw) {
     .replace(LONE, "\ufffd");
 }
 
+// Code, and tables, whose columns line up only in letters of one width.
+const CODE = /^ *(```|~~~)[^]*?(?:^ *\1.*$|(?![^]))|^[^|\n]*\|.*\n(?=.*-)(?=.*\|)[ \t:|-]+$(?:\n[^|\n]*\|.*)*|^ *\|.*\|.*$|^(?: {4}|\t).*$|`[^`\n]+`/gm;
+
 /** Return where to cut a text: into pieces that end with a line or between two words. */
 function cuts(text) {
   const ends = [];
@@ -42,14 +45,14 @@ function cuts(text) {
 export class TextView {
   constructor(root) {
     this.root = root;
-    this.places = [];
     this.set("");
   }
 
   set(raw) {
     this.text = shown(raw);
-    this.places = [];
     this.pieces = [];
+    this.code = Array.from(this.text.matchAll(CODE), ({ 0: { length }, index }) => (
+      [index, index + length, "code"]));
     this.root.replaceChildren();
     let start = 0, line = null, begun = 0;
     for (const end of cuts(this.text)) {
@@ -66,13 +69,14 @@ export class TextView {
       if (this.text[end - 1] === "\n" || end - begun >= PARAGRAPH) line = null;
       start = end;
     }
+    this.decorate([]);
   }
 
   /** Show places ``[start, end, class]``; later ones lie over earlier ones. */
   decorate(places) {
-    this.places = places.filter(([start, end]) => start < end);
+    const all = [...this.code, ...places.filter(([start, end]) => start < end)];
     for (const piece of this.pieces) {
-      const inside = this.places.filter(([start, end]) => start < piece.end && end > piece.start);
+      const inside = all.filter(([start, end]) => start < piece.end && end > piece.start);
       const shape = JSON.stringify(inside);
       if (shape === piece.shape) continue;
       piece.shape = shape;
