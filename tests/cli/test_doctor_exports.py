@@ -19,7 +19,7 @@ SAID = {
     "spans_phoenix": ("spans", "4 spans", "score.Hallucination"),
     "langfuse": ("langfuse", "6 observations", "score.hallucination"),
     "langsmith": ("langsmith", "6 runs", "score.correctness"),
-    "promptfoo": ("promptfoo", "2 results", "score.score"),
+    "promptfoo": ("promptfoo", "2 results", "score.faithful"),
     "deepeval": ("deepeval", "2 test cases", "score.Faithfulness"),
     "trulens": ("trulens", "2 records", "score.Groundedness"),
     "mlflow": ("mlflow", "2 rows", "score.groundedness"),

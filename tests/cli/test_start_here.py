@@ -17,7 +17,7 @@ from tests.command_line import calibrail
 TABLE = "question,answer,label,judge_score\nWho?,She.,faithful,0.3\nWho?,He.,hallucinated,0.9\n"
 FILES = {
     "answers.csv": TABLE,
-    "below/again.csv": TABLE,
+    "below/again.csv": TABLE.replace("judge_score", "p_hallucinated"),
     "below/ragas.csv": "user_input,retrieved_contexts,response,faithfulness\nx,y,z,0.5\n",
     "below/promptfoo.json": '{"results": {"results": [{"gradingResult": {"pass": true}, "vars": '
     '{"q": "x"}, "response": {"output": "y"}}]}}',
@@ -54,7 +54,7 @@ def test_what_holds_labels_and_scores_stands_first(
     both = ("", ("label",), ("judge_score",))
     assert found == {
         "answers.csv": both,
-        "below/again.csv": both,
+        "below/again.csv": ("", ("label",), ("p_hallucinated",)),
         "odd.csv": ("", ("label_supported",), ()),
         "below/deepeval.json": ("deepeval", (), ()),
         "below/promptfoo.json": ("promptfoo", (), ()),
@@ -92,7 +92,8 @@ def test_the_search_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_in_a_pipe_nobody_is_asked(folder: Path, tmp_path: Path) -> None:
     run = calibrail(cwd=folder)
     assert run.returncode == 0 and not run.stderr
-    first, *listed, following = run.stdout.splitlines()
+    first, *listed, following, choice = run.stdout.splitlines()
+    assert choice == "  --higher: hallucinated or faithful, which a higher judge_score means"
     assert first == "In this folder:" and len(listed) == 7
     assert listed[0].split() == [
         *("1", "answers.csv", "table;", "labels:", "label;", "scores:", "judge_score")
@@ -108,8 +109,10 @@ def test_in_a_pipe_nobody_is_asked(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "shows", "code"),
     [
-        ("1\n0.5\n", "calibrail test answers.csv --threshold 0.5", None),
-        ("1\n\n", "calibrail doctor answers.csv", 0),
+        ("2\n0.5\n", "calibrail test below/again.csv --threshold 0.5", None),
+        ("2\n\n", "calibrail doctor below/again.csv", 0),
+        # Nobody but its owner knows what a higher score means.
+        ("1\n", "--higher hallucinated --threshold YOURS", 0),
         ("\n", "Which one?", 0),
         ("99\n", "Which one?", 0),
     ],

@@ -18,6 +18,7 @@ from calibrail.cli.output import (
     echo,
     listened_to,
     note,
+    say,
     told_warnings,
 )
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
@@ -164,12 +165,20 @@ def _start_here() -> int:
     if not 1 <= number <= len(listed):
         return 0
     chosen = listed[number - 1]
-    file = words_of_file(chosen)
+    file, test, choices = words_of_file(chosen)
     words = ["doctor", *file]
-    if chosen.is_testable:
-        asked = "From which score on is an answer flagged? (- of yes or no; Enter: look first)"
+    if choices:
+        # Nobody but its owner knows.
+        echo(say("command.next_here", path=shlex.join(file), test=shlex.join(test)))
+        for choice in choices:
+            echo(f"  {choice}")
+        return 0
+    if test[-1:] == ["YOURS"]:
+        asked = "From which score on is an answer flagged? (Enter: look first)"
         if threshold := typer.prompt(asked, default="", show_default=False).strip():
-            words = ["test", *file, *(["--threshold", threshold] if threshold != "-" else [])]
+            words = ["test", *test[:-1], threshold]
+    elif test:
+        words = ["test", *test]
     note(f"calibrail {shlex.join(words)}")
     return int(typer.main.get_command(app).main(words, "calibrail", standalone_mode=False) or 0)
 

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from keyword import iskeyword
@@ -256,20 +256,39 @@ class TrustArguments:
 class DetectorArguments(options.Detectors):
     """Which detectors a command looks at, and how they are made."""
 
-    def scores(self) -> list[Any]:
-        """Return what ``calibrate`` and ``compare`` take; one default where none is named."""
+    def scores(self, data: Any = None, reading: options.ReadOptions | None = None) -> list[Any]:
+        """Return what ``calibrate`` and ``compare`` take.
+
+        What a column's higher values mean is taken from its name where nobody says it. Where no
+        detector is named, it is the data's own column of scores, as of ``test``, or one default.
+        """
+        from calibrail.data.suggested_options import direction_of
         from calibrail.scores.registry import DEFAULT_SCORE, build_column
 
-        if self.score_column:
-            option_fields.direction(self.higher, options.Detectors)
         if not self.score_column and self.higher is not None:
             raise InputError("--higher says what a --score-column means; name the column too")
-        columns = [build_column(name, higher=str(self.higher)) for name in self.score_column]
-        return [*self.score, *columns] or [DEFAULT_SCORE]
+        told = {name: self.higher or direction_of(name) for name in self.score_column}
+        for name in self.score_column:
+            option_fields.direction(told[name], options.Detectors)
+        columns = [build_column(name, higher=str(higher)) for name, higher in told.items()]
+        if self.score or columns or data is None or data == "-":
+            return [*self.score, *columns] or [DEFAULT_SCORE]
+        from calibrail.pipelines.fixed_threshold import own_scores
+
+        choice = own_scores(data, reading)
+        if choice.names:
+            note(say("command.own_score", choice=choice, default=DEFAULT_SCORE))
+        if len(choice.names) == 1 and choice.higher is not None:
+            return [build_column(choice.names[0], higher=choice.higher)]
+        return [DEFAULT_SCORE]
 
 
 #: Where baselines are what the command itself looks at, or nothing is compared.
 DetectorsAlone = Annotated[DetectorArguments, Pick(without=("baselines",))]
+
+
+#: Numbers that are no shares: of these a per cent may be a hundredth, or not.
+_OWN_UNIT: Final = ("threshold", "cost_miss", "cost_alarm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +327,28 @@ class _Offered:
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
         panel = None if self.option.main else self.panel
         shown: Any = {"help": self.option.help, "metavar": metavar, "rich_help_panel": panel}
+        if self.hint is float:
+            shown |= {"parser": self.number, "metavar": metavar or "FLOAT"}
         hint = Annotated[hint, typer.Option(spelling, **shown)]
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=hint)
+
+    def number(self, given: Any) -> float:
+        """Return a number as people write it: 0.7, 0,7 and, of a share, 70%."""
+        text = str(given).strip()
+        bare = text.removesuffix("%").strip()
+        # A comma before three digits may part thousands.
+        if re.fullmatch(r"[-+]?(0?,\d+|\d+,(?!\d{3}$)\d+)", bare):
+            bare = bare.replace(",", ".")
+        number = None
+        with suppress(ValueError):
+            number = float(bare)
+            if not text.endswith("%"):
+                return number
+            if self.field.name not in _OWN_UNIT and self.option.metavar in (None, "SHARE"):
+                return number / 100.0
+        said = {"flag": self.flag, "given": text, "number": number}
+        raise typer.BadParameter(say("refused.no_number", **said))
 
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""

@@ -160,7 +160,8 @@ def calibrate_command(
     sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
     the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
-    scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
+    own = data if promise.unit == "answer" else None
+    scores, quarantine = detectors.scores(own, reading), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:
@@ -221,7 +222,8 @@ def compare_command(
         raise InputError("--best and --sign are for the guardrail to freeze; add --export FILE")
     file_to_write(show.export)
     show.read_key()
-    scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
+    own = data if promise.unit == "answer" else None
+    scores, quarantine = detectors.scores(own, reading), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:

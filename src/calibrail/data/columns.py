@@ -254,20 +254,53 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
         words = keys.isdisjoint(PLAIN) and None not in map(side_of, keys)
         if not numbers and (named or words):
             found.append(name)
-    tokens = {name: {*re.findall("[a-z]+", name.lower())} for name in found}
-    return sorted(found, key=lambda name: (bool(tokens[name] & PROGRAMS), not is_of_people(name)))
+    return sorted(found, key=lambda name: (is_of_program(name), not is_of_people(name)))
+
+
+def is_of_program(name: str) -> bool:
+    """Say whether a column's name says that a program wrote it.
+
+    >>> is_of_program("gpt_verdict"), is_of_program("human_verdict")
+    (True, False)
+    """
+    return not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
+
+
+def _to_label(program: str) -> str:
+    """Return how people's labels are made, and what measures against a program's words instead."""
+    label = cli_or_python("`calibrail label DATA -o labels`", "calibrail.label(data, 'labels')")
+    options = (spell_option(ReadOptions, name, program) for name in ("label_column", "labelled_by"))
+    return (
+        f"have people label answers, {label} (or measure against that program: {' '.join(options)})"
+    )
 
 
 def which_label(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return the option that reads a column of labels that has another name; and others."""
-    first, *others = [*likely_labels(rows), ""]
-    option = spell_option(ReadOptions, "label_column", first or None)
-    if not first:
+    """Return the options that read a column of labels that has another name; and others.
+
+    What programs said is no label: where nothing else is there, people are to label.
+    """
+    # It reads columns itself.
+    from calibrail.data.suggested_options import suggest_labels
+
+    likely = likely_labels(rows)
+    programs = list(filter(is_of_program, likely))
+    others = [name for name in likely if name not in programs]
+    advice = suggest_labels(rows, others[:1])
+    first = advice.options.get("label_column")
+    if first is None and programs:
+        return f"what programs said is no label ({listing(programs, 5)}): {_to_label(programs[0])}"
+    if first is None:
+        option = spell_option(ReadOptions, "label_column")
         return f"name the column of 0 (faithful) and 1 (hallucinated) with {option}"
-    more = f" (or {listing(others[:-1], 5)})" if others[:-1] else ""
-    if {*re.findall("[a-z]+", first.lower())} & PROGRAMS:
-        option += f" {spell_option(ReadOptions, 'labelled_by', first)}"
-    return f"labels may stand in {first!r}{more}; add {option}"
+    more = f" (or {listing(others[1:], 5)})" if others[1:] else ""
+    words = " ".join(spell_option(ReadOptions, *item) for item in advice.options.items())
+    check = ""
+    if advice.reason:
+        check = " (with 1 for hallucinated, 0 for faithful or skip in place of each ?)"
+    if advice.reason == "positive":
+        check = f" (if {advice.about} is what means hallucinated; else name the other one)"
+    return f"labels may stand in {first!r}{more}; add {words}{check}"
 
 
 #: A column mirrors the labels if at least so many rows have both, and such a share contradict.
@@ -375,7 +408,7 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
             f"{listing(scores, 20)}. "
         )
         likely = likely_labels(seen.rows)
-        why += which_label(seen.rows) if likely else f"{option} takes one as the label all the same"
+        why += which_label(seen.rows) if likely else _to_label(scores[0])
     raise DataError(f"{source}, read as {format}, {why}")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
-from calibrail.data.traces._spans import ANNOTATION
+from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import parse_cell, value_at
 from calibrail.errors import InputError, error_text
 from calibrail.options import ReadOptions
@@ -174,9 +174,11 @@ def is_of_people(name: str) -> bool:
     [True, False, False]
     """
     words = {*_words(name)} - {"meta", "metadata"}
-    labels = _WORDS["of_labels"] | CLASSES.keys()
+    labels = _WORDS["of_labels"] | NAMED.keys()
     known = labels | _WORDS["people"] | _WORDS["fillers"] - _WORDS["programs"]
-    return bool(words & _WORDS["people"]) and bool(words & labels) and words <= known
+    # A tool's score of a human is that human's.
+    given = name.startswith(SCORE) or bool(words & labels)
+    return bool(words & _WORDS["people"]) and given and words <= known
 
 
 _OF_SCORES: Final = ("ness", "ity", "cy", "nce")
@@ -245,6 +247,19 @@ def is_turned(name: str) -> bool:
     [True, True, False, False]
     """
     return meaning_of_one(name) == FAITHFUL or "1" in unsaid_by(name)
+
+
+def is_unsaid(column: str, values: Iterable[object]) -> bool:
+    """Say whether neither a column's name nor what it holds says which class its values are.
+
+    That 1 in ``label`` is hallucinated is calibrail's own convention.
+
+    >>> is_unsaid("human_label", ["True"]), is_unsaid("hallucinated", [1]), is_unsaid("label", [1])
+    (True, False, False)
+    """
+    keys = set(map(label_key, values))
+    own = column == "label" and keys.isdisjoint(_TRUTHS)
+    return bool(keys) and keys <= PLAIN and meaning_of_one(column) is None and not own
 
 
 def is_of_truth(column: str, values: Iterable[object]) -> bool:

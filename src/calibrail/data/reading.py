@@ -35,7 +35,7 @@ from calibrail.data.example import (
     SourceRow,
 )
 from calibrail.data.files import count_rows
-from calibrail.data.labels import holds_others, what_is_held
+from calibrail.data.labels import holds_others, is_of_people, what_is_held
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate, pairs_listed
 from calibrail.data.sentences import UNMARKED
@@ -334,7 +334,7 @@ class Reading:
             "part": self.part(),
             "repeated_ids": self.repeated_ids(),
             "origin": None if self.origin is None else asdict(self.origin),
-            "export": None if self.export is None else self.export.to_dict(),
+            "export": None if self.export is None else self.export.to_dict(is_of_people),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 
@@ -549,7 +549,8 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
     )
     columns = f"{', '.join(some)} and {last}"
     if first is not None and first.field == "label" and likely_labels(read.head):
-        seen += f" Of them {which_label(read.head)}."
+        which = which_label(read.head)
+        seen += f" {which[0].upper()}{which[1:]}."
     return (
         f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
         f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "

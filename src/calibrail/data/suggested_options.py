@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrail.data.aliases import NAMES, aliases_of
-from calibrail.data.columns import PROGRAMS, ColumnMapping, Seen, is_parallel
+from calibrail.data.columns import ColumnMapping, Seen, is_of_program, is_parallel
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import (
     CLASSES,
@@ -587,13 +587,22 @@ def _labels(
     if "label" in columns.present and there:
         return _meanings(there[0], options)
     used = {columns.by_field[field] for field in columns.present}
-    few = [look for look in layout if len(look.values) > 0 and look.name not in used]
+    return _labels_among([look for look in layout if look.name not in used], options)
+
+
+def suggest_labels(rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> Suggestion:
+    """Return what reads the labels in the first rows: of the columns named, or of any."""
+    layout = looks(rows)
+    return _labels_among([look for look in layout if look.name in names] or layout, {})
+
+
+def _labels_among(layout: Sequence[ColumnLook], options: dict[str, str]) -> Suggestion:
+    # What a program says is no label.
+    few = [look for look in layout if look.values and not is_of_program(look.name)]
     candidates = [look for look in few if len(look.values) > 1]
     named = [look for look in candidates if _is_named(look.name)]
     # Words of a class go before numbers that may count anything.
     candidates.sort(key=lambda look: not _is_of_labels(look))
-    # What a program says is no label where people's are there.
-    named.sort(key=lambda look: not PROGRAMS.isdisjoint(words_of(look.name)))
     # The first rows of a sorted file may be of one class.
     of_one = [k for k in few if _is_named(k.name) and parse_label(k.values[0]) is not None]
     if not (named or of_one or candidates):

@@ -1,10 +1,11 @@
 """Labelled answers, scores and tools' results among the files of a folder."""
 
+import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,15 +13,15 @@ from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.columns import PROGRAMS, likely_labels
 from calibrail.data.example import SourceRow
 from calibrail.data.files import SUFFIXES, suffix_of
-from calibrail.data.labels import is_of_people, is_plain_name, label_key, side_of, spells_label
+from calibrail.data.labels import is_of_people, is_plain_name, spells_label
 from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
-from calibrail.data.suggested_options import direction_of, words_of
+from calibrail.data.suggested_options import direction_of, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
-from calibrail.data.values import likely_number
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
+from calibrail.pipelines.fixed_threshold import SPEAKING, choose_score, held_in
 from calibrail.report.messages import say
 
 #: Folders below the first, entries looked at, and files opened, at most.
@@ -32,9 +33,10 @@ LARGE: Final = 50_000_000
 
 #: Where DeepEval leaves the results of a test run.
 _SHOWN: Final = frozenset((".deepeval", ".latest_test_run.json"))
+#: Characters of the two words of a verdict.
+_SHORT: Final = 60
 #: Folders that hold programs, and no results.
 _ASIDE: Final = frozenset(("node_modules", "site-packages", "dist", "build", "venv", "env"))
-_SCORES: Final = frozenset(("score", "scores", "prob", "probability", "confidence", "logprob"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +110,58 @@ def shown(candidates: Sequence[FoundFile]) -> Iterator[str]:
         yield f"  {number}  {item.path!s:{width}}  {say('command.found_file', **about)}"
     if len(candidates) > SHOWN:
         yield say("command.found_more", n=len(candidates) - SHOWN)
-    best = candidates[0]
-    yield say("command.next_here", path=shlex.join(words_of_file(best)), test=best.is_testable)
+    words, test, choices = words_of_file(candidates[0])
+    yield say("command.next_here", path=shlex.join(words), test=shlex.join(test))
+    yield from (f"  {choice}" for choice in choices)
 
 
-def words_of_file(item: FoundFile) -> list[str]:
-    """Return a file as a command takes it; with its labels where nobody takes them unasked."""
+def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
+    """Return a file as a command takes it, as `test` does, and what of that is to be chosen.
+
+    The second has all options that are needed; it is empty where nothing can be tested.
+    """
     words, given = [str(item.path)], {"encoding": item.encoding} if item.encoding else {}
     if given:
         words += shlex.split(spell_option(ReadOptions, "options", given))
-    if item.is_testable:
-        options = ReadOptions(options=given)
-        with suppress(CalibrailError, OSError):
-            found = read(item.path, options, require=(), labelled=False, allow_none=True)
-            named = "label" in found.columns.present
-            words += [] if named else ["--label-column", item.labels[0]]
-    return words
+    if not item.is_testable:
+        return words, [], []
+    test, choices, how = list(words), list[str](), ReadOptions(options=given)
+    with suppress(CalibrailError, OSError):
+        found = read(item.path, how, require=(), labelled=False, allow_none=True)
+        named = () if "label" in found.columns.present else item.labels
+        columns = found.columns.label_columns if not named else named[:1]
+        labels = dict(suggest_labels(found.head, columns).options)
+        if named:
+            labels.setdefault("label_column", named[0])
+        else:
+            labels.pop("label_column", None)
+        test += [word for pair in labels.items() for word in _spelt(*pair)]
+        if "positive" in labels or "label_map" in labels:
+            choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
+        how = replace(how, **labels)
+        found = read(item.path, how, require=(), labelled=False, allow_none=True)
+        choice = choose_score(found, 0.0)
+        name, strange = choice.names[0], choice.strange
+        if strange:
+            spec = f"column:column={json.dumps(name)},higher=hallucinated,positive={strange[0]}"
+            test += ["--score", spec]
+            choices.append(say("command.choose_words", words=strange))
+        elif len(choice.names) > 1 or choice.higher is None:
+            higher = choice.higher or direction_of(name)
+            test += ["--score-column", name, *([] if higher else ["--higher", "hallucinated"])]
+            if len(choice.names) > 1:
+                choices.append(say("command.choose_score", names=choice.names))
+            if higher is None:
+                choices.append(say("command.choose_higher", name=name))
+        if not (choice.verdict or strange):
+            test += ["--threshold", "YOURS"]
+        return words, test, choices
+    return words, [], []
+
+
+def _spelt(name: str, value: str) -> list[str]:
+    """Return an option of reading as words of a command line."""
+    return [f"--{name.replace('_', '-')}", value]
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -165,7 +203,7 @@ def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, .
         name
         for name in fields
         if name not in labels
-        and (direction_of(name) or not (_SCORES | PROGRAMS).isdisjoint(words_of(name)))
+        and (direction_of(name) or any(part in name.lower() for part in SPEAKING))
         and _holds_numbers(rows, name)
     ]
     tool = opened.export.tool if opened.export else ""
@@ -180,7 +218,5 @@ def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, .
 
 def _holds_numbers(rows: list[Mapping[str, object]], name: str) -> bool:
     """Return whether a column holds numbers or verdicts, and nothing else."""
-    values = [row.get(name) for row in rows if row.get(name) not in (None, "")]
-    return bool(values) and all(
-        likely_number(cell) is not None or side_of(label_key(cell)) is not None for cell in values
-    )
+    known, strange = held_in(rows, name)
+    return bool(known) and (None not in known or 0 < len("".join(strange)) <= _SHORT)

@@ -6,7 +6,8 @@ it; then each takes half.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import PathLike
 from typing import Any, Final, Unpack, cast
@@ -17,7 +18,7 @@ from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.aliases import NAMES
-from calibrail.data.columns import likely_labels
+from calibrail.data.columns import is_of_program, likely_labels, which_label
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_of
 from calibrail.data.reading import Reading, read
@@ -26,7 +27,7 @@ from calibrail.data.splits import TEST
 from calibrail.data.suggested_options import direction_of, words_of
 from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import column_value, likely_number, value_at
-from calibrail.errors import DataError, InputError
+from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import Others, decided
 from calibrail.models.hardware import installed_versions
@@ -47,7 +48,7 @@ from calibrail.scores.base import Score
 
 _OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
 #: Parts of a column's name that speak of a score, whatever its direction.
-_SPEAKING: Final = ("score", "prob", "confidence", "judge", "verdict", "flag", "predict", "grade")
+SPEAKING: Final = NAMES["parts_of_names"]["score"].split()
 
 
 @options_from_keywords(reading=ReadOptions, costs=Costs)
@@ -171,6 +172,8 @@ def test(
     scored = replace(scored, data=about)
     edge = _edge(scored, threshold)
     values = scored.table.columns[scored.keys[0]]
+    if threshold is not None and (far := _far(scored, edge)) is not None:
+        scored = replace(scored, data={**scored.data, "far": far})
     n_tied, beyond = int(np.sum(values == edge)), values[values > edge]
     if threshold is not None and len(beyond) and n_tied >= _MANY_TIED * len(values):
         tied = {"n": n_tied, "beyond": float(beyond.min())}
@@ -293,6 +296,34 @@ def _edge(scored: scoring.Scored, threshold: float | None) -> float:
     return float(scale.shown(given))
 
 
+#: Share of the answers, and of scores on the other side of 1, from which on a threshold is far.
+_FAR: Final = 0.01
+_OTHER_UNIT: Final = 0.95
+
+
+def _far(scored: scoring.Scored, edge: float) -> dict[str, Any] | None:
+    """Return between what nearly all scores lie, where a threshold parts next to none of them.
+
+    So is one in another unit than the scores, a share of per cents or a per cent of shares, which
+    is given in theirs, too.
+    """
+    known = scored.table.columns[scored.keys[0]]
+    known = known[~np.isnan(known)]
+    scale, n_flagged = registry.scale_of(scored.detectors[0]), int(np.sum(known >= edge))
+    shown, given = np.asarray(scale.shown(known)), float(scale.shown(edge))
+    low, high, most = map(float, np.quantile(shown, (0.05, 0.95, 1.0 - _FAR)))
+    # A zero is of either unit.
+    others, nearer = (
+        shown[shown != 0.0],
+        float(f"{100 * given if given <= 1.0 else given / 100:.12g}"),
+    )
+    apart = len(others) and np.mean((others > 1.0) != (given > 1.0)) >= _OTHER_UNIT
+    unit = nearer if apart and given > 0.0 and shown.min() <= nearer <= most else None
+    if unit is None and min(n_flagged, len(known) - n_flagged) > max(1, _FAR * len(known)):
+        return None
+    return {"n": len(known), "n_flagged": n_flagged, "ends": [low, high], "nearer": unit}
+
+
 def found_column(
     source: Source,
     threshold: float | None = None,
@@ -338,65 +369,121 @@ def found_column(
 def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None]:
     """Open answers; where no column of labels is found, give that error beside them."""
     try:
-        return read(source, how, require=(), allow_none=True), None
+        opened = read(source, how, require=(), allow_none=True)
+        columns, marks = opened.columns, opened.columns.marks
+        if "label" in columns.present or (marks is not None and marks.gives_labels):
+            return opened, None
+        # Of JSON lines a later row may have one.
+        return opened, DataError(f"{opened.source}: {which_label(opened.head)}")
     except DataError as error:
-        opened = read(source, how, require=(), labelled=False, allow_none=True)
-        return opened, error
+        return read(source, how, require=(), labelled=False, allow_none=True), error
 
 
 def _chosen(
     opened: Reading, threshold: float | None, named: str | None, higher: str | None
 ) -> Score:
-    named = named or _likeliest(opened, threshold)
-    known, strange = _held(opened.head, named)
+    choice = choose_score(opened, threshold, named, higher)
+    if len(choice.names) != 1:
+        raise InputError(say("refused.which_column", names=choice.names))
+    if choice.higher is None:
+        about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
+        raise InputError(say("refused.which_direction", about))
+    direction(choice.higher, Detectors)
+    return registry.build_column(choice.names[0], choice.higher)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChoice:
+    """Which column of a source may be its score, and what is known of it.
+
+    Parameters
+    ----------
+    names : list of str
+        The column; several where nobody can tell which, none where none is there.
+    higher : str or None
+        What a higher value, or a yes, means; None where nothing says it.
+    verdict : bool
+        Whether it says yes or no, or a class.
+    strange : list of str
+        Its two words, where neither says a class.
+    speaks : bool
+        Whether its name speaks of a score.
+    """
+
+    names: list[str]
+    higher: str | None = None
+    verdict: bool = False
+    strange: Sequence[str] = ()
+    speaks: bool = True
+
+
+def own_scores(source: Source, reading: ReadOptions | None = None) -> ScoreChoice:
+    """Return the columns of numbers in a source that speak of a score by their names."""
+    how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
+    with suppress(CalibrailError):
+        choice = choose_score(_opened(source, how)[0], 0.0)
+        return ScoreChoice([]) if choice.verdict or not choice.speaks else choice
+    return ScoreChoice([])
+
+
+def choose_score(
+    opened: Reading,
+    threshold: float | None = None,
+    named: str | None = None,
+    higher: str | None = None,
+) -> ScoreChoice:
+    """Return the column that may be the score, and what a higher value of it means."""
+    names, speaks = ([named], True) if named else _likeliest(opened, threshold)
+    if len(names) != 1:
+        return ScoreChoice(names, higher, speaks=speaks)
+    named = names[0]
+    known, strange = held_in(opened.head, named)
     verdict = bool(known) and known <= _VERDICTS
     if higher is None and verdict and known.isdisjoint(("yes", "no")):
         higher = "hallucinated"
     higher = direction_of(named) if higher is None else higher
     if higher is None and verdict and (means := meaning_of_one(named)) is not None:
         higher = ("faithful", "hallucinated")[means]
-    if higher is None:
-        about = {"column": named, "strange": strange, "verdict": verdict}
-        raise InputError(say("refused.which_direction", about))
-    direction(higher, Detectors)
-    return registry.build_column(named, higher)
+    return ScoreChoice(names, higher, verdict, strange, speaks)
 
 
-def _likeliest(opened: Reading, threshold: float | None) -> str:
-    """Return the one column that may be the score: by its name, else as the only one."""
+def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], bool]:
+    """Return the columns that may be the score, and whether their names speak of one."""
     columns = opened.columns
+    # What is empty wherever there is a label is no score.
+    missing, label_of = columns.labels.is_missing, columns.label_of
+    head = [row for row in opened.head if not missing(label_of(row))] or opened.head
     used = {columns.by_field[field] for field in columns.present}
     used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, opened.fields)}
     if "label" not in columns.present:
-        used |= {*likely_labels(opened.head)[:1]}
+        used |= {name for name in likely_labels(head)[:1] if not is_of_program(name)}
     # First what speaks of a score, and of that what is of the kind that is asked for.
     ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
     for name in (name for name in opened.fields if name not in used):
-        known, strange = _held(opened.head, name)
+        known, strange = held_in(head, name)
         # MLflow's metrics end in /score, whatever they are about.
         own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
-        speaks = bool(direction_of(own)) or any(part in own.lower() for part in _SPEAKING)
+        speaks = bool(direction_of(own)) or any(part in own.lower() for part in SPEAKING)
         speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
         speaks |= verdict and meaning_of_one(own) is not None
         if known and (None not in known or (strange and speaks)):
-            constant = len({str(value_at(row, name)) for row in opened.head}) == 1
+            constant = len({str(value_at(row, name)) for row in head}) == 1
             aside = not speaks and (constant or not _OF_RUNS.isdisjoint(words_of(own)))
             rank = bool(strange), aside, not speaks, verdict != (threshold is None)
             ranks.setdefault(rank, []).append(name)
-    names = ranks[min(ranks)] if ranks else []
+    rank = min(ranks, default=(False, False, True, False))
+    names = ranks.get(rank, [])
     # Of promptfoo it is the mean of the others.
     names = [name for name in names if name != f"{SCORE}score"] or names
-    cells = {tuple(str(value_at(row, name)) for row in opened.head): name for name in names[::-1]}
-    if len(cells) != 1:
-        raise InputError(say("refused.which_column", names=names))
-    return names[0]
+    cells = {tuple(str(value_at(row, name)) for row in head) for name in names}
+    return names[:1] if len(cells) == 1 else names, not rank[2]
 
 
-#: What `_held` says of verdicts.
+#: What `held_in` says of verdicts.
 _VERDICTS: Final = frozenset((FAITHFUL, HALLUCINATED, "yes", "no"))
 
 
-def _held(
+def held_in(
     rows: Sequence[Mapping[str, object]], name: str
 ) -> tuple[set[int | str | None], list[str]]:
     """Return what a column holds: classes, yes and no (1 and 0 among them), numbers, or None.

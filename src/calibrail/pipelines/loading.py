@@ -341,6 +341,21 @@ class JudgedLabels:
         self.unreadable = Counter[str]()
         self.first: dict[str, str] = {}
 
+    def turning(self) -> dict[str, tuple[str, ...]]:
+        """Return by judge the options that turn it or, where its words are plain, people's labels.
+
+        None of what would turn both, or nothing.
+        """
+        people, *judges = self._readers
+        of_people, options = people.turned(), dict[str, tuple[str, ...]]()
+        for judge in judges:
+            seen = {label_key(value) for value, _ in judge.seen}
+            if seen and seen <= {"0", "1"}:
+                options[judge.column] = ("--judge-higher", "faithful")
+            elif of_people[:1] == ("--positive",) and label_key(of_people[1]) not in seen:
+                options[judge.column] = of_people
+        return options
+
     def warnings(self) -> Iterator[str]:
         """Yield that options which say what labels mean were not used for a column."""
         for reader in (item for item in self._readers if item.is_explicit and item.n_own):

@@ -73,16 +73,17 @@ class ExportNotes:
         self.left_out[reason] += 1
         return Filtered(number, reason, file)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the counts, JSON-able."""
+    def to_dict(self, of_people: Callable[[str], bool]) -> dict[str, object]:
+        """Return the counts, JSON-able; a score that is people's by its name as an annotation."""
+        people = self.annotations + Counter({k: n for k, n in self.scores.items() if of_people(k)})
         return {
             "tool": self.tool,
             "part": self.part,
             "n_parts": self.n_parts,
             "n_answers": self.n_answers,
             "left_out": dict(self.left_out.most_common()),
-            "annotations": dict(self.annotations.most_common()),
-            "scores": dict(self.scores.most_common()),
+            "annotations": dict(people.most_common()),
+            "scores": {k: n for k, n in self.scores.most_common() if k not in people},
         }
 
 
@@ -260,7 +261,7 @@ def step(kind: Kind, went_in: object, came_out: object, **more: Any) -> Span:
     texts = {
         "question": question_in(went_in),
         "response": None if retrieves else response_in(came_out),
-        "documents": documents_in(came_out) if retrieves else None,
+        "documents": documents_in(came_out) if retrieves else contexts_in(came_out, went_in),
         "system": system_in(went_in),
     }
     return Span(kind=kind, **(texts | more))
@@ -656,6 +657,22 @@ def documents_in(value: object) -> list[str] | None:
         return None
     texts = [_document(parsed(item)) for item in value]
     return [text for text in texts if text and text.strip()]
+
+
+#: What objects call the documents that stand beside a question or an answer.
+_CONTEXTS: Final = (" ".join(NAMES["fields"]["contexts"][:3]) + " source_documents").split()
+
+
+def contexts_in(*values: object) -> list[str] | None:
+    """Return the documents beside a question or an answer, of the first object that has some.
+
+    >>> contexts_in("text", {"kwargs": {"question": "q", "context": ["One."]}})
+    ['One.']
+    """
+    around = [mapping(value) for value in values]
+    held = [item for outer in around for item in (outer, *map(mapping, outer.values()))]
+    given = (item[name] for item in held for name in _CONTEXTS if item.get(name) is not None)
+    return next(filter(None, map(documents_in, given)), None)
 
 
 def _document(item: object) -> str | None:

@@ -60,10 +60,13 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 
 
 def _graded(row: Mapping[str, object]) -> Iterator[Verdict]:
-    yield f"{SCORE}score", row.get("score")
+    parts = objects(mapping(row.get("gradingResult")).get("componentResults"))
+    # What a person says of an answer is its whole score, which then is no program's.
+    if all(mapping(part, "assertion").get("type") != "human" for part in parts):
+        yield f"{SCORE}score", row.get("score")
     for name, score in mapping(row.get("namedScores")).items():
         yield f"{SCORE}{name}", score
-    for part in objects(mapping(row.get("gradingResult")).get("componentResults")):
+    for part in parts:
         kind = mapping(part, "assertion").get("type")
         if kind == "human":
             yield f"{ANNOTATION}human", "pass" if part.get("pass") else "fail"

@@ -73,7 +73,6 @@ def _feedback(row: Mapping[str, object]) -> Mark:
 
 
 _INPUTS, _OUTPUTS, _FEEDBACK = "inputs.", "outputs.", "feedback."
-_CONTEXTS: Final = ("contexts", "context", "documents", "retrieved_contexts", "source_documents")
 
 
 def _experiment(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
@@ -84,12 +83,11 @@ def _experiment(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     response = _spans.response_in(came_out or row.get("outputs"))
     if response is None:
         return
-    given = (_spans.first_of(fields, *_CONTEXTS) for fields in (came_out, went_in))
     yield {
         "id": row.get("id"),
         "group": row.get("example_id"),
         "question": _spans.question_in(went_in or row.get("inputs")),
-        "contexts": next(filter(None, map(_spans.documents_in, given)), None),
+        "contexts": _spans.contexts_in(came_out, went_in),
         "response": response,
         **verdict_columns((f"{SCORE}{name}", value) for name, value in feedback.items()),
     }

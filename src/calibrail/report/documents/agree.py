@@ -223,7 +223,8 @@ def warnings(result: Json) -> Iterator[str]:
             yield say("agree.not_alike", result, judge=phrases.plain(item["judge"]), doubt=doubt)
         kappa = item["agreement"]["kappa"]["upper"]
         if kappa is not None and kappa < 0.0:
-            yield say("agree.against_people", result, judge=phrases.plain(item["judge"]))
+            about = {"judge": phrases.plain(item["judge"]), "turned": item.get("turned")}
+            yield say("agree.against_people", result, about)
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     for code in (

@@ -244,9 +244,10 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
     command = partial(_command, "calibrate", diagnosis, *diagnosis["reading"]["options"])
-    if not (columns and set(names) <= {"length"}):
-        return [command("--score", names[0] if names else "NAME", *end)]
     known = [row for row in columns if row["higher"]]
+    # The file's own score goes before one that calibrail computes.
+    if not known and not (columns and set(names) <= {"length"}):
+        return [command("--score", names[0] if names else "NAME", *end)]
     if len(known) > 1:
         # Labels that are to test a detector do not choose it; compare counts the choice.
         if len({row["higher"] for row in known}) == 1:
@@ -310,8 +311,9 @@ def _hindrance(diagnosis: Json) -> str | None:
         if because := diagnosis["because"]:
             return f"{command}  {say(f'doctor.check_{because}', diagnosis)}"
         return command
-    export = reading.get("export")
-    if export and not export["annotations"] and not _n_labelled(diagnosis):
+    export, columns = reading.get("export"), diagnosis["columns"]
+    spoken = export["annotations"] if export else "label" in columns or "response" not in columns
+    if not spoken and not _n_labelled(diagnosis):
         command = _command("label", diagnosis)
         return f"{command}  {say('doctor.nobody_spoke')}"
     return None if _both_classes(diagnosis) else say("doctor.one_class")

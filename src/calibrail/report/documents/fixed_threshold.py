@@ -3,13 +3,14 @@
 import math
 import shlex
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from calibrail.conformal import ClassCounts, certify_counts, minimum_n
+from calibrail.data.labels import is_unsaid
 from calibrail.formatting import Scale
-from calibrail.options import Costs, Requirement
+from calibrail.options import Costs, ReadOptions, Requirement
 from calibrail.options.data import judge_of
-from calibrail.options.fields import spellings
+from calibrail.options.fields import cli_or_python, spell_words, spellings
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
@@ -37,6 +38,9 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     where = "On the test set" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
+    codes = {item["code"] for item in report["warnings"]}
+    is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
+    step, *others = _turns(report, about) if is_turned else [_next_step(report, about)]
     return Document(
         "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
@@ -53,6 +57,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 [
                     ("Read", say("fixed_threshold.understood", report, about)),
                     ("In short", in_short),
+                    *_far(report, about),
                     *_ties(report, about),
                     ("Sure", measured),
                     *_possible(report, about),
@@ -78,7 +83,8 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             parts.listing("What this rests on", sections.assumptions(report), where="page"),
             parts.listing("Notes", [] if asked else report["notes"], where="page"),
         ),
-        next_step=_next_step(report, about),
+        next_step=step,
+        alternatives=others,
     )
 
 
@@ -89,6 +95,7 @@ def _about(report: Json) -> dict[str, Any]:
     goals = {"caught": report["min_coverage"], "alarms": report["max_fpr"]}
     labels = (report["data"].get("reading") or {}).get("labels")
     one = [item["value"] for item in (labels or {"values": ()})["values"] if item["class"] == 1]
+    turned = (report["data"].get("reading") or {}).get("turned") or ()
     once, anew = any(item["code"] == "clustered" for item in report["warnings"]), None
     if report["max_fpr"] is not None and report["verdict"] == "inconclusive":
         level = report["confidence"]
@@ -103,7 +110,15 @@ def _about(report: Json) -> dict[str, Any]:
         "halved": say("fixed_threshold.halved") in report["notes"],
         "stopped": round(100 * (caught["estimate"] or 0.0)),
         "alarms": round(100 * (alarms["estimate"] or 0.0)),
-        "labels": {"column": labels["column"], "means": one} if labels else None,
+        "labels": {
+            "column": labels["column"],
+            "means": one,
+            "unsaid": turned and not labels["by_user"] and is_unsaid(labels["column"], one),
+            "turned": spell_words(ReadOptions, turned),
+        }
+        if labels
+        else None,
+        "turned": turned,
         "verdict": report["score"]["params"].get("positive"),
         "once": once,
         "level": (report["certificate"]["region"] or report)["confidence"],
@@ -137,6 +152,16 @@ def _answer(report: Json, about: Json) -> str:
     why = report["reason"]
     failing = f" {why[:1].lower()}{why[1:].removesuffix('.')}"
     return say(f"fixed_threshold.{report['verdict']}", report, about, failing=failing)
+
+
+def _is_of_other_unit(report: Json) -> bool:
+    return (report["data"].get("far") or {"nearer": None})["nearer"] is not None
+
+
+def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
+    """Yield between what nearly all scores lie, where the threshold parts next to none."""
+    if far := report["data"].get("far"):
+        yield f"{about['at']} is far", say("fixed_threshold.far", far)
 
 
 def _ties(report: Json, about: Json) -> Iterator[tuple[str, str]]:
@@ -186,15 +211,21 @@ def _possible(report: Json, about: Json) -> Iterator[tuple[str, str]]:
         yield "Possible", say("verdict.possible", points, scale=Scale())
 
 
+def _command(report: Json) -> list[str]:
+    """Return the command that tests the threshold, or made it, in words."""
+    words = shlex.split(report["reproduce"].get("command") or "calibrail test DATA")
+    return words if report["n_calibration"] > 0 else [words[0], "test", *words[2:]]
+
+
 def _next_step(report: Json, about: Json) -> str:
     """Return what to do now, with its command where a command made the report."""
-    made = report["reproduce"].get("command")
-    words = shlex.split(made or "calibrail test DATA")
-    if not about["picked"]:
-        words[1:2] = ["test"]
+    words = _command(report)
     kept = shlex.join(sections.without_options(words, _GOALS | sections.PLACE)[2:])
-    if "reversed_direction" in {item["code"] for item in report["warnings"]}:
-        return say("fixed_threshold.turn", about, column=about["scale"].column)
+    if _is_of_other_unit(report):
+        far = report["data"]["far"]
+        again = [*sections.without_options(words, {"--threshold="}), "--threshold"]
+        command = shlex.join([*again, f"{far['nearer']:.12g}"])
+        return say("fixed_threshold.rescale", about, far, command=command)
     if about["asked"] and report["reason_code"] != "bounds":
         return sections.next_step(report)
     if about["picked"] and (report["verdict"] == "rejected" or not about["asked"]):
@@ -225,5 +256,25 @@ def _next_step(report: Json, about: Json) -> str:
     return say("fixed_threshold.label_anew", goals=sections.goals(report), **about["anew"][1])
 
 
+def _turns(report: Json, about: Json) -> list[str]:
+    """Return what to check where the score runs the wrong way, each with what turns it."""
+    words, params = _command(report), report["score"]["params"]
+    given, reading = {word.partition("=")[0] for word in words}, about["turned"]
+    turned = [*sections.without_options(words, {"--positive=", "--label-map="}), *reading]
+    command = cli_or_python(shlex.join(turned), f"test(..., {spell_words(ReadOptions, reading)})")
+    steps = [say("fixed_threshold.turn", about, turn=command if reading else "")]
+    # Words that say a class have no direction that an option could turn.
+    plain_words = about["yes_no"] and "--higher" not in given
+    higher = _OTHER.get(params.get("higher")) if about["scale"].column else None
+    if higher is not None and not plain_words and "--score" not in given:
+        other = sections.without_options(words, {"--score-column=", "--higher="})
+        other += ["--score-column", about["scale"].column, "--higher", higher]
+        command = cli_or_python(shlex.join(other), f"test(..., higher={higher!r})")
+        more = {"column": about["scale"].column, "higher": higher, "turn": command}
+        steps.append(say("fixed_threshold.turn_score", more))
+    return steps
+
+
+_OTHER: Final = {"faithful": "hallucinated", "hallucinated": "faithful"}
 #: Options of test that calibrate does not take beside alpha.
 _GOALS = spellings(Costs) | {"--threshold=", "--min-caught=", "--max-false-alarms="}
