@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import calibrail
+from calibrail.data.duplicates import sketched
 from calibrail.pipelines.data_reuse import (
     DataUse,
     DataUseHistory,
@@ -520,7 +521,8 @@ GOOD = {"n": 3, "seed": 0, "content": "c", "lowest": ["0" * 16], "verdict": "cer
             json.dumps({"schema": "calibrail.looks/1", "questions": {"q": [GOOD | change]}})
             for change in (
                 *({"n": "3"}, {"n": True}, {"seed": "a"}, {"content": None}, {"verdict": 1}),
-                *({"lowest": ["0"]}, {"lowest": [1, 2]}, {"valued": [[1]]}, {"x": 1}),
+                *({"lowest": ["0"]}, {"lowest": [1, 2]}, {"ranks": [[1]]}, {"x": 1}),
+                *({"sketches": 1}, {"sketches": "a"}, {"sketches": "names:AAAA"}),
             )
         ),
         json.dumps({"schema": "calibrail.looks/1", "questions": {"q": 1}}),
@@ -690,3 +692,43 @@ def test_a_small_part_of_a_large_look_is_known_again() -> None:
         assert exceeds_reuse_limit(overlapping_uses(part, [whole]))
     fresh = DataUse.at(new, labels[:200], np.zeros(200), kinds={"texts"})
     assert not exceeds_reuse_limit(overlapping_uses(fresh, [whole]))
+
+
+def test_reworded_answers_are_known_again_by_sketches_and_others_are_not() -> None:
+    rng = np.random.default_rng(5)
+    words = [f"{start}{end}" for start in "bdfgklmnprst" for end in ("ola", "itan", "uvel", "emir")]
+
+    def said(template: list[str], kind: str) -> str:
+        if kind == "another number":
+            return f"Your order {rng.integers(1e9)} was {' '.join(words[:20])} today."
+        if kind == "another core":
+            return f"It is {' '.join(rng.choice(words, 3))} that {' '.join(words[:20])} today."
+        reworded = [word + "s" * int(rng.random() < 0.06) for word in template]
+        halves = [" ".join(reworded[:9]), " ".join(reworded[9:])]
+        return "! ".join(half.capitalize() for half in rng.permutation(halves))
+
+    def look(kind: str, fresh: int = 0) -> DataUse:
+        texts = [*templates[fresh:], *([*rng.choice(words, 20)] for _ in range(fresh))]
+        examples = [
+            calibrail.Example(question="What is known?", response=said(text, kind))
+            for text in texts
+        ]
+        digests = np.array([int(item.digest(), 16) for item in examples], np.uint64)
+        return look_of(digests, sketches=sketched(examples))
+
+    templates = [[*rng.choice(words, 20)] for _ in range(150)]
+    first = look("reworded")
+    assert len(first.sketches) < 1.4 * 240 * 150 and "bola" not in first.sketches
+    assert DataUse.from_dict(first.to_dict()) == first
+
+    def again(then: DataUse, now: DataUse) -> bool:
+        return exceeds_reuse_limit(overlapping_uses(now, [then]))
+
+    assert again(first, look("reworded")) and again(first, look("reworded", fresh=75))
+    assert not again(first, look("reworded", fresh=150))
+    # A file that an earlier version kept holds none.
+    assert not again(replace(first, sketches=""), look("reworded"))
+    # Answers of one template are no rewordings of one another.
+    assert not again(look("another number"), look("another number"))
+    # Where all look alike, nothing tells a rewording from another answer.
+    assert not again(look("another core"), look("another core"))

@@ -37,7 +37,7 @@ _STATED: Final = 0.05
 _N: Final = 600
 
 #: How hard answers differ from one another, and in nothing else; every kind is one template.
-_WORDS: Final = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("ola", "itan", "uvel", "emir")]
+WORDS: Final = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("ola", "itan", "uvel", "emir")]
 _CHINESE: Final = "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗"
 _COLOURS: Final = ("red", "blue", "green", "grey", "pink", "white", "brown", "black", "violet")
 _LEGAL: Final = (
@@ -72,7 +72,7 @@ def _chinese(rng: Rng) -> str:
 
 
 def _name(rng: Rng) -> str:
-    person = f"{rng.choice(_WORDS).title()} {rng.choice(_WORDS).title()}"
+    person = f"{rng.choice(WORDS).title()} {rng.choice(WORDS).title()}"
     return (
         f"The contract was signed by {person} on behalf of the company and it was sent to the "
         "other party by registered mail so that it comes into force at the end of the month."
@@ -107,7 +107,7 @@ def _context(response: Callable[[Rng], str], rng: Rng) -> str:
 
 
 def _ordinary(rng: Rng) -> str:
-    return " ".join(rng.choice(_WORDS, 25)) + "."
+    return " ".join(rng.choice(WORDS, 25)) + "."
 
 
 def _drawn(rng: Rng, n: int, response: Answer, values: Values, hard: float = _HARD) -> Rows:
@@ -138,7 +138,7 @@ def _reworded(rng: Rng, rows: Rows, times: int) -> Rows:
         result.append(row)
         for copy in range(times * bool(row["label"] and row["s0"] > -1.5)):
             words = row["response"].split()
-            words[int(rng.integers(1, len(words) - 1))] = _WORDS[copy]
+            words[int(rng.integers(1, len(words) - 1))] = WORDS[copy]
             result.append(row | {"id": f"{row['id']}-{copy}", "response": " ".join(words)})
     return result
 

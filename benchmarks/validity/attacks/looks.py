@@ -12,14 +12,18 @@ from calibrail import Guardrail
 from calibrail.options import Requirement
 
 from ..from_files.certificates import frozen
-from ..from_files.files import ALONE, Answers, Population
+from ..from_files.files import ALONE, SEPARATION, Answers, Population
 from .attack import Attack, Try
+from .copies import WORDS
 
 #: Answers of one look.
 _N: Final = 240
 _LITTLE: Final = 1e-6
-#: Detectors whose guardrails lie in one folder.
-_MANY: Final = Population("several detectors", columns=8)
+#: Detectors whose guardrails lie in one folder, and those that are tried on rewordings.
+_EIGHT, _TEN = (Population("several detectors", columns=n) for n in (8, 10))
+#: Words of an answer's sentences, and the share of them that a rewording changes.
+_LENGTHS: Final = (9, 7, 8)
+_CHANGED: Final = 0.06
 
 
 @lru_cache
@@ -32,10 +36,11 @@ def _guardrail() -> Guardrail:
 
 
 @lru_cache
-def _guardrails() -> tuple[Guardrail, ...]:
+def _guardrails(n: int) -> tuple[Guardrail, ...]:
     """Return a guardrail of each of several detectors."""
-    rows = _rows(_MANY.draw(np.random.default_rng(0), _N))
-    specs = [f"column:column={name},higher=hallucinated" for name in _MANY.detectors]
+    several = {8: _EIGHT, 10: _TEN}[n]
+    rows = _rows(several.draw(np.random.default_rng(0), _N))
+    specs = [f"column:column={name},higher=hallucinated" for name in several.detectors]
     return tuple(
         calibrail.calibrate(rows, spec, alpha=0.2, baselines=False).freeze() for spec in specs
     )
@@ -81,12 +86,42 @@ def _from_python(rng: np.random.Generator, place: Path) -> bool:
 
 def _one_of_many(rng: np.random.Generator, place: Path) -> bool:
     """Certify the guardrails of a folder, one after another, on the same answers."""
-    rows = _rows(_MANY.draw(rng, _N))
+    rows = _rows(_EIGHT.draw(rng, _N))
     verdicts = []
-    for number, guardrail in enumerate(_guardrails()):
+    for number, guardrail in enumerate(_guardrails(8)):
         guardrail.save(file := place / f"guardrail{number}.json")
         kept = file.with_suffix(".looks.json")
         verdicts.append(calibrail.certify(file, rows, _broken(guardrail), looks=kept).verdict)
+    return "certified" in verdicts
+
+
+def _reworded(rng: np.random.Generator, sentences: list[list[str]]) -> str:
+    """Return an answer in other words here and there, other order and other punctuation."""
+    said = []
+    for place in rng.permutation(len(sentences)).tolist():
+        words = [f"{word}s" if rng.random() < _CHANGED else word for word in sentences[place]]
+        comma = int(rng.integers(1, len(words)))
+        words[comma - 1] += "," * int(rng.integers(2))
+        said.append(" ".join(words).capitalize() + str(rng.choice([".", "!"])))
+    return " ".join(said)
+
+
+def _on_rewordings(rng: np.random.Generator, place: Path) -> bool:
+    """Certify each of ten detectors of a folder on a fresh rewording of the same answers."""
+    answers = ALONE.draw(rng, _N)
+    texts = [[rng.choice(WORDS, n).tolist() for n in _LENGTHS] for _ in range(_N)]
+    verdicts = []
+    for number, guardrail in enumerate(_guardrails(10)):
+        guardrail.save(file := place / f"guardrail{number}.json")
+        rows: dict[str, Any] = {
+            "id": [f"{name:x}" for name in rng.integers(1 << 60, size=_N).tolist()],
+            "question": ["What do we know of it?"] * _N,
+            "contexts": [["Notes of the service team."]] * _N,
+            "response": [_reworded(rng, text) for text in texts],
+            "label": answers.labels,
+            f"s{number}": rng.normal(SEPARATION * answers.labels),
+        }
+        verdicts.append(calibrail.certify(file, rows, _broken(guardrail), fresh=True).verdict)
     return "certified" in verdicts
 
 
@@ -142,6 +177,14 @@ ATTACKS = [
         0.05,
         (32, 160),
         _one_of_many,
+    ),
+    Attack(
+        "certified one of ten detectors, each on a fresh rewording of the same answers",
+        f"coverage just too low, {_N} answers, {_CHANGED:.0%} of the words and the order changed",
+        0.05,
+        (11, 24),
+        _on_rewordings,
+        100,
     ),
     Attack(
         "rejected in any of nine looks at data that grows",

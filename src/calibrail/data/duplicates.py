@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby, islice
 from typing import Any, Final
@@ -37,6 +38,9 @@ N_OF_CONTEXTS: Final = 64
 
 #: Numbers of 64 bits that are kept of what an answer names and counts.
 N_OF_NAMED: Final = 4
+
+#: Answers in a sample.
+SAMPLED: Final = 256
 
 #: Words from which an answer without question and contexts is no accident when it is repeated.
 TELLING: Final = 8
@@ -86,9 +90,26 @@ class Sketches:
         """Return the number of examples."""
         return len(self.exact)
 
-    def of_rows(self, rows: NDArray[np.intp]) -> "Sketches":
+    def of_rows(self, rows: NDArray[Any] | slice) -> "Sketches":
         """Return those of some examples."""
         return Sketches(*(getattr(self, item.name)[rows] for item in fields(self)))
+
+    def joined(self, other: "Sketches") -> "Sketches":
+        """Return these, and after them the other ones."""
+        pairs = ((getattr(self, item.name), getattr(other, item.name)) for item in fields(self))
+        return Sketches(*map(np.concatenate, pairs))
+
+    @property
+    def order(self) -> NDArray[np.uint64]:
+        """The place of each among all answers, which most rewordings of it share, shape (n,)."""
+        low = np.ascontiguousarray(self.minhash[:, :8].astype(np.uint8)).view(">u8")
+        return low[:, 0].astype(np.uint64)
+
+    def sample(self) -> "Sketches":
+        """Return the answers that come first in that order, at most 256 of those with texts."""
+        # No text has the largest values.
+        rows = np.flatnonzero((self.anchors != 0) & (self.parts[:, 1] != 0xFFFF).any(axis=1))
+        return self.of_rows(rows[np.argsort(self.order[rows], kind="stable")[:SAMPLED]])
 
     def shortened(self) -> "Sketches":
         """Return the same with the low bytes of all MinHash values."""
@@ -675,6 +696,10 @@ def _grid(values: _Floats) -> _Floats:
 #: Without it a long question would make copies of two short answers to it, as "yes" and "no" are.
 _OF_PART: Final = 0.6
 
+#: Of the responses of which one is the other one reworded: answers of other models to the same
+#: questions hardly are (of FaithBench's and RAGTruth's at most 13 % between any two).
+_REWORDED: Final = 0.5
+
 #: Of the contexts. Fewer than of the texts: the same answer to the same question is given.
 _OF_CONTEXTS: Final = 0.7
 
@@ -881,12 +906,7 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
     edges = [np.zeros((2, 0), dtype=np.intp)]
     beside = _beside(sketches, holder)
     for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, beside):
-        left, right = (sketches.parts[holder[side]] for side in pair)
-        shared = np.count_nonzero(left == right, axis=2)
-        alike = (shared >= _OF_PART * left.shape[2]).all(axis=1)
-        alike &= _near_contexts(sketches, *(holder[side] for side in pair))
-        one, other = (sketches.named[holder[side]] for side in pair)
-        alike &= ~((one & ~other).any(axis=1) & (other & ~one).any(axis=1))
+        alike = _alike(sketches, holder[pair[0]], holder[pair[1]])
         edges.append(np.stack(pair)[:, alike])
     text = _components(np.concatenate(edges, axis=1), len(holder))
     found[able] = text[member]
@@ -906,11 +926,9 @@ def copies_of(known: Sketches, fresh: Sketches) -> tuple[NDArray[np.bool_], NDAr
     if not known.named.any():
         # An earlier version did not keep them.
         fresh = replace(fresh, named=np.zeros_like(fresh.named))
-    both = (known, fresh.shortened())
-    columns = [item.name for item in fields(Sketches)]
-    joined = Sketches(*(np.concatenate([getattr(it, name) for it in both]) for name in columns))
     # A copy of a copy is none here: whether an answer is one depends on no other.
     sides = np.repeat(np.array([1, 2], np.uint8), [len(known), len(fresh)])
+    joined = known.joined(fresh.shortened())
     earlier, later = np.split(find_copies(joined, sides), [len(known)])
     met = np.intersect1d(earlier, later)
     return np.isin(later, met[met >= 0]), np.isin(earlier, met[met >= 0])
@@ -925,16 +943,54 @@ def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
     return np.where(contexts.any(axis=1, keepdims=True), (bands + np.uint64(1)) * _ODD, anchors)
 
 
-def _near_contexts(
-    sketches: Sketches, left: NDArray[np.intp], right: NDArray[np.intp]
+def _alike(
+    sketches: Sketches,
+    left: NDArray[np.intp],
+    right: NDArray[np.intp],
+    of_response: float = _OF_PART,
 ) -> NDArray[np.bool_]:
-    """Return whether contexts are nearly the same; without contexts, whether anchors are equal."""
+    """Return of pairs whether all their texts are alike, and neither names what the other does not.
+
+    Contexts are where both have none.
+    """
+    shared = np.count_nonzero(sketches.parts[left] == sketches.parts[right], axis=2)
+    alike = (shared >= np.array([_OF_PART, of_response]) * N_OF_PART).all(axis=1)
     ones, others = sketches.contexts[left], sketches.contexts[right]
     held = np.count_nonzero((ones > 0) | (others > 0), axis=1)
     same = np.count_nonzero((ones == others) & (ones > 0), axis=1)
-    equal: NDArray[np.bool_] = sketches.anchors[left] == sketches.anchors[right]
-    near: NDArray[np.bool_] = equal | ((held > 0) & (same >= _OF_CONTEXTS * held))
+    one, other = sketches.named[left], sketches.named[right]
+    apart = (one & ~other).any(axis=1) & (other & ~one).any(axis=1)
+    near: NDArray[np.bool_] = alike & (same >= _OF_CONTEXTS * held) & ~apart
     return near
+
+
+@lru_cache(maxsize=64)
+def reworded(mine: str, theirs: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which answers of a sample may be another one's reworded, and which one another.
+
+    Of the word pairs of their responses half are shared: some words, the order of sentences and
+    punctuation are others. Of the sample those count that would be in the other one.
+
+    Parameters
+    ----------
+    mine, theirs : str
+        Of both samples (`Sketches.sample`) the text (`Sketches.to_text`).
+
+    Returns
+    -------
+    (ndarray of bool, ndarray of bool)
+        Of each answer that counts.
+    """
+    one, other = map(Sketches.from_text, (mine, theirs))
+    full = [item.order[-1] for item in (one, other) if len(item) == SAMPLED]
+    rows, every = np.flatnonzero(one.order <= min(full, default=~np.uint64(0))), one.joined(other)
+    # Of eight values two that share half have one in common all but 4 times in 1,000.
+    near = np.logical_or.reduce([np.equal.outer(v[rows], v) for v in every.parts[:, 1, :8].T])
+    left, right = np.nonzero(near)
+    near[left, right] = _alike(every, rows[left], right, _REWORDED)
+    again, fresh = np.split(near, [len(one)], axis=1)
+    again &= one.exact[rows, np.newaxis] != one.exact
+    return np.logical_or.reduce(fresh, axis=1), np.logical_or.reduce(again, axis=1)
 
 
 def merge_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:

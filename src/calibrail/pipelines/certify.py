@@ -522,7 +522,7 @@ def _begun(
     decides = [config.score.model_dump(), thresholds, rule.groups]
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
-        tally.looked_at.look(assumed=limits.assume_independent),
+        tally.looked_at.look(tally.copies.sketches, assumed=limits.assume_independent),
         detector=data_reuse.digest_of(plain(decides)),
         question=data_reuse.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
         limits=data_reuse.limits_of(limits, config.promise.unit),

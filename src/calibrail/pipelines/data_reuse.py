@@ -15,7 +15,8 @@ looks of their own in folders beside it, nobody knows whether these chose it; th
 
 Answers are known again by their texts; by their ids where most labels are the same, too; else by
 label and score to four digits, or by the labels in the order of the scores. Of each, a look keeps
-the lowest digests, a fair sample of them all (as in a bottom-k sketch).
+the lowest digests, a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps
+sketches, of 240 bytes each, by which they are known again where a fifth of them are reworded.
 
 Labels of one folder are one look, from where they were begun, and so is a verdict that is
 recomputed.
@@ -24,20 +25,24 @@ recomputed.
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from hashlib import sha256
 from math import nan
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from calibrail.atomic_files import folder_lock, new_folder, write_atomically
+from calibrail.data.duplicates import Sketches, reworded
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError, file_errors
@@ -81,6 +86,9 @@ _BY_LABELS: Final = 0.8
 #: Fewest answers from whose scores it is told that those of one id are two, and the correlation
 #: of their scores within the classes below which they are.
 _FEWEST, _UNRELATED = 20, 0.7
+#: Share of rewordings, beyond that among a look's own answers, from which two are at the same:
+#: answers of another model to the same questions are fewer.
+_REWORDED: Final = 0.2
 #: Labels in a row by which answers in the order of their scores are known, and how often these
 #: change in it at least: others come by chance.
 _ROW, _CHANGES = 32, 8
@@ -107,8 +115,6 @@ class DataUse(Record):
         where these do not tell them apart.
     verdict : str
         What it said.
-    split, answers_split, valued : str, str, tuple of str
-        By which earlier versions knew a look again.
     assumed : bool
         Whether all answers were taken as independent.
     reported : bool
@@ -149,6 +155,9 @@ class DataUse(Record):
         The lowest digests of labels with scores to four digits, and how many occur again.
     ranks : tuple of str
         The lowest digests of labels in a row, in the order of the scores.
+    sketches : str
+        Of a sample of the answers (`Sketches.sample`), 82 kB at most, from which no text can be
+        read; empty without texts, and in older files.
     share : float or None
         Of the error that verdicts may have, what this look may err with; None in older files.
     declared : int or None
@@ -156,34 +165,32 @@ class DataUse(Record):
     """
 
     later: ClassVar = (
-        *("valued", "answers", "answers_split", "told", "limits", "names", "values"),
-        *("repeated", "ranks", "share", "declared", "by", "order", "compared"),
-        *("tried", "again", "given", "rows", "whole"),
+        *("answers", "told", "limits", "names", "values", "repeated", "ranks", "share", "declared"),
+        *("by", "order", "compared", "tried", "again", "given", "rows", "whole", "sketches"),
     )
+    #: By which earlier versions knew a look again.
+    derived: ClassVar = ("split", "answers_split", "valued")
 
     n: int
     seed: int | None
     content: str
     lowest: tuple[str, ...]
     verdict: str = ""
-    split: str = ""
     assumed: bool = False
     reported: bool = False
     detector: str = ""
     question: str = ""
-    valued: tuple[str, ...] = ()
     session: str = ""
     traces: str = ""
     folder: str = ""
     answers: tuple[str, ...] = ()
-    answers_split: str = ""
     told: str = ""
     limits: str = ""
     names: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    repeated: float = 0.0
+    repeated: int | float = 0.0
     ranks: tuple[str, ...] = ()
-    share: float | None = None
+    share: int | float | None = None
     declared: int | None = None
     by: str = ""
     order: int = 0
@@ -193,24 +200,19 @@ class DataUse(Record):
     given: str = ""
     rows: str = ""
     whole: bool = False
+    sketches: str = ""
 
     def __post_init__(self) -> None:
-        texts = ["content", "verdict", "split", "detector", "question", "session"]
-        texts += ["traces", "folder", "answers_split", "told", "limits", "by", "given", "rows"]
-        types: dict[str, Any] = dict.fromkeys(texts, str)
-        types |= dict.fromkeys(("n", "order", "tried", "again"), int)
-        types |= {"seed": int | None, "assumed": bool, "reported": bool, "whole": bool}
-        types |= {"share": int | float | None, "declared": int | None, "repeated": int | float}
-        for name, kind in types.items():
-            value = getattr(self, name)
-            if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-                raise TypeError(f"{name} of a look is {value!r:.40}")
-        digests = (*self.lowest, *self.valued, *self.answers, *self.values, *self.ranks)
-        digests += self.compared
-        for pattern, items in (("", digests), ("-?[01] [-+.0-9a-z]+", self.names)):
-            for item in items:
-                if not (isinstance(item, str) and re.fullmatch(f"[0-9a-f]{{16}}{pattern}", item)):
-                    raise ValueError(f"a digest of a look is {item!r:.40}")
+        for item in fields(self):
+            value, kind = getattr(self, item.name), cast(Any, item.type)
+            if kind == tuple[str, ...]:
+                spelt = re.compile("[0-9a-f]{16}" + "-?[01] [-+.0-9a-z]+" * (item.name == "names"))
+                right = all(isinstance(text, str) and spelt.fullmatch(text) for text in value)
+            else:
+                right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if not right:
+                raise ValueError(f"{item.name} of a look is {value!r:.40}")
+        Sketches.from_text(self.sketches)
 
     @classmethod
     def at(
@@ -224,12 +226,14 @@ class DataUse(Record):
         codes: NDArray[np.int8] | None = None,
         marks: NDArray[np.uint64] | None = None,
         decided: bool = False,
+        sketches: Sketches | None = None,
     ) -> "DataUse":
         """Return the look at answers with these digests, labels, scores and parts of a split.
 
         ``digests`` are of what texts say, ``spelt`` of texts as they stand, ``kinds`` what tells
         the answers apart, and ``marks`` stand for the labels of their sentences, where they count.
-        Where ``decided``, the codes are decisions, which count in place of the scores.
+        Where ``decided``, the codes are decisions, which count in place of the scores. ``sketches``
+        are of all of them.
         """
         known, near = set(kinds), rounded(scores, _DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
@@ -244,9 +248,8 @@ class DataUse(Record):
         numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
         most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
-        by = "" if not known else "texts" if known == {"texts"} else "rows"
-        if by == "rows" and not known & {"content", "nothing"}:
-            by = "id"
+        by = "id" if known - {"texts"} else "".join(known)
+        by = "rows" if known & {"content", "nothing"} else by
         return cls(
             len(digests),
             None,
@@ -260,11 +263,20 @@ class DataUse(Record):
             values=_lowest(values),
             repeated=round(n_repeated(values) / max(1, len(values)), 4),
             ranks=_in_rows(labels, scores),
+            sketches="" if sketches is None else sketches.sample().to_text(),
         )
 
     def chose(self, detector: str) -> bool:
         """Return whether it may have chosen a detector: one of several, not named as its own."""
         return detector in self.compared and detector != self.detector
+
+    def goes_on_with(self, subject: str, name: str, other: "DataUse") -> bool:
+        """Return whether another look is at the same guardrail, however named, or at these answers.
+
+        Of this one the ``subject`` is given, of the other one the ``name``.
+        """
+        same = name == subject or other.detector == self.detector != ""
+        return same or exceeds_reuse_limit(overlapping_uses(self, [other]))
 
     def error(self, asked: float) -> float:
         """Return what its verdicts might err with by itself; what is asked now where none says."""
@@ -274,10 +286,8 @@ class DataUse(Record):
         """Return whether this is the very same look as an earlier one, or goes on with it."""
         if self.session or other.session:
             return self.session == other.session
-        own, its = (
-            (look.seed, look.assumed, look.reported, look.question, look.detector)
-            for look in (self, other)
-        )
+        about = attrgetter("seed", "assumed", "reported", "question", "detector")
+        own, its = about(self), about(other)
         if not (self.told and other.told):
             # An earlier version kept it, without its limits.
             return own == its and self.content == other.content
@@ -293,13 +303,10 @@ class DataUse(Record):
         Nothing was chosen by it: guarantee and delta follow from the limit, as nobody named them,
         and what is promised was fixed before.
         """
-        own, its = (
-            (look.assumed, look.reported, look.detector, look.given, look.rows)
-            for look in (self, other)
-        )
+        about = attrgetter("assumed", "reported", "detector", "given", "rows")
         unasked = json.loads(other.limits or "{}").get("min_coverage") is None
         parts = self.whole or (self.seed, self.told) == (other.seed, other.told)
-        return bool(self.given) and own == its and unasked and parts
+        return bool(self.given) and about(self) == about(other) and unasked and parts
 
     def _same_limits(self, other: "DataUse") -> bool:
         """Return whether an earlier look had these limits, or had not the one that decides yet.
@@ -325,10 +332,14 @@ class DataUse(Record):
             return set(mine) or {self.content}, len(mine) or 1
         ways = [_common(mine, theirs), self._by_name(other)]
         # Texts may lack a column that they had: labels and scores tell, too.
-        chance = min(1.0, other.repeated * max(1.0, other.n / max(1, self.n)))
-        ways.append(_beyond(_common(self.values, other.values), self, other, chance))
+        ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         if min(len(self.ranks), len(other.ranks)) >= _ROWS:
             ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
+        if self.sketches and other.sketches:
+            again, near = reworded(self.sketches, other.sketches)
+            both, size = set(map(str, np.flatnonzero(again).tolist())), len(again)
+            repeated = float(near.sum()) / max(1, size)
+            ways.append(_beyond((both, size), self, other, repeated, _REWORDED))
         return max(ways, key=lambda way: len(way[0]) / max(1, way[1]))
 
     def _by_name(self, other: "DataUse") -> tuple[set[str], int]:
@@ -343,11 +354,11 @@ class DataUse(Record):
         both, size = _common(tuple(mine), tuple(theirs))
         if not both:
             return both, size
-        labels = np.array([[int(names[key][0]) for key in both] for names in (mine, theirs)])
+        cells = [[names[key] for key in both] for names in (mine, theirs)]
+        labels, scores = np.moveaxis(np.array(cells, np.float64), 2, 0)
         agree = labels[0] == labels[1]
         shares = (labels == 1).mean(axis=1)
         chance = shares.prod() + (1.0 - shares).prod()
-        scores = np.array([[float(names[key][1]) for key in both] for names in (mine, theirs)])
         usable = agree & ~np.isnan(scores).any(axis=0)
         # A guardrail's own report is by its own detector.
         alike = other.reported or self.detector == other.detector
@@ -363,7 +374,7 @@ class DataUse(Record):
         return both, size
 
 
-def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.int_]) -> NDArray[np.float64]:
+def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the rank of each value in its class, from -1/2 to 1/2; values that tie share it."""
     result = np.zeros(len(values))
     for label in set(labels.tolist()):
@@ -375,12 +386,16 @@ def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.int_]) -> NDAr
 
 
 def _beyond(
-    way: tuple[set[str], int], look: DataUse, other: DataUse, chance: float
+    way: tuple[set[str], int], look: DataUse, other: DataUse, repeated: float, least: float = _SAME
 ) -> tuple[set[str], int]:
-    """Return what two looks have in common where it is more than chance; nothing else."""
+    """Return what two looks have in common where it is more than chance; nothing else.
+
+    Chance gives what a look of its own answers has ``repeated``, more where the other is larger.
+    """
     both, size = way
-    part = min(1.0, other.n / max(1, look.n))
-    enough = chance <= _SAME and len(both) >= size * (chance + _SAME * part * (1.0 - chance))
+    times = other.n / max(1, look.n)
+    chance, part = repeated * max(1.0, times), min(1.0, times)
+    enough = chance <= _SAME and len(both) >= size * (chance + least * part * (1.0 - chance))
     return (both, size) if enough else (set(), size)
 
 
@@ -426,15 +441,11 @@ def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[str
     ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
     if len(ordered) < _ROW:
         return ()
-    # Place by place: there may be millions of rows.
-    n, bits = len(ordered) - _ROW + 1, ordered.astype(np.uint64)
-    ahead, back = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
-    for place in range(_ROW):
-        part = bits[place : place + n]
-        ahead |= part << np.uint64(place)
-        back |= part << np.uint64(_ROW - 1 - place)
+    rows = sliding_window_view(ordered.astype(np.uint64), _ROW)
+    powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
+    ahead, back = rows @ powers, rows @ powers[::-1]
     changes = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
-    enough = changes[_ROW - 1 :] - changes[:n] >= _CHANGES
+    enough = changes[_ROW - 1 :] - changes[: len(rows)] >= _CHANGES
     return _lowest(mix64(np.minimum(ahead, back)[enough]))
 
 
@@ -530,8 +541,8 @@ class Standing:
             "left": self.left * error,
             "next_level": self.following * error,
         }
-        whole = {name: round(rate, 12) for name, rate in rates.items()}
-        return {"number": self.number, **whole, "declared": self.declared}
+        rates = {name: round(rate, 12) for name, rate in rates.items()}
+        return {"number": self.number, **rates, "declared": self.declared}
 
 
 def _shared(chain: Sequence[DataUse], n_looks: int | None, *, spends: bool) -> tuple[float, float]:
@@ -684,21 +695,22 @@ class DataUseHistory:
         key, tried, again = digest_of(subject), 0, 0
         with self._changing() as questions:
             if spends:
-                self._take_over(questions, key, look)
+                _take_over(questions, self._at_others(), partial(look.goes_on_with, key))
             else:
                 beside = [*_looks_beside(self._path)]
-                self._take_over_choices(questions, key, look, beside)
+                # They may have chosen this detector.
+                chosen = ((key, item) for item in beside if item.chose(look.detector))
+                _take_over(questions, chosen, lambda *_: True)
                 tried, again = _n_tried(beside, look)
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
             order = 1 + sum(map(len, questions.values())) if first is None else first.order
-            look = replace(look, order=order)
             there = [
                 item
                 for name in questions
                 for item in questions[name]
-                if spends and name != key and item.order < look.order
+                if spends and name != key and item.order < order
             ]
             own = [*before, *(item for item in there if item.detector == look.detector != "")]
             own, there = [*_once(own)], [*_once(item for item in there if item not in own)]
@@ -721,12 +733,11 @@ class DataUseHistory:
                 if declared is None and (spends or not chain):
                     declared = n_looks
                 share = 0.0 if void else share
-                look = replace(look, share=share, declared=declared, tried=tried, again=again)
             else:
-                then = {
-                    name: getattr(first, name) for name in ("share", "declared", "tried", "again")
-                }
-                look = replace(look, **then)
+                share, declared = cast(float, first.share), first.declared
+                tried, again = first.tried, first.again
+            look = replace(look, order=order, share=share, declared=declared)
+            look = replace(look, tried=tried, again=again)
             if first is None or (look.n and (look.told, look.limits) != (first.told, first.limits)):
                 # It is new, labels went on, or the first limit was set.
                 questions[key] = (*before, look, *kept[place + 1 :])
@@ -752,50 +763,18 @@ class DataUseHistory:
             return
         key = digest_of(subject)
         with self._changing() as questions:
-            kept = questions.get(key, ())
             questions[key] = tuple(
                 replace(item, verdict=verdict or item.verdict) if look.same(item) else item
-                for item in kept
+                for item in questions.get(key, ())
                 if verdict is not None or item.verdict or not look.same(item)
             )
 
-    def _take_over(
-        self, questions: dict[str, tuple[DataUse, ...]], key: str, look: DataUse
-    ) -> None:
-        """Add the looks that stand beside other guardrails here, and that this one goes on with.
-
-        They are at the same guardrail under another name, or at these answers.
-        """
-        beside = [] if self._path is None else sorted(self._path.parent.glob("*.looks.json"))
-        for path in beside:
-            others = dict[str, tuple[DataUse, ...]]()
-            # A damaged one is told of by those who use that guardrail.
-            with suppress(DataError):
-                others = self.read(path) if path != self._path else others
-            for name, items in others.items():
-                for item in sorted(items, key=lambda item: item.order):
-                    own = questions.get(name, ())
-                    same = name == key or item.detector == look.detector != ""
-                    if any(map(item.same, own)) or not (
-                        same or exceeds_reuse_limit(overlapping_uses(look, [item]))
-                    ):
-                        continue
-                    order = 1 + sum(map(len, questions.values()))
-                    questions[name] = (*own, replace(item, order=order))
-
-    def _take_over_choices(
-        self,
-        questions: dict[str, tuple[DataUse, ...]],
-        key: str,
-        look: DataUse,
-        beside: Sequence[DataUse],
-    ) -> None:
-        """Add the looks in the folders beside this one that may have chosen this detector."""
-        for item in beside:
-            own = questions.get(key, ())
-            if item.chose(look.detector) and not any(map(item.same, own)):
-                order = 1 + sum(map(len, questions.values()))
-                questions[key] = (*own, replace(item, order=order))
+    def _at_others(self) -> Iterator[tuple[str, DataUse]]:
+        """Yield the looks that stand beside other guardrails here, each with its subject."""
+        beside = () if self._path is None else sorted(self._path.parent.glob("*.looks.json"))
+        for path in (path for path in beside if path != self._path):
+            for name, items in _undamaged(path).items():
+                yield from ((name, item) for item in sorted(items, key=attrgetter("order")))
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[DataUse, ...]]]:
@@ -839,6 +818,26 @@ class DataUseHistory:
             }
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"{path} holds no looks ({error}){remedy}") from error
+
+
+def _undamaged(path: Path) -> dict[str, tuple[DataUse, ...]]:
+    """Return the looks in a file, or none: a damaged one is told of by those who look there."""
+    with suppress(DataError):
+        return DataUseHistory.read(path)
+    return {}
+
+
+def _take_over(
+    questions: dict[str, tuple[DataUse, ...]],
+    items: Iterable[tuple[str, DataUse]],
+    wanted: Callable[[str, DataUse], bool],
+) -> None:
+    """Add the looks of other files that are wanted, each once."""
+    for name, item in items:
+        own = questions.get(name, ())
+        if not any(map(item.same, own)) and wanted(name, item):
+            order = 1 + sum(map(len, questions.values()))
+            questions[name] = (*own, replace(item, order=order))
 
 
 def _once(looks: Iterable[DataUse]) -> Iterator[DataUse]:
@@ -892,9 +891,7 @@ def begin_report(
     bounds then has half of the error, so that they hold for any. ``given`` is the promise as it was
     named.
     """
-    looks = [
-        _look_at(scored, key, slice(None), requirement.assume_independent) for key in sorted(keys)
-    ]
+    looks = [_look_at(scored, key, slice(None)) for key in sorted(keys)]
     specs: Any = {key: scored.specs[key] for key in keys}
     question = promise.to_dict() | {"clustered": None}
     if threshold is not None:
@@ -904,6 +901,7 @@ def begin_report(
     every = sorted(map(digest_of, scored.specs.values()))
     look = replace(
         looks[0],
+        assumed=requirement.assume_independent,
         detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),
         compared=tuple(every) if len(every) > 1 else (),
         question=digest_of(question),
@@ -927,15 +925,7 @@ def _looks_beside(path: Path | None) -> Iterator[DataUse]:
     """Yield the looks at labelled answers that are kept in the folders beside a file's."""
     own = Path() if path is None else path.absolute()
     for file in () if path is None else sorted(own.parent.parent.glob("*/looks.json")):
-        yield from _looks_at_answers(file) if file != own else ()
-
-
-def _looks_at_answers(file: Path) -> tuple[DataUse, ...]:
-    """Return the looks at labelled answers in a file; none where it is damaged or missing."""
-    with suppress(DataError):
-        # A damaged one is told of by those who look there.
-        return DataUseHistory.read(file).get(digest_of(SPLIT), ())
-    return ()
+        yield from _undamaged(file).get(digest_of(SPLIT), ()) if file != own else ()
 
 
 def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
@@ -965,7 +955,8 @@ def _with_tried(report: Report, tried: int, again: int) -> Report:
 def with_tried_since(report: Report, folder: Path) -> Report:
     """Return a report of a run with what was tried by now in the folders beside the run's own."""
     path, detector = folder / "looks.json", digest_of(report.score)
-    own = [item for item in _looks_at_answers(path) if item.detector == detector]
+    kept = _undamaged(path).get(digest_of(SPLIT), ())
+    own = [item for item in kept if item.detector == detector]
     return _with_tried(report, *_n_tried(_looks_beside(path), own[-1])) if own else report
 
 
@@ -973,8 +964,6 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
     """Return what earlier looks leave of a report, and what was tried beside it."""
     if not standing.share:
         report = without_cost_bound(report)
-    if not standing.earlier:
-        return _with_tried(report, standing.tried, standing.again)
     if standing.compared:
         warning = ReportWarning("compared_before", values={"n": standing.compared})
         report = replace(report, warnings=(*report.warnings, warning))
@@ -997,10 +986,8 @@ class TestSetFingerprint:
 
     def __init__(self) -> None:
         self.known_by = KnownBy()
-        self._scores: list[float] = []
-        self._labels: list[int] = []
-        self._marks: list[int] = []
-        self._decided: list[int] = []
+        self._scores, self._labels = list[float](), list[int]()
+        self._marks, self._decided = list[int](), list[int]()
 
     def add(self, example: Example, score: float | None, decided: int | None = None) -> None:
         """Add one answer; what was decided about it counts in place of its score."""
@@ -1014,8 +1001,8 @@ class TestSetFingerprint:
         """Note the labels of the sentences of the answer that was added last: they count, too."""
         self._marks.append(_of_marks(-1 if label is None else label for label in labels))
 
-    def look(self, *, assumed: bool) -> DataUse:
-        """Return the look at all of them."""
+    def look(self, sketches: Sketches | None, *, assumed: bool) -> DataUse:
+        """Return the look at all of them, of which sketches are given."""
         look = DataUse.at(
             self.known_by.digests,
             np.array(self._labels, np.int8),
@@ -1025,6 +1012,7 @@ class TestSetFingerprint:
             codes=np.array(self._decided, np.int8) if self._decided else None,
             marks=np.array(self._marks, np.uint64) if self._marks else None,
             decided=bool(self._decided),
+            sketches=sketches,
         )
         return replace(look, assumed=assumed)
 
@@ -1046,9 +1034,7 @@ def own_look(config: FrozenConfig) -> tuple[DataUse, ...]:
     return () if held is None else (DataUse.from_dict(held),)
 
 
-def _look_at(
-    scored: Scored, key: str, rows: NDArray[np.bool_] | slice, assumed: bool = False
-) -> DataUse:
+def _look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUse:
     marks = None
     if (sentences := scored.sentences) is not None:
         each = np.split(sentences.labels, sentences.first[1:-1])
@@ -1061,8 +1047,9 @@ def _look_at(
         kinds={kind for kind, n in scored.data["known_by"].items() if n and kind != "alike"},
         codes=scored.codes[rows],
         marks=marks,
+        sketches=scored.sketches and scored.sketches.of_rows(rows),
     )
-    return replace(look, seed=scored.data["split"]["seed"], assumed=assumed)
+    return replace(look, seed=scored.data["split"]["seed"])
 
 
 def _of_marks(labels: Iterable[int]) -> int:
@@ -1133,8 +1120,7 @@ def begin_look(folder: Path, history: DataUseHistory) -> list[dict[str, Any]]:
         If the file of looks is damaged, or cannot be written.
     """
     plan = read_plan(folder)
-    look = look_at_labels(folder, plan, [])
-    standing = record_labels(history, look, plan)
+    standing = record_labels(history, look_at_labels(folder, plan, []), plan)
     rows = to_report_rows(standing.earlier)
     return [] if standing.share else [item for item in rows if item["folder"]] or rows
 

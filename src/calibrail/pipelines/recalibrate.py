@@ -342,7 +342,8 @@ def _data_record(
         looked.add(example, None if np.isnan(score) else score)
         if label == 1 or sample.drawing.weighted:
             threshold[example.digest()] = example
-    look = replace(looked.look(assumed=False), verdict=verdict, reported=True)
+    every = sketched(pool[row].example for row in rows.tolist())
+    look = replace(looked.look(every, assumed=False), verdict=verdict, reported=True)
     sketches = sketched(threshold[digest] for digest in sorted(threshold))
     hasher = hashlib.sha256()
     for name in _FILES:
