@@ -371,7 +371,7 @@ def agree(
     gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     turning = pairs.turning()
-    about = [row | {"turned": turning.get(row["judge"], ())} for row in about]
+    about = tuple(row | {"turned": turning.get(row["judge"], ())} for row in about)
     verdicts = {row["verdict"] for row in about}
     result = JudgedRates(
         verdict=next((item for item in independence.WORSE_FIRST if item in verdicts), None),

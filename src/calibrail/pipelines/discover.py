@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.columns import PROGRAMS, likely_labels
@@ -130,7 +130,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
         found = read(item.path, how, require=(), labelled=False, allow_none=True)
         named = () if "label" in found.columns.present else item.labels
         columns = found.columns.label_columns if not named else named[:1]
-        labels = dict(suggest_labels(found.head, columns).options)
+        labels: dict[str, Any] = dict(suggest_labels(found.head, columns).options)
         if named:
             labels.setdefault("label_column", named[0])
         else:
