@@ -239,11 +239,16 @@ def test_what_a_person_said_in_promptfoo_is_no_score(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["human_label", "human_ok", "human"])
 def test_doctor_and_test_take_the_same_column_for_peoples(tmp_path: Path, name: str) -> None:
     rows = [
-        {"input": f"{i}?", "actualOutput": f"It is {i}.", "metricsData": [
-            {"name": name, "score": i % 3 > 0}, {"name": "faithfulness", "score": i / 120},
-        ]}
+        {
+            "input": f"{i}?",
+            "actualOutput": f"It is {i}.",
+            "metricsData": [
+                {"name": name, "score": i % 3 > 0},
+                {"name": "faithfulness", "score": i / 120},
+            ],
+        }
         for i in range(120)
-    ]  # fmt: skip
+    ]
     (tmp_path / "a.json").write_text(json.dumps({"testCases": rows}), encoding="utf-8")
     said = run(tmp_path, "doctor", "a.json", "--positive", "false")
     assert f"Said by people score.{name} (120)" in said

@@ -93,11 +93,11 @@ def test_the_risks_that_decide_are_named() -> None:
         )
     ]
     assert risks_reason("inconclusive", measured) == (
-        "Recall lies between 70% and 90%, where >= 80% is asked."
+        "Recall lies between 70% and 90%, where >= 80% is required."
     )
     assert risks_reason("certified", measured) == (
-        "Precision lies between 85% and 95%, where >= 80% is asked; accuracy lies between "
-        "81% and 90%, where >= 80% is asked."
+        "Precision lies between 85% and 95%, where >= 80% is required; accuracy lies between "
+        "81% and 90%, where >= 80% is required."
     )
 
 

@@ -114,8 +114,10 @@ def test_figures_are_drawn_without_a_test_answer_of_a_class(content: dict[str, A
     [
         ("reversed_direction", "supported sentences look more suspicious"),
         ("flags_everything", "takes sentences from"),
-        ("undefined_scores", "such sentences are removed (policy flag)"),
-        ("undefined_scores", "none of them in test answers that count"),
+        (
+            "undefined_scores",
+            "Some calibration sentences have no score; such sentences are removed",
+        ),
         ("not_shown_to_beat_baseline", "keep more of what is supported"),
     ],
 )

@@ -93,7 +93,7 @@ def test_the_page_says_what_it_rests_on_and_what_took_no_part() -> None:
     page = render_page(document(recalibration()))
     for text in (
         "drawn by a guess (active), logged from 2027-01-15 to 2027-05-11",
-        "3 waiting (1 disputed), 2 unsure; 1 of them lie below",
+        "3 waiting (1 disputed), 2 unsure; 1 of them lies below",
         "7 audited answers logged before 2027-03-01",
         "labels.jsonl, line 3: of no answer drawn",
         "1 line of the log took no part: changed after being written.",

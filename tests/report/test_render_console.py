@@ -188,7 +188,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
         "too few",
         "AUROC 0.800 with --higher faithful, as its name says",
         "length alone separates",
-        "calibrail calibrate x.jsonl --positive no --score sgi",
+        "calibrail calibrate x.jsonl --positive no --score-column factual_dae",
     ):
         assert part in text
     one_class = words(shown(doctor.document, {**value, "n_faithful": 0}))

@@ -250,6 +250,7 @@ class DataUse(Record):
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "id" if known - {"texts"} else "".join(known)
         by = "rows" if known & {"content", "nothing"} else by
+        sampled = sketches and sketches.sample()
         return cls(
             len(digests),
             None,
@@ -263,7 +264,7 @@ class DataUse(Record):
             values=_lowest(values),
             repeated=round(n_repeated(values) / max(1, len(values)), 4),
             ranks=_in_rows(labels, scores),
-            sketches="" if sketches is None else sketches.sample().to_text(),
+            sketches=sampled.to_text() if sampled else "",
         )
 
     def chose(self, detector: str) -> bool:

@@ -93,7 +93,11 @@ def beside(report: Json) -> Section:
     ]
     columns = (
         parts.TableColumn("Score", most=24),
-        *parts.numbers("Threshold", "Fully cleaned", "Supported kept", "Nothing left", "AUROC"),
+        parts.TableColumn("Threshold", "right"),
+        parts.TableColumn("Fully cleaned", "right", brief="Cleaned"),
+        parts.TableColumn("Supported kept", "right", brief="Kept"),
+        parts.TableColumn("Nothing left", "right"),
+        parts.TableColumn("AUROC", "right"),
         parts.TableColumn("Compared", where="page"),
     )
     missing = [
