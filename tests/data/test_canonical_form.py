@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
 import math
+import pickle
 import tempfile
 import unicodedata
 from collections.abc import Callable
@@ -23,7 +25,7 @@ from hypothesis import strategies as st
 
 from calibrail import Example, calibrate, diagnose, read
 from calibrail.data.dataset import names_in
-from calibrail.data.values import name_of, spelling
+from calibrail.data.values import column_value, group_name, name_of, spelling
 from calibrail.errors import InputError
 from calibrail.pipelines.scoring import score_source
 from tests.workbooks import write_workbook
@@ -272,6 +274,12 @@ def test_scores_of_one_id_are_told_apart_by_their_rows(tmp_path: Path) -> None:
         (("a b", "a\u00a0b", " a b\r\n"), "a b"),
         ((None, "", "  ", float("nan"), Decimal("nan")), None),
         ((0.5, "0.5", Decimal("0.5")), "0.5"),
+        (("7", "7,0", np.int64(7)), "7"),
+        ((True, np.True_, "True", "true", "TRUE"), "True"),
+        ((dt.date(2024, 1, 1), pd.Timestamp("2024-01-01"), "2024-01-01 00:00:00"), "2024-01-01"),
+        ((np.datetime64("2024-01-01", "ns"), "2024-01-01T00:00", "2024-01-01"), "2024-01-01"),
+        ((pd.NA, pd.NaT, "nan", "NaN", "None", "<NA>", "null", "NaT"), None),
+        (("NA",), "NA"),
     ],
 )
 def test_names_that_are_spelt_differently_are_one(alike: tuple[Any, ...], name: str | None) -> None:
@@ -290,10 +298,75 @@ def test_names_that_are_spelt_differently_are_one(alike: tuple[Any, ...], name: 
         (0.1, "0.10", Decimal("0.1"), float(np.float32(0.1))),
         (math.inf, "inf", "Infinity"),
         (None, "", float("nan"), "nan"),
+        (0.7, "70 %", "70%", "0,7"),
+        (pd.Timestamp("2024-01-01"), "2024-01-01", "2024-01-01 00:00:00"),
     ],
 )
 def test_cells_that_are_spelt_differently_are_the_same_content(alike: tuple[Any, ...]) -> None:
     assert len({spelling(value) for value in alike}) == 1
+
+
+def test_a_column_is_a_number_whose_name_is_as_it_was_spelt() -> None:
+    texts = ["1.10", "1.1", "01234", "1234", "12e4567", "98e7654"]
+    cells = [*map(column_value, texts), *map(column_value, (2**60 + 1, 2**60 + 2))]
+    assert cells[:4] == [1.1, 1.1, 1234.0, 1234.0]
+    assert [*map(group_name, cells)] == [*texts, str(2**60 + 1), str(2**60 + 2)]
+    again = [pickle.loads(pickle.dumps(cell)) for cell in cells]
+    assert [*map(group_name, again)] == [*map(group_name, cells)]
+    assert json.dumps(cells[:3]) == "[1.1, 1.1, 1234.0]"
+
+
+def test_times_of_numpy_are_dates() -> None:
+    days = np.array(["2024-01-01", "2024-01-02"], "datetime64[ns]")
+    made = read({"id": [1, 2], "day": days}, require=(), labelled=False, group_column="day")
+    assert [item.group for item in made] == ["2024-01-01", "2024-01-02"]
+
+
+LISTED = ["Rome is old.", "Paris is not."]
+
+
+@pytest.mark.parametrize(
+    "cell", [json.dumps(LISTED), repr(LISTED), json.dumps([{"text": text} for text in LISTED])]
+)
+def test_contexts_that_one_cell_lists_are_chunks_in_every_source(cell: str, tmp_path: Path) -> None:
+    row = {"question": "q", "contexts": cell, "response": "r", "label": 1}
+    frame = pd.DataFrame([row])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    files = [tmp_path / name for name in ("a.csv", "a.parquet", "a.jsonl")]
+    made = [next(iter(read(source))).contexts for source in ([row], frame, *files)]
+    assert made == [tuple(LISTED)] * 5
+    assert Example.asked(contexts=cell).contexts == tuple(LISTED)
+    assert Example.asked(contexts='{"text": "a"}').contexts == ('{"text": "a"}',)
+
+
+def test_titles_of_contexts_are_no_keys() -> None:
+    row = {"question": "q", "response": "r", "label": 1}
+    texts = [["Rome", "A city."], ["Oslo", "Another."]]
+    (made,) = read([{**row, "contexts": texts}])
+    assert made.contexts == ("Rome A city.", "Oslo Another.")
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_an_unnamed_column_that_counts_is_a_numbering(
+    kind: str, shuffled: bool, tmp_path: Path
+) -> None:
+    frame = pd.DataFrame({"label": [0, 1] * 30, "score": np.arange(60) / 61})
+    frame = frame.sample(frac=1, random_state=1) if shuffled else frame
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        frame.to_csv(path)
+    else:
+        held = zip(frame.index.tolist(), frame.label.tolist(), frame.score.tolist(), strict=True)
+        write_workbook(path, {"Sheet": [[None, *frame.columns], *held]})
+    made = [[item.digest() for item in read(source, require=())] for source in (frame, path)]
+    assert made[0] == made[1]
+    # Scores are no numbers of rows.
+    frame.rename(columns={"score": "column_1"})[["column_1", "label"]].to_csv(path, index=False)
+    if kind == "csv":
+        assert len({item.digest() for item in read(path, require=())}) == 60
 
 
 GRADES = [0.1, 0.3, 0.7, None]

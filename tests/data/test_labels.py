@@ -15,6 +15,7 @@ from calibrail.data import read
 from calibrail.data.labels import LabelReader, TieError, label_key, parse_label
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
+from calibrail.options.fields import pairs
 from tests.rows import Write, good
 
 
@@ -189,6 +190,24 @@ def test_a_map_says_what_values_mean_and_the_others_are_set_aside(write: Write) 
     assert reading.reasons == {("label", "not 0 or 1"): 1}
     assert dict(reading.filtered) == {"label left out on request (skip)": 1}
     assert reading.columns.labels.seen["Unwanted", 1] == 1
+
+
+@pytest.mark.parametrize("spelt", ["Mu\u0308ll", "m\u00fcll\u00a0", "M\u00dcLL\u200b"])
+def test_a_label_is_compared_in_canonical_form(write: Write, spelt: str) -> None:
+    assert labels(write, [spelt, "gut"], positive="m\u00fcll") == [1, 0]
+    assert labels(write, [spelt, "gut"], label_map={"m\u00fcll": 1, "GUT": 0}) == [1, 0]
+
+
+def test_labels_may_have_a_comma_for_decimals(write: Write) -> None:
+    assert labels(write, ["0,0", "1,0"]) == [0, 1]
+
+
+def test_two_classes_of_one_value_are_refused(write: Write) -> None:
+    with pytest.raises(InputError, match="'Bad' two classes"):
+        labels(write, ["bad"], label_map={"Bad": 1, "bad": 0})
+    with pytest.raises(InputError, match="--label-map gives yes twice, as 1 and as 0"):
+        pairs(["yes=1,no=0,yes=0"], "--label-map")
+    assert pairs(["yes=1", "yes=1"], "--label-map") == {"yes": "1"}
 
 
 def test_the_positive_value_turns_labels_around(write: Write) -> None:

@@ -32,7 +32,6 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any, ClassVar, Final, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
@@ -57,32 +56,18 @@ THIRDS: Final = ("short", "middle", "long")
 By = str | tuple[str, ...] | None
 
 
-def group_name(value: object) -> str:
-    """Return a group as the text that names it, the same of 7, 7.0 and True as of a file's number.
-
-    Nothing given is the empty name.
-    """
-    if isinstance(value, Integral | np.bool_) and (whole := int(value)).bit_length() < 1000:
-        value = float(whole)
-    return "" if value is None else str(value)
-
-
-#: True and false in a file of text, as numbers elsewhere, and the other way round.
-_FLAGS: Final = {"True": "1.0", "true": "1.0", "1.0": "True"} | {
-    "False": "0.0",
-    "false": "0.0",
-    "0.0": "False",
-}
+#: How true and false may be spelt, by words or numbers, today and in guardrails of before.
+_FLAGS: Final = (("True", "true", "1", "1.0"), ("False", "false", "0", "0.0"))
 
 
 def spelt_as(name: str, known: Collection[str]) -> str:
     """Return a group's name as it is known; that of true and false differs between formats.
 
-    >>> spelt_as("True", {"0.0", "1.0"}), spelt_as("1.0", {"True"}), spelt_as("new", {"True"})
-    ('1.0', 'True', 'new')
+    >>> spelt_as("True", {"0", "1"}), spelt_as("1.0", {"True"}), spelt_as("new", {"True"})
+    ('1', 'True', 'new')
     """
-    other = _FLAGS.get(name, name)
-    return other if other in known and name not in known else name
+    alike = next((flags for flags in _FLAGS if name in flags), ())
+    return name if name in known else next((flag for flag in alike if flag in known), name)
 
 
 def columns_of_groups(by: By) -> tuple[str, ...]:
@@ -120,7 +105,7 @@ def third(characters: float, cuts: Sequence[float]) -> str:
 
 
 def group_key(
-    by: By, columns: Mapping[str, Any], characters: float, cuts: Sequence[float] | None = None
+    by: By, names: Mapping[str, str], characters: float, cuts: Sequence[float] | None = None
 ) -> str:
     """Return the text that stands for all groups of an answer.
 
@@ -128,8 +113,8 @@ def group_key(
     ----------
     by : str or tuple of str
         The columns of the promise.
-    columns : mapping
-        Those of the answer; one that is missing is the group without a name.
+    names : mapping of str to str
+        Its group by column; in one that is missing it is the group without a name.
     characters : float
         Length of the answer.
     cuts : sequence of float, optional
@@ -143,9 +128,9 @@ def group_key(
     '["law","middle"]'
     """
     if not isinstance(by, tuple):
-        return group_name(columns.get(str(by)))
-    parts = (third(characters, cuts or ()) if name == LENGTH else columns.get(name) for name in by)
-    return joined([group_name(part) for part in parts])
+        return names.get(str(by), "")
+    names = {**names, LENGTH: third(characters, cuts or ())}
+    return joined([names.get(name, "") for name in by])
 
 
 def joined(parts: Sequence[str | None]) -> str:
@@ -194,6 +179,8 @@ class GroupedCalibration(Record):
         Hallucinated examples of each group below the minimum.
     min_n : int
         Fewest hallucinated examples for a threshold of a group's own.
+    named : bool
+        Whether groups have names; guardrails of before name what spells a number as that number.
     """
 
     groups: Mapping[str, Calibration]
@@ -201,14 +188,17 @@ class GroupedCalibration(Record):
     scope: Scope
     small: Mapping[str, int]
     min_n: int
+    named: bool = False
+
+    later = ("named",)
 
     def of(self, group: str) -> Calibration:
         """Return the calibration that decides for a group, seen or not."""
         return self.groups.get(spelt_as(group, {*self.groups, *self.small}), self.fallback)
 
-    def known(self, value: object) -> str:
+    def known(self, name: str) -> str:
         """Return the name of a group that was calibrated on, small ones too; empty for others."""
-        name = spelt_as(group_name(value), {*self.groups, *self.small})
+        name = spelt_as(name, {*self.groups, *self.small})
         return name if name in self.groups or name in self.small else ""
 
     def deciding(self) -> dict[float, str]:
@@ -316,7 +306,7 @@ def calibrate_groups(
     enough = len(rest) >= least
     fallback = calibrate_threshold(rest if enough else values, promise)
     return GroupedCalibration(
-        large, fallback, "small groups" if enough else "all groups", small, least
+        large, fallback, "small groups" if enough else "all groups", small, least, named=True
     )
 
 

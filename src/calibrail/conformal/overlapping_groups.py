@@ -256,6 +256,8 @@ class OverlappingCalibration(Record):
         Fewest hallucinated examples of a group with a promise of its own.
     fallback : Calibration
         One threshold for all.
+    named : bool
+        As of `GroupedCalibration`.
     """
 
     columns: tuple[str, ...]
@@ -269,6 +271,9 @@ class OverlappingCalibration(Record):
     covered: NDArray[np.bool_]
     min_n: int
     fallback: Calibration
+    named: bool = False
+
+    later = ("named",)
 
     def thresholds(self, groups: Sequence[str]) -> Floats:
         """Return each answer's threshold, shape (m,)."""
@@ -443,6 +448,7 @@ def calibrate_overlapping(
         covered,
         least,
         fallback,
+        named=True,
     )
 
 

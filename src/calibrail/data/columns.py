@@ -590,6 +590,20 @@ class Needs:
             raise InputError(f"require can name {', '.join(TEXT_FIELDS)}; got {unknown[0]!r}")
 
 
+#: Names of columns that only number the rows, as pandas writes them.
+_NUMBERING: Final = frozenset(("", "index", "Unnamed: 0", "__index_level_0__"))
+#: The first column of a table, where its heading is empty.
+_UNNAMED: Final = "column_1"
+
+
+def _numbering(seen: Seen) -> frozenset[str]:
+    """Return the columns that only number the rows, shuffled or not; the first may have no name."""
+    numbers = [number_in(cell) for cell in seen.values(_UNNAMED)]
+    whole = all(number is not None and number >= 0 and number % 1 == 0 for number in numbers)
+    counts = whole and next(iter(seen.names), "") == _UNNAMED and len(numbers) < 2 * len({*numbers})
+    return _NUMBERING | {_UNNAMED} if counts else _NUMBERING
+
+
 def decimal_marks(seen: Seen, reading: ReadOptions, taken: Collection[str]) -> dict[str, str]:
     """Return what parts decimals, for the columns in which that is no point.
 
@@ -636,6 +650,8 @@ class ColumnMapping:
         Where marks are.
     marks : MarkReader or None
         Reads them, where they are needed.
+    numbering : frozenset of str
+        Columns that only number the rows.
     decimals : mapping of str to str
         Further columns whose texts are numbers that are parted by another mark than a point.
     rivals : tuple of LabelTwin
@@ -652,6 +668,7 @@ class ColumnMapping:
     beside: tuple[str, ...]
     marked: MarkColumns
     marks: MarkReader | None
+    numbering: frozenset[str]
     decimals: Mapping[str, str]
     rivals: tuple[LabelTwin, ...] = ()
     template: str = ""
@@ -835,9 +852,8 @@ def choose_columns(
     decimals = decimal_marks(seen, reading, {*used, *label_columns, *marked.names})
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     kept = frozenset(present)
-    return ColumnMapping(
-        by_field, kept, label_columns, labels, beside, marked, marks, decimals, rivals, template
-    )
+    own = by_field, kept, label_columns, labels, beside, marked, marks
+    return ColumnMapping(*own, _numbering(seen), decimals, rivals, template)
 
 
 def _require_no_prediction(seen: Seen, response: str, source: str, labelled: bool) -> None:

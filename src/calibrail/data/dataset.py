@@ -34,7 +34,7 @@ from calibrail.data.example import (
     RowProblem,
     SourceRow,
 )
-from calibrail.data.row_parser import NUMBERING, RowParser
+from calibrail.data.row_parser import RowParser
 from calibrail.data.tables import (
     DAMAGE,
     NotPlainError,
@@ -43,7 +43,7 @@ from calibrail.data.tables import (
     string_array,
     validated,
 )
-from calibrail.data.values import column_value, name_of, spelling
+from calibrail.data.values import column_value, name_of, restored, spelling, stored
 from calibrail.errors import file_errors
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def _more(row: Example) -> str | None:
         return None
     sentences = None
     if row.sentences is not None:
-        sentences = [(it.start, it.end, it.label, dict(it.columns)) for it in row.sentences]
-    return json.dumps([dict(row.columns), row.spans, sentences])
+        sentences = [(it.start, it.end, it.label, stored(it.columns)) for it in row.sentences]
+    return json.dumps([stored(row.columns), row.spans, sentences])
 
 
 def _to_examples(batch: pa.RecordBatch) -> Iterator[Example]:
@@ -187,10 +187,14 @@ def _to_examples(batch: pa.RecordBatch) -> Iterator[Example]:
     for cell, *values in zip(more, *columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
         if cell is not None:
-            row["columns"], spans, sentences = json.loads(cell)
+            cells, spans, sentences = json.loads(cell)
+            row["columns"] = restored(cells)
             row["spans"] = None if spans is None else tuple(map(tuple, spans))
             if sentences is not None:
-                row["sentences"] = tuple(GivenSentence(*it) for it in sentences)
+                row["sentences"] = tuple(
+                    GivenSentence(start, end, label, restored(held))
+                    for start, end, label, held in sentences
+                )
         yield Example(**row)
 
 
@@ -265,7 +269,10 @@ def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
 
 
 #: Texts that may not be names as `name_of` writes them.
-_ODD: Final = r"^$|^[\x00-\x20]|[\x00-\x20]$|\.0+$|\r|[^\x00-\x7f]"
+_ODD: Final = (
+    r"^$|^[\x00-\x20]|[\x00-\x20]$|[.,]0+$|\r|[^\x00-\x7f]|[ T]00:00"
+    r"|(?i)^(true|false|nan|nat|none|<na>|null)$"
+)
 
 
 def names_in(column: Any) -> pa.Array | None:
@@ -508,7 +515,7 @@ class ColumnReader:
         by_content = np.zeros(n, np.bool_)
         digests = np.zeros(n, np.uint64)
         if unnamed.any() and self._interpreter.whole:
-            passed_over = {*self._columns.label_columns, *NUMBERING}
+            passed_over = {*self._columns.label_columns, *self._columns.numbering}
             held = (name for name in rows.schema.names if name not in passed_over)
             digests, empty = content_digests([rows.column(name) for name in held], n)
             by_content = unnamed & ~empty
@@ -532,7 +539,9 @@ def _cells(column: Any, n: int) -> NDArray[np.object_]:
     """Return the values of n rows, each different one once in memory."""
     values, codes = ([None], np.zeros(n, np.int64)) if column is None else coded(column)
     different = np.empty(len(values), np.object_)
-    different[:] = list(map(column_value, values))
+    # Of a list numpy would take the numbers without their names.
+    for place, value in enumerate(values):
+        different[place] = column_value(value)
     cells: NDArray[np.object_] = different[codes]
     return cells
 

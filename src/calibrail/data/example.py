@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calibrail.atomic_files import whole_file
 from calibrail.data.values import (
     canonical_text,
+    chunks_of,
     column_value,
     name_of,
     native,
@@ -135,7 +136,8 @@ class Example:
                 raise InputError(f"{name} must be a text; got {text!r:.80}")
         if not isinstance(columns, Mapping | None):
             raise InputError(f"columns must be a dict; got {columns!r:.80}")
-        chunks = (contexts,) if isinstance(contexts, str) else fields.texts(contexts, "contexts")
+        listed = chunks_of(contexts) if isinstance(contexts, str) else None
+        chunks = fields.texts(contexts, "contexts") if listed is None else listed
         more = fields.texts(samples, "samples")
         cells = {name: cell_of(cell, name) for name, cell in (columns or {}).items()}
         return cls(question, chunks, response, id=id, samples=more, columns=cells)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION, SCORE
-from calibrail.data.values import parse_cell, value_at
+from calibrail.data.values import parse_cell, same_text, value_at
 from calibrail.errors import InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
@@ -40,7 +40,7 @@ _LONG: Final = 80
 
 
 def label_key(value: object) -> str:
-    """Return how a label's value is compared: lower case, whole numbers without a point.
+    """Return how a label's value is compared: as `same_text`, whole numbers without a point.
 
     Floating-point numbers have a zero below zero, too, which is 0.
 
@@ -49,9 +49,9 @@ def label_key(value: object) -> str:
     >>> label_key(-0.0)
     '0'
     """
-    text = str(value).strip().lower()
-    if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,9}\.0*", text):
-        text = text.partition(".")[0]
+    text = same_text(str(value))
+    if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,9}(\.0*|,0)", text):
+        text = re.split("[.,]", text)[0]
     return "0" if text in ("-0", "+0") else text
 
 
@@ -299,6 +299,12 @@ _OTHER: Final = dict(
 #: How numbers are spelt that are true and false elsewhere.
 _SAME: Final = {"true": "1", "1": "true", "false": "0", "0": "false"}
 
+
+def is_same(one: str, other: str) -> bool:
+    """Say whether two keys of labels are one value, be it a number or true and false."""
+    return one in (other, _SAME.get(other))
+
+
 # So many different values are counted; a column with more is no column of labels.
 _COUNTED: Final = 50
 
@@ -361,7 +367,10 @@ class LabelReader:
             )
         self._map: Mapping[str, Meaning] = {}
         if reading.label_map is not None:
-            self._map = {label_key(k): v for k, v in reading.label_classes().items()}
+            classes = reading.label_classes()
+            self._map = {label_key(k): v for k, v in classes.items()}
+            if odd := [k for k, v in classes.items() if self._map[label_key(k)] != v]:
+                raise InputError(f"label_map gives {odd[0]!r} two classes: its case does not count")
         self._apart = beside is not None
         self._known: dict[str, tuple[str, int]] = {}
         self._shared = self.positive in {label_key(self.spelt(value)) for value in beside or ()}
@@ -508,7 +517,7 @@ class LabelReader:
         None of what means the same as that by its words, or hallucinated, or nothing.
         """
         chosen = self.positive or ""
-        if chosen in (key, _SAME.get(key)):
+        if is_same(chosen, key):
             return HALLUCINATED
         side, of_chosen = side_of(key), side_of(chosen)
         alike = side is not None and side == (HALLUCINATED if of_chosen is None else of_chosen)

@@ -27,8 +27,6 @@ from calibrail.options.data import PAIR, SKIP
 from calibrail.options.fields import spell_option
 
 _T = TypeVar("_T")
-#: Names of columns that only number the rows, as pandas writes them.
-NUMBERING: Final = ("", "index", "Unnamed: 0", "__index_level_0__")
 _BLANK: Final = "write a text, or leave the row out"
 
 
@@ -112,7 +110,7 @@ class RowParser:
 
     def content(self, values: Mapping[str, object]) -> str:
         """Return all that a row holds beside its label."""
-        passed_over = {*self.columns.label_columns, *NUMBERING}
+        passed_over = {*self.columns.label_columns, *self.columns.numbering}
         held = (cell for name, cell in self._numbers(values).items() if name not in passed_over)
         # Sorted and without names: columns in another order, or renamed, are the same row.
         return "\x1f".join(sorted(text for cell in held if (text := spelling(cell))))

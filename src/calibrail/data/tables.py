@@ -42,7 +42,7 @@ from calibrail.data.files import (
     seekable,
     suffix_of,
 )
-from calibrail.data.values import native
+from calibrail.data.values import in_microseconds, native
 from calibrail.errors import DataError, InputError, error_text, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
@@ -622,6 +622,7 @@ def _cells(values: Any) -> list[Any]:
         values = widened_column(values).to_pylist()
     elif small_float(values):
         values = doubles(values)
+    values = in_microseconds(values)
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 

@@ -10,9 +10,10 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from calibrail.options.fields import doubles, small_float
 
@@ -221,8 +222,8 @@ _TEXT_KEYS: Final = (
 #: Names of texts that an object numbers, such as ``doc_1``.
 _NUMBERED: Final = re.compile(r"\d$")
 
-# The key of a sentence in a list of pairs, such as 0a, is short and has no space.
-_KEY_LENGTH: Final = 6
+#: The key of a sentence in a list of pairs, such as 0a or b: a title is longer.
+_KEY: Final = re.compile(r"(?=\w*\d)[^\W_]{1,6}|[A-Za-z]|[a-z]{2}")
 
 
 def text_of(value: object) -> str | None:
@@ -260,7 +261,7 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
         A text; a list of texts, of objects with texts, of lists of sentences; or one object, whose
         texts may be listed in it, or numbered.
     cells : bool
-        Whether a list or an object may be spelt in a text, as JSON or as Python prints it.
+        Whether an object, too, may be spelt in a text, as JSON or as Python prints it: a list may.
 
     Examples
     --------
@@ -272,7 +273,7 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
     (('One.', 'Two.'), None)
     """
     if isinstance(value, str):
-        spelt = parse_cell(value) if cells else None
+        spelt = parse_cell(value) if cells or value.lstrip()[:1] in ("[", "(") else None
         listed = None if spelt is None else chunks_of(spelt)
         return (value,) if listed is None else listed
     if isinstance(value, Mapping):
@@ -375,8 +376,7 @@ def _keyed(items: Sequence[object]) -> bool:
         and len(item) == 2
         and isinstance(item[0], str)
         and isinstance(item[1], str)
-        and len(item[0]) <= _KEY_LENGTH
-        and item[0].isalnum()
+        and _KEY.fullmatch(item[0])
     }
     return bool(items) and len(keys) == len(items)
 
@@ -388,8 +388,8 @@ _FLOAT32: Final = struct.Struct(">f")
 
 #: Spaces of other kinds than the plain one, and ends of lines of other systems.
 _SPACES: Final = re.compile("\r\n?|[\u00a0\u2007\u202f]")
-#: A whole number that a program wrote as one with decimals.
-_WHOLE: Final = re.compile(r"(-?\d+)\.0+")
+#: What programs write behind a whole number, and behind a date.
+_NEEDLESS: Final = re.compile(r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
 
 
 def canonical_text(text: str) -> str:
@@ -462,24 +462,59 @@ def _joined_parts(text: str) -> list[str]:
     return text.split("\n")
 
 
+class Named(float):
+    """A number that is also a name, which its digits do not give back: 1.10, 01234, true."""
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls, number: float, name: str) -> Self:
+        """Name a number."""
+        made = super().__new__(cls, number)
+        made.name = name
+        return made
+
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        return float(self), self.name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def stored(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of an example as JSON holds them, for `restored`."""
+    return {
+        key: {"number": float(cell), "name": cell.name} if isinstance(cell, Named) else cell
+        for key, cell in cells.items()
+    }
+
+
+def restored(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of an example that `stored` was given."""
+    return {key: Named(**cell) if isinstance(cell, dict) else cell for key, cell in cells.items()}
+
+
 def name_of(value: object) -> str | None:
     """Return an id or the name of a group, None where there is none; a number is its digits.
 
     >>> name_of(7), name_of(7.0), name_of("7.0"), name_of(" a "), name_of(float("nan"))
     ('7', '7', '7', 'a', None)
+    >>> name_of("TRUE"), name_of(True), name_of("2024-01-01 00:00:00"), name_of("nan")
+    ('True', 'True', '2024-01-01', None)
 
     Raises
     ------
     ValueError
-        It is neither a text nor a number.
+        It is neither a text, a number, a truth value nor a date.
     """
+    if not isinstance(value, str | Decimal | Named):
+        value = native(value)
     if value is None or (isinstance(value, float | Decimal) and value != value):
         return None
-    if isinstance(value, str):
-        text = canonical_text(value)
-        whole = _WHOLE.fullmatch(text)
-        return (whole[1] if whole else text) or None
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    if isinstance(value, str | bool | date | Named):
+        name = _plainly(str(value))
+        return None if name in _NO_NAME else name
+    if not isinstance(value, int | float | Decimal):
         raise ValueError("a name must be a text or a number")
     if isinstance(value, float | Decimal) and -_LARGE < value < _LARGE and value == int(value):
         value = int(value)
@@ -491,10 +526,45 @@ def name_of(value: object) -> str | None:
 
 #: From here on not every whole number is a float.
 _LARGE: Final = 2**53
+#: What programs write where there is no name; NA may be one.
+_NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL")
+
+
+def _plainly(text: str) -> str:
+    """Return a text as a name: in canonical form, without needless decimals, flags as in Python."""
+    text = canonical_text(text)
+    if needless := _NEEDLESS.fullmatch(text):
+        return needless[1] or needless[2]
+    return text.capitalize() if text in _FLAGS else text
+
+
+def group_name(cell: object, *, as_number: bool = False) -> str:
+    """Return the name of the group that a cell of any kind names; of none the empty one.
+
+    Parameters
+    ----------
+    cell : object
+        As a file, a frame or a caller gives it.
+    as_number : bool
+        Whether what spells a number is named as the float that it is, as guardrails of before do.
+
+    Examples
+    --------
+    >>> group_name("1.10"), group_name(7.0), group_name(None), group_name("1.10", as_number=True)
+    ('1.10', '7', '', '1.1')
+    """
+    value = column_value(cell)
+    if not as_number:
+        return name_of(value) or ""
+    return float.__repr__(value) if isinstance(value, float) else value or ""
 
 
 #: True and false as programs write them, and as the numbers that they are elsewhere.
 _FLAGS: Final = {"True": "1", "true": "1", "TRUE": "1", "False": "0", "false": "0", "FALSE": "0"}
+
+
+#: A longer text spells no number.
+_LONGEST: Final = 40
 
 
 def spelling(value: object) -> str:
@@ -511,8 +581,8 @@ def spelling(value: object) -> str:
     if isinstance(known, str):
         if isinstance(value, str) and (listed := parse_cell(known)) is not None:
             return spelling(listed)
-        text = canonical_text(known)
-        return _FLAGS.get(text, text)
+        number = number_in(known) if len(known) < _LONGEST else None
+        return _plainly(known) if number is None else spelling(number)
     if known.is_integer():
         return str(int(known))
     # What a float32 is too small for is a whole number.
@@ -528,7 +598,7 @@ def column_value(value: object) -> float | str | None:
     >>> column_value("0.5"), column_value("1_0"), column_value(""), column_value("fit")
     (0.5, '1_0', None, 'fit')
     """
-    if type(value) is float:
+    if type(value) is float or isinstance(value, Named):
         return None if math.isnan(value) else value
     value = native(value)
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -541,7 +611,11 @@ def column_value(value: object) -> float | str | None:
         number = float(value)
     except (ValueError, OverflowError):
         return str(value)
-    return None if math.isnan(number) else number
+    if math.isnan(number):
+        return None
+    if repr(number).removesuffix(".0") == str(value) or name_of(value) == name_of(number):
+        return number
+    return Named(number, name_of(value) or "")
 
 
 #: How programs and people write, in lower case, that there is no number.
@@ -560,7 +634,7 @@ def native(value: Any) -> Any:
     >>> native(float("nan")), native({"scores": (1, Decimal("0.5"))}), native(Decimal("Infinity"))
     (None, {'scores': [1, 0.5]}, inf)
     """
-    if value is None or type(value) in (str, int, bool):
+    if value is None or type(value) in (str, int, bool, Named):
         return value
     if isinstance(value, float):
         return None if math.isnan(value) else float(value)
@@ -578,12 +652,19 @@ def native(value: Any) -> Any:
         return None
     if small_float(value):
         return native(doubles(value).tolist())
+    value = in_microseconds(value)
     for convert in ("tolist", "to_pylist", "to_list"):
         if callable(method := getattr(value, convert, None)):
             converted = method()
             if type(converted) is not type(value):
                 return native(converted)
     return float(value) if isinstance(value, Real) else value
+
+
+def in_microseconds(values: Any) -> Any:
+    """Return times in units for which Python has a type; anything else as it is."""
+    nano = str(getattr(values, "dtype", "")) == "datetime64[ns]"
+    return values.astype("datetime64[us]") if nano else values
 
 
 def likely_number(cell: object) -> float | None:
@@ -612,9 +693,10 @@ def number_in(cell: object, mark: str = "") -> float | None:
     >>> number_in("1,234", ","), number_in("1,234", "."), number_in("True"), number_in("high")
     (1.234, 1234.0, 1.0, None)
     """
-    value = column_value(cell)
+    if (value := column_value(cell)) is None:
+        return None
     if not isinstance(value, str):
-        return value if mark != "," or not isinstance(cell, str) else _spelt(cell, mark)
+        return float(value) if mark != "," or not isinstance(cell, str) else _spelt(cell, mark)
     return _spelt(value, mark)
 
 

@@ -17,6 +17,7 @@ from calibrail.atomic_files import own_folder, write_atomically
 from calibrail.data.dataset import to_batch
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
+from calibrail.data.values import restored
 from calibrail.engine.local import characters, share_of
 from calibrail.errors import (
     CalibrailError,
@@ -519,7 +520,7 @@ def to_examples(table: pa.Table) -> list[Example]:
             samples=_texts(samples),
             id=text_of(id),
             group=None if group is None else text_of(group),
-            columns=json.loads(more)[0] if more else {},
+            columns=restored(json.loads(more)[0]) if more else {},
             content=None if content is None else text_of(content),
             before=None if before is None else text_of(before),
         )

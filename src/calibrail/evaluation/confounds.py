@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import Bound, holm
+from calibrail.data.values import group_name
 from calibrail.errors import extra
 from calibrail.evaluation.audit_answers import AuditAnswers
 from calibrail.evaluation.stats import intervals
@@ -160,7 +161,7 @@ def by_column(name: str, cells: Sequence[Any]) -> Division | None:
         numbers = np.array([np.nan if _empty(cell) else float(cell) for cell in cells])
         if np.isfinite(numbers[~np.isnan(numbers)]).all() and len(set(filled)) > FEW_NUMBERS:
             return thirds(name, numbers)
-    texts = [None if _empty(cell) else _text(cell) for cell in cells]
+    texts = [group_name(cell) or None for cell in cells]
     counts = Counter(text for text in texts if text is not None)
     order = sorted(counts, key=lambda text: (-counts[text], text))
     kept = order if len(order) <= STRATA_MOST + 1 else order[:STRATA_MOST]
@@ -258,10 +259,6 @@ def corrected(divided: Sequence[Stratification]) -> tuple[Stratification, ...]:
 
 def _empty(cell: Any) -> bool:
     return cell is None or cell == "" or (isinstance(cell, float) and np.isnan(cell))
-
-
-def _text(cell: Any) -> str:
-    return f"{cell:g}" if isinstance(cell, float) else str(cell)
 
 
 Verdict = Literal[

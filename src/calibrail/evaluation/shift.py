@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError, extra
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc
@@ -57,7 +58,8 @@ def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> l
     calibrate_on : sequence of str
         Groups that calibrate; all others when empty.
     """
-    names = np.array(["" if cell is None else str(cell) for cell in cells], dtype=object)
+    names = np.array([*map(group_name, cells)], dtype=object)
+    calibrate_on = [*map(group_name, calibrate_on)]
     groups = sorted(set(names.tolist()))
     if len(groups) < 2:
         raise DataError(f"the column {by!r} holds one value only; a shift needs two groups")

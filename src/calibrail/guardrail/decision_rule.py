@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
-from calibrail.conformal.group_thresholds import By, group_key
+from calibrail.conformal.group_thresholds import By, columns_of_groups, group_key
 from calibrail.conformal.overlapping_groups import OverlappingCalibration
 from calibrail.conformal.threshold_rule import Decision as Said
 from calibrail.conformal.threshold_rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
+from calibrail.data.values import group_name
 from calibrail.errors import GuardrailError, ModelError, error_text, extra
 from calibrail.formatting import Scale, count
 from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_cause
@@ -427,7 +428,12 @@ class DecisionRule:
             return ""
         characters = row.columns.get(CHARACTERS)
         length = len(row.response) if characters is None else float(characters)
-        return group_key(self._by, row.columns, length, getattr(self._rule.groups, "cuts", None))
+        grouped = self._rule.groups
+        names = {
+            name: group_name(row.columns.get(name), as_number=not getattr(grouped, "named", True))
+            for name in columns_of_groups(self._by)
+        }
+        return group_key(self._by, names, length, getattr(grouped, "cuts", None))
 
     def _groups(self, rows: Sequence[Example]) -> list[str] | None:
         return None if self._by is None else [self.group_of(row) for row in rows]

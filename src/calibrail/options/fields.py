@@ -288,13 +288,14 @@ def spell_words(kind: Any, words: Sequence[str]) -> str:
 
 def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
     """Turn ``KEY=VALUE`` items into a mapping, naming the option of a malformed one."""
-    result = {}
+    result: dict[str, str] = {}
     # A comma parts two items only where another KEY= follows it.
     for item in (part for given in items or [] for part in re.split(r",(?=[^,=]+=)", given)):
         key, separator, value = item.partition("=")
         if not separator or not key or not value:
             raise InputError(f"{flag} must look like KEY=VALUE; got {item!r}")
-        result[key] = value
+        if result.setdefault(key, value) != value:
+            raise InputError(f"{flag} gives {key} twice, as {result[key]} and as {value}")
     return result
 
 

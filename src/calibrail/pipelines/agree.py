@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import ClassCounts, certify_groups, holm
-from calibrail.conformal.group_thresholds import group_name
 from calibrail.data.aliases import aliases_of
 from calibrail.data.example import Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers
+from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import Sample, confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts

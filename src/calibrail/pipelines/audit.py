@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data import duplicates, example, sources, splits
+from calibrail.data.values import group_name
 from calibrail.errors import ModelError
 from calibrail.evaluation import audit as measures
 from calibrail.evaluation.audit_answers import AuditAnswers
@@ -173,7 +174,7 @@ def _leaks(
     grouped = np.array([group is not None for group in table.groups.to_pylist()], dtype=bool)
     giveaways = [measures.giveaway("group", np.where(grouped, groups, -1)[used], answers)]
     for name in columns:
-        cells = [None if cell in (None, "") else str(cell) for cell in table.kept[name]]
+        cells = [group_name(cell) or None for cell in table.kept[name]]
         numbers = splits.group_numbers(cells, len(cells))
         numbers[[cell is None for cell in cells]] = -1
         giveaways.append(measures.giveaway(name, numbers[used], answers))

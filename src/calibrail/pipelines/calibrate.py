@@ -24,6 +24,7 @@ from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.sentences import sentence_labels, sentences_of
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.data.values import group_name
 from calibrail.engine.distributed import engine, use_engine
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
@@ -77,7 +78,7 @@ def groups_of(
     if CHARACTERS in columns:
         characters = np.array([float(cell or 0) for cell in kept[CHARACTERS]])
         cuts = _thirds(scored, characters)
-    rows = zip(*(kept[name] for name in columns), strict=True)
+    rows = zip(*(map(group_name, kept[name]) for name in columns), strict=True)
     names = [
         group_thresholds.group_key(promise.by, dict(zip(columns, cells, strict=True)), length, cuts)
         for cells, length in zip(rows, characters.tolist(), strict=True)

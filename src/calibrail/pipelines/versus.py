@@ -259,7 +259,7 @@ def _parted(
     for row in rows:
         if name := name_of(row.example.columns.get(column)):
             by_system.setdefault(name, []).append(row)
-    names = [*wanted] or [*by_system]
+    names = [name_of(name) or "" for name in wanted] or [*by_system]
     if len({*names}) != 2 or len(names) != 2 or not {*names} <= by_system.keys():
         raise InputError(say("refused.two_systems", column=column, found=[*by_system]))
     return [by_system[name] for name in names], names

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.data.labels import label_key, side_of
+from calibrail.data.labels import is_same, label_key, side_of
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
 from calibrail.errors import InputError, error_text, errors_as, variable_set
@@ -390,7 +390,7 @@ class ColumnScore(Detector):
     def number(self, cell: object) -> float | None:
         """Return the number that a cell holds, 1 or 0 for a verdict; None where it is neither."""
         if self.positive is not None:
-            return float(label_key(cell) == self.positive)
+            return float(is_same(self.positive, label_key(cell)))
         if (number := number_in(cell)) is not None or not isinstance(cell, str):
             return number
         side, means = side_of(label_key(cell)), int(self.higher == "hallucinated")
