@@ -140,7 +140,7 @@ def test_a_truth_value_is_the_positive_one_in_every_source(
 
 def test_a_label_that_is_kept_is_the_text_that_it_was() -> None:
     answers = [
-        {"id": i, "human": code, "judge": code, "response": f"r {i}"}
+        {"id": i, "human": code, "judge": code, "response": f"Answer {i} of {7 * i} says so."}
         for i in range(80)
         for code in [["01", "1"][i % 2]]
     ]
