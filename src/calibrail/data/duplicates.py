@@ -118,7 +118,7 @@ class Sketches:
 
     def to_text(self) -> str:
         """Return them in base64, shortened: 240 bytes each, from which no text can be read."""
-        n, whole = max(1, len(self)), np.dtype("<u8")
+        n, whole = len(self), np.dtype("<u8")
         wide = (self.exact, self.anchors, self.named)
         hashes = (item.reshape(n, -1).astype(whole).view(np.uint8) for item in wide)
         values = (item.astype(np.uint8) for item in (self.minhash, self.parts, self.contexts))
