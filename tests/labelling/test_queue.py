@@ -182,6 +182,22 @@ def test_a_review_shows_what_contradicts_and_keeps_both_labels(
                 session.undo("ada")
 
 
+def test_a_review_alone_does_not_certify(tmp_path: Path, guardrail: Guardrail) -> None:
+    """Labels that wrongly contradict the guardrail are mended, those that wrongly agree are not."""
+    asked: dict[str, Any] = dict(guardrail=guardrail, max_fpr=0.6, looks=False)
+    with calibrail.label(traces(500), tmp_path, **asked) as session:
+        label_all(session, 150, wrong=4)
+    before = calibrail.certify(guardrail, labels=tmp_path, looks=False)
+    with calibrail.label(None, tmp_path, **QUEUE) as session:
+        label_all(session, 150)
+    found = calibrail.certify(guardrail, labels=tmp_path, looks=False)
+    assert (found.verdict, found.certificate.reason_code) == ("inconclusive", "reviewed")
+    assert (
+        f"would be certified, by the labels as they were before {before.verdict}"
+        in found.certificate.reason
+    )
+
+
 def test_a_review_without_a_guardrail_says_beside_a_threshold_that_labels_are_not_blind(
     tmp_path: Path,
 ) -> None:
@@ -229,6 +245,8 @@ def test_labels_of_a_queue_test_a_judge_by_their_probabilities(tmp_path: Path) -
     elsewhere = write(tmp_path.parent / "judged.jsonl", rows)
     joined = calibrail.agree(elsewhere, judge_column="judge", labels=tmp_path, **LIMITS)
     assert joined.judges[0]["counts"] == judge["counts"]
+    with pytest.raises(InputError, match=r"says not how its answers were drawn; name its folder"):
+        calibrail.agree(elsewhere, judge_column="judge", labels=tmp_path / "labels.jsonl")
     with calibrail.label(rows, tmp_path / "b", guardrail=frozen(), max_fpr=0.5, looks=False) as b:
         label_all(b, 20)
     stopped = calibrail.agree(elsewhere, judge_column="judge", labels=tmp_path / "b")
@@ -282,7 +300,7 @@ def test_a_new_judge_is_tested_on_old_labels_which_is_a_look(
     fresh = command(*asked[:-1], "--new-judge", "lazy_judge", *limits, "--json")
     assert json.loads(fresh.stdout) == lazy
     # A detector of our own is tested on the texts that were set aside.
-    (tmp_path / "g.looks.json").unlink()
+    (tmp_path / "labels.looks.json").unlink()
     own = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "length", *limits)
     assert own.returncode in (3, 4) and json.loads(own.stdout)["judges"][0]["threshold"] > 1
     nobody = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "nobody")

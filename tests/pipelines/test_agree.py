@@ -817,3 +817,73 @@ def test_a_row_that_could_not_be_drawn_is_an_error(tmp_path: Path) -> None:
         row["p"] = 0.5 if place else None
     with pytest.raises(DataError, match="field p: it needs the probability"):
         agree(made, probability="p", **COLUMNS)
+
+
+def test_labels_of_rows_drawn_singly_meet_large_groups_no_more_often_than_small_ones() -> None:
+    """The judge catches 65 % in groups of one answer, and 95 % in groups of 20: 80 % in all."""
+    rng, made = np.random.default_rng(2), []
+    for group in range(200):
+        caught = 0.95 if group % 2 else 0.65
+        truth = rng.random() < 0.5
+        for k in range(20 if group % 2 else 1):
+            judge = rng.random() < (caught if truth else 0.1)
+            cells = {"judge": str(int(judge)), "truth": str(int(truth)), "human": None}
+            made.append(Example(id=f"{group}-{k}", group=f"g{group}", columns=cells))
+
+    def drawn(places: Iterable[int]) -> list[Example]:
+        chosen = set(places)
+        return [
+            replace(item, columns={**item.columns, "human": item.columns["truth"]})
+            if place in chosen
+            else item
+            for place, item in enumerate(made)
+        ]
+
+    how: dict[str, Any] = {**COLUMNS, "min_caught": 0.8, "max_false_alarms": 0.5}
+    order = [*map(int, rng.permutation(len(made)))]
+    singly = agree(drawn(order[:300]), **how)
+    assert singly.verdict == "inconclusive" and singly.data["n_larger"] > 60
+    assert only(singly)["caught"]["n"] < 30
+    assert any("of larger groups set aside by lot in tests" in text for text in singly.warnings)
+    # Groups that were drawn, one answer of each or whole, all count.
+    first = {made[place].group: place for place in order}
+    some = [*first.values()][:150]
+    kept = {made[place].group for place in some}
+    whole = [place for place, item in enumerate(made) if item.group in kept]
+    one, all_of = agree(drawn(some), **how), agree(drawn(whole), **how)
+    for result in (one, all_of):
+        assert result.data["n_larger"] == 0
+        assert only(result)["caught"]["n"] + only(result)["false_alarms"]["n"] == 150
+    independent = agree(drawn(order[:300]), **how, assume_independent=True)
+    assert independent.data["n_larger"] == 0
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.0612])
+def test_weights_are_not_taken_for_probabilities(scale: float) -> None:
+    """Not even where they add up to the number of labels: of the likely half too few have one."""
+    rng, made = np.random.default_rng(3), []
+    for index in range(900):
+        chance = (0.1, 0.5)[index % 2]
+        truth, drawn = int(rng.random() < 0.4), rng.random() < chance
+        cells = {"human": str(truth) if drawn else None, "judge": str(truth)}
+        columns = {**cells, "chance": chance, "weight": scale / chance}
+        made.append(Example(id=f"a{index}", columns=columns))
+    limits = {**COLUMNS, **LIMITS}
+    assert agree(made, **limits, probability="chance").verdict == "certified"
+    result = agree(made, **limits, probability="weight")
+    judge = only(result)
+    assert (result.verdict, judge["certificate"]["reason_code"]) == ("inconclusive", "no_sample")
+    assert "Give the probabilities with which rows were drawn" in judge["reason"]
+    assert judge["rates"]["prevalence"]["prediction_powered"]["estimate"] is None
+
+
+def test_labels_that_grow_under_new_names_are_further_looks(tmp_path: Path) -> None:
+    made, verdicts = standing_in(tmp_path, {"judge": (0.03, 0.03)}, n=400)[1], []
+    for place, n in enumerate((200, 300, 400)):
+        source = write(tmp_path / f"judged-{place}.jsonl", made[:n])
+        looks = source.with_suffix(".looks.json")
+        result = agree(source, **COLUMNS, **LIMITS, looks=looks)
+        # The very same look is none.
+        assert agree(source, **COLUMNS, **LIMITS, looks=looks).judges == result.judges
+        verdicts.append((result.verdict, "looked at before" in only(result)["reason"]))
+    assert verdicts == [("certified", False), *[("inconclusive", True)] * 2]

@@ -510,6 +510,31 @@ def test_labels_of_logged_answers_set_a_threshold(tmp_path: Path, guardrail: Gua
     assert report["data"]["n_examples"] == 110
 
 
+def test_labels_of_days_of_which_more_was_drawn_count_no_more(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    """The judge is right on a small day, and on a large one it catches half."""
+    log, audit, words = tmp_path / "log", tmp_path / "audit", []
+    for day, n in enumerate((60, 300)):
+        made = examples(n, 60 * day)
+        logged(log, guardrail, made, begin=hours(24 * day), hours=2, texts=False)
+        calibrail.audit_sample(guardrail, log, audit, per_day=60)
+        words += [(item.id, day, truth(str(item.id))) for item in made]
+    with calibrail.label(None, audit) as session:
+        label_some(session, "ada", 120)
+    rows = [
+        {"id": id, "judge": int(label and not (day and k % 2))}
+        for k, (id, day, label) in enumerate(words)
+    ]
+    judged = write(tmp_path / "judged.jsonl", rows)
+    data = calibrail.agree(judged, judge_column="judge", labels=audit).data
+    assert (data["n"], data["n_human"] + data["n_thinned"]) == (360, 120)
+    small = [line["id"] for line in lines(audit / "draws.jsonl") if line["share"] == 1.0]
+    assert len(small) == 60 and 60 < data["n_human"] < 85
+    report = calibrail.calibrate(audit, "column:column=suspicion,higher=hallucinated", alpha=0.2)
+    assert report.report.data["n_examples"] == data["n_human"]
+
+
 def test_through_the_front_door_every_logged_answer_is_as_likely_drawn(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:

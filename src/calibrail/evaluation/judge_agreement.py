@@ -58,8 +58,7 @@ class LabelCounts:
         """Return rows that count once a unit, with the weight of as many independent ones.
 
         Rows of a unit are taken as wholly alike, and have equal parts of it (Kish, 1965; exact
-        bounds of such numbers: Korn and Graubard, 1998). Where of no unit two rows have a human
-        label, though rows drawn singly would hold three such pairs, units were drawn.
+        bounds of such numbers: Korn and Graubard, 1998).
 
         Parameters
         ----------
@@ -72,11 +71,14 @@ class LabelCounts:
         """
         cells, people = np.zeros((3, 3, 2)), places[0] < NONE
         rows, labelled = np.bincount(unit), np.bincount(unit, people)
-        pairs = (rows * (rows - 1.0)).sum() / 2.0 * people.mean() ** 2
-        sizes = labelled if labelled.max() == 1 and pairs > 3.0 else rows
+        by_unit, here = drawn_by_unit(people, unit), rows[rows > 0]
+        sizes = labelled if by_unit else rows
         each = people / np.maximum(1, sizes)[unit]
         of_unit = np.bincount(unit, each)
         alike = float(of_unit.sum() ** 2 / max(1e-300, of_unit @ of_unit))
+        if not by_unit:
+            # As many as rows drawn singly lead to expect: few of small units may be among them.
+            alike = min(alike, float(people.mean() * len(here) ** 2 / (1.0 / here).sum()))
         alone = ~people / rows[unit]
         # All rows together have the weight of their units.
         for part, weight in ((each, alike), (alone, np.count_nonzero(rows) - alike)):
@@ -123,6 +125,54 @@ class LabelCounts:
         counts = {name: getattr(self, name) for name in ("n", "n_human", "n_judge", "n_both")}
         alone = {f"{name}_alone": counts[name] - self.n_both for name in ("n_human", "n_judge")}
         return counts | alone
+
+
+def one_of_each(unit: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a row of each unit, chosen by a lot that nothing in the rows decides."""
+    order: NDArray[np.int64] = np.random.default_rng(0).permutation(len(unit))
+    return order[np.unique(unit[order], return_index=True)[1]]
+
+
+def drawn_by_unit(people: Mask, unit: NDArray[np.int64]) -> bool:
+    """Return whether units were drawn: of each that was met people labelled one row, or all.
+
+    Rows drawn singly would show that by chance in at most 1 of 100 files.
+    """
+    rows, labelled = np.bincount(unit), np.bincount(unit, people)
+    rows, labelled = rows[rows > 0], labelled[rows > 0]
+    share = min(max(float(people.mean()), 1e-9), 1.0 - 1e-9)
+    none = rows * math.log1p(-share)
+    one = none + np.log1p(rows * share / (1.0 - share))
+    whole = np.logaddexp(none, rows * math.log(share))
+    ways = (labelled <= 1, one), ((labelled == 0) | (labelled == rows), whole)
+    return any(seen.all() and chance.sum() < math.log(SAMPLE_LEVEL) for seen, chance in ways)
+
+
+def evenly_met(people: Mask, unit: NDArray[np.int64], lots: Floats) -> Mask:
+    """Return the rows of units that stay, so that people met each as often, whatever its size.
+
+    Where rows are drawn singly, with probability p, a unit of s rows has a label with probability
+    1 - (1 - p)^s. It stays with that of the smallest one over its own.
+
+    Parameters
+    ----------
+    people : ndarray of bool, shape (n,)
+        Which rows have a human label.
+    unit : ndarray of int64, shape (n,)
+        What rows share.
+    lots : ndarray of float64, shape (n,)
+        In [0, 1), one of each unit.
+
+    Examples
+    --------
+    >>> people, unit = np.arange(60) % 4 < 2, np.repeat(np.arange(40), [1, 2] * 20)
+    >>> int(evenly_met(people, unit, unit / 40).sum())
+    46
+    """
+    if drawn_by_unit(people, unit):
+        return np.full(len(unit), True)
+    met = -np.expm1(np.log1p(-min(float(people.mean()), 1.0 - 1e-9)) * np.bincount(unit))
+    return cast(Mask, lots < (met.min() / met)[unit])
 
 
 def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> list[dict[str, Any]]:

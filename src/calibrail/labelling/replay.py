@@ -282,16 +282,27 @@ def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], Labe
     return _rows(ledger, Pool(folder / POOL_FILE)), origin
 
 
-def drawn_answers(folder: Path) -> list[tuple[Example, LedgerAnswer]]:
+def drawn_answers(folder: Path) -> tuple[list[tuple[Example, LedgerAnswer]], int]:
     """Return the answers drawn that count, labelled or passed over, each with its texts.
 
     By the probabilities of the draws, labels of answers that were drawn unequally stay a sample.
+    Of batches of which more was drawn, so many are set aside that all came alike; the number of
+    their labels is returned, too.
     """
     files, pool = LabelFolder(folder), Pool(folder / POOL_FILE)
     with files.up_to_date():
         pool.refresh()
-    answers = files.ledger.answers[: files.ledger.counted]
-    return [(pool[place].example, answer) for place, answer in enumerate(answers)]
+    answers, stay = files.ledger.answers[: files.ledger.counted], _evenly_drawn(files.ledger)
+    kept = [(pool[i].example, it) for i, it in enumerate(answers) if it.draw.order in stay]
+    aside = (it.label is not None for it in answers if it.draw.order not in stay)
+    return kept, sum(aside)
+
+
+def _evenly_drawn(ledger: LabelLedger) -> set[int]:
+    """Return which draws stay, so that of each batch the same share of its lines was drawn."""
+    draws, order = [item.draw for item in ledger.answers], Order(ledger.plan.seed)
+    least = min((draw.share or 1.0 for draw in draws), default=1.0)
+    return {it.order for it in draws if order.lot("even", it.digest) < least / (it.share or 1.0)}
 
 
 def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
@@ -300,10 +311,12 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
     Those on screens when labelling stopped, behind the last label, are not among them.
     """
     pool.refresh()
-    counted = ledger.counted
+    counted, stay = ledger.counted, _evenly_drawn(ledger)
     labelled = [place for place, item in enumerate(ledger.answers) if item.standing != "open"]
     for place, answer in enumerate(ledger.answers[: max(labelled, default=-1) + 1]):
         reason = _left_out(answer, counts=place < counted)
+        if reason is None and answer.draw.order not in stay:
+            reason = "set aside by lot: of other days a smaller share was drawn"
         if reason is not None:
             yield Filtered(answer.draw.order, reason)
             continue

@@ -28,6 +28,7 @@ from calibrail.formatting import Shown
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import has_labels, read_plan
+from calibrail.labelling.ledger import Order
 from calibrail.labelling.replay import drawn_answers
 from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
 from calibrail.options.data import ReadKeywords, judge_of
@@ -234,7 +235,7 @@ def agree(
         raise InputError(f"{option} must name the column of a judge's labels or ratings")
     name, asked = spoken(source), source
     folder = next(filter(_holds_labels, (labels, source)), None)
-    of_folder = [] if folder is None else drawn_answers(Path(cast(str, folder)))
+    of_folder, n_uneven = ([], 0) if folder is None else drawn_answers(Path(cast(str, folder)))
     if source is folder:
         # What people say of the answers drawn is joined by their ids.
         source, labels = [example for example, _ in of_folder], folder
@@ -363,11 +364,25 @@ def agree(
             raise DataError(say("refused.no_label_stays", n=len(people), least=least))
     table[[row for row in people if row not in drawn], 0] = NONE
     unit = group_numbers(None if assume_independent else units, len(units))
+    lots, drawing = np.zeros(len(unit)), list[dict[str, Any]]()
+    if folder is None:
+        # Where labels are handed out, one answer of each group is drawn, or all of fewer groups.
+        lots[[*drawn]] = [Order(0).lot("group", units[row] or "") for row in drawn]
+    if chances and not drawn_with:
+        alone, chance = judge_agreement.one_of_each(unit), np.array(chances)
+        # That as many are labelled as is said must hold of the likelier half, too.
+        drawing = [
+            judge_agreement.drawing_test(np.isin(part, [*people]), chance[part], level)
+            for level in [judge_agreement.SAMPLE_LEVEL / 2.0]
+            for part in (alone, alone[chance[alone] > chance[alone].mean()])
+            if len(part)
+        ]
     divided: dict[str, Sequence[Any]] = {
         "position": [places[row] for row in drawn],
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
     }
-    rows = _Rows(table, np.array(flags, np.int64), np.array(segments, object), unit, divided)
+    parts = np.array(flags, np.int64), np.array(segments, object)
+    rows = _Rows(table, *parts, unit, divided, drawing, lots)
     gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     turning = pairs.turning()
@@ -393,7 +408,8 @@ def agree(
             "n_sharing_a_group": len(unit) - len(np.unique(unit)),
             "n_set_aside": gate.n_set_aside,
             "n_calibrating": gate.n_calibrating,
-            "n_thinned": len(people) - len(drawn),
+            "n_thinned": len(people) - len(drawn) + n_uneven,
+            "n_larger": gate.n_larger,
             "n_unmet": n_unmet,
             "n_unsure": n_unsure,
             "labelled_by": judge_of(examples.how()),
@@ -410,7 +426,13 @@ def agree(
 
 
 def _holds_labels(source: object) -> bool:
-    return isinstance(source, str | PathLike) and has_labels(Path(source))
+    if not isinstance(source, str | PathLike):
+        return False
+    place = Path(source)
+    if place.name == "labels.jsonl" and has_labels(place.parent):
+        # Alone it says not how they were drawn.
+        raise InputError(say("refused.file_of_labels", name=place, folder=place.parent))
+    return has_labels(place)
 
 
 def judge_on_labels(
@@ -422,7 +444,7 @@ def judge_on_labels(
 ) -> JudgedRates:
     """Test another judge, or detector, on the labels of a folder, as `agree` does.
 
-    It is a look at these labels, kept beside the guardrail.
+    It is a look at these labels, kept beside them.
 
     Parameters
     ----------
@@ -442,14 +464,14 @@ def judge_on_labels(
     InputError
         The judge is neither a column nor a score.
     """
-    config, file = frozen_config(guardrail)
+    config, _ = frozen_config(guardrail)
     asked, then = fields.optional(requirement, Requirement, "requirement"), config.requirement
     max_fpr = then.max_fpr if asked.max_fpr is None else asked.max_fpr
     least = asked.min_coverage
     least = then.stated_coverage(config.promise) if least is None else least
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
-    drawn = drawn_answers(folder)
+    drawn, _ = drawn_answers(folder)
     examples = [] if answers else [example for example, _ in drawn]
     if rated := bool(examples) and not any(judge in item.columns for item in examples):
         with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
@@ -467,7 +489,7 @@ def judge_on_labels(
         max_false_alarms=max_fpr,
         confidence=asked.confidence,
         n_looks=asked.n_looks,
-        looks=None if file is None else data_reuse.looks_of(file),
+        looks=data_reuse.looks_of(folder),
     )
 
 
@@ -498,8 +520,9 @@ _Key = tuple[int, str | None]
 class _Rows(NamedTuple):
     """All rows: labels of people (`NONE`: none) and judges (NaN: none), flags, segments, groups.
 
-    ``unit`` numbers groups in which copies are together; ``divided`` is by what else judges may
-    err, a value of each row that people labelled.
+    ``unit`` numbers groups in which copies are together, and ``lots`` are theirs. ``divided`` is by
+    what else judges may err, a value of each row that people labelled, and ``drawing`` tests
+    whether as many rows are labelled as was stated.
     """
 
     table: NDArray[np.float64]
@@ -507,6 +530,8 @@ class _Rows(NamedTuple):
     segments: NDArray[np.object_]
     unit: NDArray[np.int64]
     divided: Mapping[str, Sequence[Any]]
+    drawing: Sequence[dict[str, Any]]
+    lots: NDArray[np.float64]
 
 
 class _Gate:
@@ -533,7 +558,8 @@ class _Gate:
         labelled_by: str | None,
     ) -> None:
         self._labelled_by, self._judges, self._signs = labelled_by, judges, signs
-        self._table, self._flags, self._segments, self._unit, self._divided = rows
+        self._table, self._flags, self._segments, self._unit, self._divided, *_ = rows
+        self._drawing = rows.drawing
         table, self._each = rows.table, np.arange(len(rows.table))
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
@@ -560,6 +586,8 @@ class _Gate:
         # In the order in which they came, whatever ids several of one id have got.
         self._rows = np.array([*people], np.int64)
         self._here = self._segments[self._rows]
+        met = judge_agreement.evenly_met(table[:, 0] < NONE, rows.unit, rows.lots)
+        self._even = met[self._rows]
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
         calibrating = scored.codes == CALIBRATION
         self.n_calibrating = int(calibrating.sum())
@@ -577,7 +605,7 @@ class _Gate:
         )
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
         self.limits = self._standing.strict(limits) if self._asked else limits
-        self.n_set_aside = 0
+        self.n_set_aside = self.n_larger = 0
         self._contents = self._decided()
         found = {self._contents[k, None]["verdict"] for k in range(len(judges))}
         worst = next(item for item in independence.WORSE_FIRST if item in found)
@@ -605,12 +633,14 @@ class _Gate:
     def _testing(self, k: int) -> NDArray[np.bool_]:
         """Return which answers test a judge where near copies count once."""
         sample = self._samples(self._scored)[k]
-        return sample.drawn(TEST, sample.labels)
+        return sample.drawn(TEST, sample.labels) & self._even
 
     def _counts(self, sample: Sample, k: int) -> dict[_Key, ClassCounts]:
         """Count what a judge calls hallucinated, in all and in each segment; silence calls none."""
         rows, labels = sample.drawn(TEST, sample.labels), sample.labels
         self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
+        self.n_larger = max(self.n_larger, int((rows & ~self._even).sum()))
+        rows = rows & self._even
         result: dict[_Key, ClassCounts] = {}
         for name in (None, *sorted(set(self._segments))):
             among = rows if name is None else rows & (self._here == name)
@@ -663,14 +693,14 @@ class _Gate:
         counts, weighed = self._counted(k, here, self._table), self._counted(k, here)
         tested = np.isin(self._each, self._rows[self._testing(k)]) & here
         # Rows of one group are alike, and may have been drawn together: a lot chooses one of each.
-        order = np.random.default_rng(0).permutation(self._each)
-        alone = order[np.unique(self._unit[order], return_index=True)[1]]
-        each = self._counted(k, np.isin(self._each, alone) & here)
-        sample = judge_agreement.sample_tests(each, judge_agreement.SAMPLE_LEVEL / n)
+        alone = np.isin(self._each, judge_agreement.one_of_each(self._unit)) & here
+        each, tail = self._counted(k, alone), judge_agreement.SAMPLE_LEVEL / n
+        sample = [*judge_agreement.sample_tests(each, tail), *self._drawing]
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(weighed, level)}
         if doubt := words.differing(sample):
-            reason = say("agree.no_verdict", doubt=doubt, data={"labelled_by": self._labelled_by})
+            about = {"drawing": self._drawing, "data": {"labelled_by": self._labelled_by}}
+            reason = say("agree.no_verdict", about, doubt=doubt)
             content = {**content, **withdrawn_for("no_sample", reason)}
             for rate in rates.values():
                 if rate["prediction_powered"].estimate is not None:

@@ -27,7 +27,7 @@ from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
 from calibrail.pipelines import data_reuse, independence
-from calibrail.pipelines.calibration_overlap import Freshness, revised, without_proof
+from calibrail.pipelines.calibration_overlap import Freshness, revised, withdrawn_for, without_proof
 from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
 from calibrail.report.messages import say, spell_reasons
@@ -260,6 +260,10 @@ def certify_labels(
     certificate, _ = revised(certificate, None, partial(without_proof, freshness=freshness))
     judged = partial(independence.settled, n_alike=0, assumed=False, judge=replayed.judge())
     certificate, _ = revised(certificate, None, judged)
+    blind = replayed.blind_verdict()
+    if certificate.verdict == "certified" and blind not in (None, "certified"):
+        mended = withdrawn_for("reviewed", say("verdict.reviewed", blind=blind))
+        certificate, _ = revised(certificate, None, lambda item: {**item, **mended})
     # At the answers with whose labels the verdict fell, or at all so far.
     decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
     look = data_reuse.look_at_labels(place, plan, decided_by)
@@ -283,7 +287,7 @@ def certify_labels(
         "n_undone_decided": replayed.undone_decided,
         "n_reviewed": sum(bool(item.blind) for item in replayed.counting),
         "n_changed": sum(item.changed for item in replayed.counting),
-        "blind_verdict": replayed.blind_verdict(),
+        "blind_verdict": blind,
         "lost": dict(replayed.lost),
         "n_waiting": sum(item.standing in ("open", "disagreement") for item in replayed.answers),
         "exhausted": replayed.exhausted,

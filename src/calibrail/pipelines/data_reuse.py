@@ -277,7 +277,11 @@ class DataUse(Record):
         Of this one the ``subject`` is given, of the other one the ``name``.
         """
         same = name == subject or other.detector == self.detector != ""
-        return same or exceeds_reuse_limit(overlapping_uses(self, [other]))
+        return same or self.is_at_answers_of(other)
+
+    def is_at_answers_of(self, other: "DataUse") -> bool:
+        """Return whether it is at so many answers of another look that it goes on with that."""
+        return exceeds_reuse_limit(overlapping_uses(self, [other]))
 
     def error(self, asked: float) -> float:
         """Return what its verdicts might err with by itself; what is asked now where none says."""
@@ -699,6 +703,9 @@ class DataUseHistory:
                 _take_over(questions, self._at_others(), partial(look.goes_on_with, key))
             else:
                 beside = [*_looks_beside(self._path)]
+                # Labels that grow may stand in files of several names.
+                grown = (pair for pair in self._at_others() if pair[0] == key)
+                _take_over(questions, grown, lambda _, item: look.is_at_answers_of(item))
                 # They may have chosen this detector.
                 chosen = ((key, item) for item in beside if item.chose(look.detector))
                 _take_over(questions, chosen, lambda *_: True)
@@ -931,7 +938,7 @@ def _looks_beside(path: Path | None) -> Iterator[DataUse]:
 
 def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
     """Return how many other detectors, and how many other looks of this one, these answers saw."""
-    at_these = [item for item in beside if exceeds_reuse_limit(overlapping_uses(look, [item]))]
+    at_these = [item for item in beside if look.is_at_answers_of(item)]
     others = {item.detector for item in at_these if not item.chose(look.detector)}
     again = list[DataUse]()
     for item in at_these:

@@ -86,3 +86,21 @@ def test_no_table_gives_nan_or_an_interval_without_its_estimate(
     tests = sample_tests(counts)
     listed = [{m: item.to_dict() for m, item in rate.items()} for rate in rates.values()]
     json.dumps([listed, tests], allow_nan=False)
+
+
+def test_rows_of_small_units_that_were_not_met_are_reckoned_with() -> None:
+    """Of 300 units of one row, and 300 of 50, 60 rows drawn singly meet about one small unit."""
+    unit, rng = np.repeat(np.arange(600), [1] * 300 + [50] * 300), np.random.default_rng(0)
+    small = np.arange(len(unit)) < 300
+    truth = rng.random(600)[unit] < np.where(small, 0.9, 0.1)
+    missed = 0
+    for _ in range(40):
+        human = np.full(len(unit), 2)
+        chosen = rng.permutation(len(unit))[:60]
+        human[chosen] = truth[chosen]
+        judge = (rng.random(len(unit)) < 0.5).astype(int)
+        counts = LabelCounts.weighted((human, judge, 0 * human), unit, decided=False)
+        assert counts.n_human < 6
+        found = corrected_rates(counts)["prevalence"]["prediction_powered"]
+        missed += found.upper is not None and not found.lower <= 0.5 <= found.upper
+    assert missed <= 5

@@ -228,10 +228,10 @@ def warnings(result: Json) -> Iterator[str]:
         data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     for code in (
-        *("seen_before", "set_aside", "sharing_a_group", "thinned", "unmet", "unsure"),
+        *("seen_before", "set_aside", "larger", "sharing_a_group", "thinned", "unmet", "unsure"),
         *("human_alone", "errors", "undefined"),
     ):
-        if data[f"n_{code}"]:
+        if data.get(f"n_{code}"):
             yield say(f"agree.{code}", data, result, by_column=by_column)
 
 
