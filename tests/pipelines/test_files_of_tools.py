@@ -250,7 +250,7 @@ def test_lines_without_labels_name_the_column_that_may_hold_them(tmp_path: Path)
     path = tmp_path / "a.jsonl"
     rows = [{"response": a["response"], "is_right": not a["bad"], "n": 3} for a in answers()]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    with pytest.raises(CalibrailError, match=r"labels may stand in 'is_right'; add .*is_right"):
+    with pytest.raises(CalibrailError, match=r"Labels may stand in 'is_right'; add .*is_right"):
         list(calibrail.read(path, require=()))
     # What a program labelled is a judge's, and says so.
     rows = [{"response": a["response"], "llm_label": int(a["bad"])} for a in answers()]

@@ -485,5 +485,5 @@ def test_a_score_that_runs_the_other_way_asks_first_what_the_labels_mean(tmp_pat
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
     shown = " ".join(command("test", tmp_path / "a.csv", "--threshold", "0.15").stdout.split())
     step = shown[shown.index("Next:") :]
-    assert step.index("(here human_label = 1; --positive") < step.index("(--higher)")
+    assert step.index("--threshold 0.15 --positive 0") < step.index("--higher faithful")
     assert "To catch 0%" not in shown

@@ -726,6 +726,9 @@ def test_reworded_answers_are_known_again_by_sketches_and_others_are_not() -> No
 
     assert again(first, look("reworded")) and again(first, look("reworded", fresh=75))
     assert not again(first, look("reworded", fresh=150))
+    # A question without an answer is none, and has no sketch.
+    asked = sketched([calibrail.Example(question="What is known?", id="a")])
+    assert look_of(np.zeros(1, np.uint64), sketches=asked).sketches == ""
     # A file that an earlier version kept holds none.
     assert not again(replace(first, sketches=""), look("reworded"))
     # Answers of one template are no rewordings of one another.
