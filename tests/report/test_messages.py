@@ -248,5 +248,5 @@ def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
         "versus.no_verdict": f"since the questions that people labelled {words}: DOUBT. Draw",
         "refused.queue_for_a_threshold": f"labels of disagreements {words}, so no threshold",
     }.items():
-        assert text in say(code, about, judge="J")
+        assert text in say(code, about, judge="J", drawing=False)
     assert spell("no_sample") == f"the human labels {words}"
