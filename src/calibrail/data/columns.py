@@ -44,7 +44,7 @@ from calibrail.data.values import (
     parse_cell,
     value_at,
 )
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
 
@@ -219,10 +219,8 @@ def label_columns_of(
         spans = [marked] if marked in seen else aliases_of("spans", seen.names)
         found = [name for name in spans if name and any(map(looks_marked, seen.values(name)))]
     if len(found) > 1 and needed:
-        raise DataError(
-            f"{source}: the label may be in any of the columns {listing(found)}; choose one with "
-            f"{spell_option(ReadOptions, 'label_column', found[0])}"
-        )
+        option = spell_option(ReadOptions, "label_column", found[0])
+        raise DataError(error_text("labels_found", source=source, found=listing(found), by=option))
     return (found[0],) if len(found) == 1 else ("label",)
 
 

@@ -330,11 +330,8 @@ def data_files(folder: Path) -> tuple[Path, ...]:
     if len(kinds) > 1:
         raise DataError(error_text("folder_of_formats", folder=folder, listed=_listed(files)))
     if not files:
-        raise DataError(
-            f"the folder {folder} holds no data file; it holds "
-            f"{_listed(sorted(folder.iterdir()))}, and files named {', '.join(SUFFIXES)} are read, "
-            "with .gz or .zst behind that or without"
-        )
+        there, named = _listed(sorted(folder.iterdir())), ", ".join(SUFFIXES)
+        raise DataError(error_text("folder_without_data", folder=folder, there=there, named=named))
     return tuple(files)
 
 
@@ -464,10 +461,8 @@ def find_list(path: Path, name: str | None = None) -> RowList | None:
         if len(lists) > 1:
             lists = {key: item for key, item in lists.items() if likely(item.names)} or lists
     if len(lists) > 1:
-        raise DataError(
-            f"{path} holds several lists of rows: {', '.join(lists)}; choose one with "
-            f"{spell_option(ReadOptions, 'options', {'list': next(iter(lists))})}"
-        )
+        option = spell_option(ReadOptions, "options", {"list": next(iter(lists))})
+        raise DataError(error_text("several_lists", path=path, lists=", ".join(lists), by=option))
     return next(iter(lists.values()), None)
 
 

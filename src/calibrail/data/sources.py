@@ -251,10 +251,9 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if table not in _TABLES:
         table = table_kind(path)
     if not table:
-        raise DataError(
-            f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
-            f"name it with {spell_option(ReadOptions, 'format')} ({', '.join(format_names())})"
-        )
+        suffix, names = path.suffix or "a name without suffix", ", ".join(format_names())
+        option = spell_option(ReadOptions, "format")
+        raise DataError(error_text("no_format", path=path, suffix=suffix, by=option, names=names))
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
@@ -355,11 +354,7 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
 
     for item in opened:
         if item.class_names != opened[0].class_names:
-            raise DataError(
-                error_text(
-                    "classes_numbered_differently", class_names=opened[0].class_names, item=item
-                )
-            )
+            raise DataError(error_text("classes_numbered_differently", first=opened[0], item=item))
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
     if whole is not None:
@@ -580,13 +575,9 @@ def _download(reference: str) -> Any:
     with errors_as(DataError, ImportError, "datasets_missing", reference=reference):
         import datasets
     name, _, split = reference.partition(":")
-    try:
-        return datasets.load_dataset(name, split=split or "test")
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(
-            f"cannot load {name!r} (split {split or 'test'!r}) from the hub: {error}; the split "
-            "can be named: hf:NAME:SPLIT"
-        ) from error
+    split, causes = split or "test", (OSError, ValueError, RuntimeError)
+    with errors_as(DataError, causes, "hub_not_loaded", name=name, split=split):
+        return datasets.load_dataset(name, split=split)
 
 
 def example_path(name: str) -> Path:

@@ -171,10 +171,8 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
             if chosen is None and len(splits) == 1:
                 chosen = splits[0]
             if chosen not in splits:
-                raise DataError(
-                    f"{folder} holds the splits {', '.join(splits)}; choose one with the reader "
-                    f"option split (got {chosen!r})"
-                )
+                names = ", ".join(splits)
+                raise DataError(error_text("no_split", folder=folder, names=names, chosen=chosen))
             folder = folder / chosen
         state = json.loads((folder / "state.json").read_text("utf-8"))
         files = tuple(folder / str(item["filename"]) for item in state["_data_files"])
@@ -547,10 +545,8 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
         return "table", lambda: _frame_rows(source) if _of_pandas(source) else table_rows(source)
     if isinstance(source, Mapping):
         if tables := [str(name) for name, held in source.items() if hasattr(held, "column_names")]:
-            raise InputError(
-                f"a {type(source).__name__} holds several tables ({', '.join(tables)}); give one "
-                f"of them, e.g. data[{tables[0]!r}]"
-            )
+            kind, names = type(source).__name__, ", ".join(tables)
+            raise InputError(error_text("several_tables", kind=kind, names=names, first=tables[0]))
         given = _aligned({str(name): values for name, values in source.items()})
         columns = {name: _column(name, values) for name, values in given.items()}
         _same_length(columns)
@@ -791,10 +787,9 @@ def _delimiter(path: Path, head: str) -> str:
     if usual in alike and usual == "\t":
         return usual
     if len(alike) > 1:
-        raise DataError(
-            f"{path}: its cells may be parted by {' or '.join(map(repr, alike))}; name it with "
-            f"{spell_option(ReadOptions, 'options', {'delimiter': alike[-1]})}"
-        )
+        choose = spell_option(ReadOptions, "options", {"delimiter": alike[-1]})
+        marks = " or ".join(map(repr, alike))
+        raise DataError(error_text("delimiter_unclear", path=path, marks=marks, choose=choose))
     likely = alike or others
     return likely[0] if len(likely) == 1 else usual
 

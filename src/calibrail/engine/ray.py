@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from calibrail.engine.distributed import threads_each
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, ShardTask, error_line, perform
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError, error_text, errors_as
 from calibrail.models.hardware import cores
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import EngineOptions
@@ -145,14 +145,10 @@ def _cluster(options: EngineOptions) -> Iterator[tuple[Any, float]]:
     Whoever is connected already stays so: then this is the cluster.
     """
     with environment({name: os.environ.get(name, value) for name, value in _QUIET.items()}):
-        try:
+        option = spell_option(EngineOptions, "engine", "ray")
+        with errors_as(InputError, ImportError, "ray_missing", option=option):
             import ray
             import ray.data
-        except ImportError as error:
-            raise InputError(
-                f"{spell_option(EngineOptions, 'engine', 'ray')} needs {error.name}: "
-                "pip install 'calibrail[ray]'"
-            ) from error
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         if ray.is_initialized():
             yield ray, ray.cluster_resources().get("CPU", 1.0)
@@ -193,10 +189,8 @@ def _connect(ray: Any, options: EngineOptions) -> None:
 def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
     host, colon, port = address.rpartition(":")
     if "//" in address or not (address == "auto" or (colon and port.isdigit())):
-        raise InputError(
-            f"{spell_option(EngineOptions, 'ray_address')} must be auto, or HOST:PORT, on a node "
-            f"of the cluster; got {address}. From elsewhere: ray job submit"
-        )
+        option = spell_option(EngineOptions, "ray_address")
+        raise InputError(error_text("ray_address_form", option=option, address=address))
     try:
         if port != "auto":
             # Ray would try for minutes where nothing answers.

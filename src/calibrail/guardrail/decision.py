@@ -128,10 +128,8 @@ class Cause:
             kinds = isinstance(error, str | None) and type(row) in (int, type(None))
             if kinds and isinstance(timeout, bool):
                 return cls(content["code"], error, timeout, row)
-        raise InputError(
-            f"a decision's cause must be an object with one of the codes "
-            f"{', '.join(get_args(CauseCode))}; got {content!r:.80}"
-        )
+        codes = ", ".join(get_args(CauseCode))
+        raise InputError(error_text("decision_cause", codes=codes, content=content))
 
 
 #: Of every decision that has a score.

@@ -66,8 +66,7 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
         )
     if (number := int(match[1])) > NEWEST:
         raise GuardrailError(
-            f"{source} has schema {given!r}, of a later calibrail; this version reads up to "
-            f"{SCHEMA!r}: install the later one (pip install -U calibrail), or {again}"
+            error_text("schema_of_later", source=source, given=given, schema=SCHEMA, again=again)
         )
     result = dict(content)
     for step in range(number, NEWEST):
@@ -453,8 +452,7 @@ class FrozenConfig(_Frozen):
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "the file"
             raise GuardrailError(
-                f"{source} does not hold what this version reads: {place}: {first['msg']}; "
-                "calibrate again with it, and export: calibrail export RUN -o guardrail.json"
+                error_text("field_misfits", source=source, place=place, says=first["msg"])
             ) from error
         if config.to_bytes() != raw:
             config._older = raw
@@ -576,10 +574,8 @@ def read_file(
         if stated.get(name) != value
     ]
     if signature is not None and wrong:
-        raise GuardrailError(
-            f"the signature of {path} states something else of it than it holds: "
-            f"{'; '.join(wrong)}; {signing.SIGN.format(path)} again"
-        )
+        listed, sign = "; ".join(wrong), signing.SIGN.format(path)
+        raise GuardrailError(error_text("signed_otherwise", path=path, wrong=listed, sign=sign))
     sha256 = hashlib.sha256(raw).hexdigest()
     if not (is_own_code("yes") or signature is not None or is_own_file(sha256)):
         config.__dict__["unvouched"] = path

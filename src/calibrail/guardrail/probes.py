@@ -271,10 +271,9 @@ def _compare(
     """Compare one detector's scores, or refuse them."""
     computed, remedy = _probe_scores(score, unit), "Install what was frozen, or calibrate again"
     if len(computed.scores) != len(frozen.scores):
+        n, was = len(computed.scores), len(frozen.scores)
         raise GuardrailError(
-            f"this machine does not compute what was certified: the probe answers have "
-            f"{len(computed.scores)} sentences here, frozen were {len(frozen.scores)}. "
-            f"{side_by_side}. {remedy} with this"
+            error_text("probe_sentences", here=n, there=was, both=side_by_side, remedy=remedy)
         )
     there, values = (np.array(item.scores, np.float64) for item in (frozen, computed))
     numbers = [str(row) for row in range(1, len(there) + 1)]
@@ -449,9 +448,7 @@ def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
     if here not in frozen:
         known = ", ".join(sorted(frozen)) or "none"
         raise GuardrailError(
-            "the detector on this machine is not the one that was calibrated: the source of "
-            f"{name}, {path}, has SHA-256 {here}, frozen is {known}; it was not imported. Install "
-            f"the frozen one, or {RENEW}"
+            error_text("another_source", name=name, path=path, here=here, known=known, renew=RENEW)
         )
 
 

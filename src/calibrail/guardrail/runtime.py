@@ -272,10 +272,7 @@ class Guardrail(Shown):
             return cls(value)
         if not isinstance(value, Guardrail):
             remedy = "; freeze the run: run.freeze()" if hasattr(value, "freeze") else ""
-            raise InputError(
-                f"guardrail must be a Guardrail or the path of its file; got "
-                f"{type(value).__name__}{remedy}"
-            )
+            raise InputError(error_text("guardrail_kind", kind=type(value), remedy=remedy))
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:

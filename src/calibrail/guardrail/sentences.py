@@ -523,10 +523,8 @@ class StreamCheck:
     def _require_judged(self) -> None:
         """Refuse to decide about an answer of which a sentence was left out."""
         if self._waiting and not self.failed:
-            raise InputError(
-                f"{count(len(self._waiting), 'sentence')} that split() or end() returned must be "
-                "given to judge() before the answer is decided; feed() does both"
-            )
+            waiting = count(len(self._waiting), "sentence")
+            raise InputError(error_text("sentences_unjudged", waiting=waiting))
 
     def _judge_all(self, sentences: list[Sentence]) -> list[SentenceVerdict]:
         # The answer has failed with its first sentence that could not be judged.

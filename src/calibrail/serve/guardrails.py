@@ -91,10 +91,7 @@ def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
         if not NAME.fullmatch(name):
             raise InputError(error_text("guardrail_name_in_address", source=source, name=name))
         if name in files:
-            raise InputError(
-                f"{name} stands for {files[name]} and for {file}; name one of them otherwise, "
-                f"e.g. other={file}"
-            )
+            raise InputError(error_text("name_of_two", name=name, held=files[name], file=file))
         files[name] = Path(file)
     return files
 

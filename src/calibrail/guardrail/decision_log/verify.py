@@ -366,11 +366,8 @@ def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
         return pa.table(columns, schema=schema)
     except (ValueError, TypeError) as error:
         # Its hash fits, so whoever wrote it was no log.
-        names = sorted({row["file"] for row in rows})
-        raise DataError(
-            f"a line of {', '.join(names[:3])} holds what no decision does: {error}; move the file "
-            "away"
-        ) from error
+        names = ", ".join(sorted({row["file"] for row in rows})[:3])
+        raise DataError(error_text("line_of_no_decision", names=names, error=error)) from error
 
 
 def _valid(value: Any) -> Any:
@@ -411,10 +408,7 @@ def verify_log(folders: Folders, *, noted: Iterable[str] = ()) -> LogCheck:
             else:
                 torn.append(line_format.LogFinding("noted_torn", item, n))
         if len(hashes) == before:
-            raise InputError(
-                "noted must be hashes of lines, of 64 hex digits, or a file of such; "
-                f"got {item!r:.80}, which holds none"
-            )
+            raise InputError(error_text("noted_no_hashes", item=item))
     paths = _paths(folders)
     with file_errors("cannot read the decision log"):
         check = verify(paths, hashes)

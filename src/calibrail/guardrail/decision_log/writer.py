@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
-from calibrail.errors import DataError, InputError, LogError, errors_as
+from calibrail.errors import DataError, InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
@@ -251,8 +251,7 @@ def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
             numbered = found.setdefault(chain, {})
             if number in numbered:
                 raise DataError(
-                    f"{path.name} is in {numbered[number].parent} and in {folder}; leave it "
-                    "in one of the two"
+                    error_text("log_file_twice", path=path, other=numbered[number], folder=folder)
                 )
             numbered[number] = path
     return {chain: dict(sorted(files.items())) for chain, files in sorted(found.items())}
@@ -375,10 +374,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind in ("", OPENED, CLOSED):
-            raise InputError(
-                f"kind must say what was asked, and not be {OPENED!r} or {CLOSED!r}, which are the "
-                f"log's own lines; got {self.kind!r:.80}"
-            )
+            raise InputError(error_text("log_kind", opened=OPENED, closed=CLOSED, kind=self.kind))
         for name in ("question", "response"):
             if not isinstance(text := getattr(self, name), str):
                 raise InputError(f"{name} must be a text; got {text!r:.80}")

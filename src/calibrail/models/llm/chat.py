@@ -153,11 +153,7 @@ class AnswerCache:
         if version == 0:
             run(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
-            raise CacheError(
-                error_text(
-                    "cache_of_another_version", path=path, version=version, own_version=VERSION
-                )
-            )
+            raise CacheError(error_text("another_version", path=path, version=version, own=VERSION))
         return connection
 
     def get(self, key: str, read: Callable[[Any], Any] = dict) -> Any | None:
