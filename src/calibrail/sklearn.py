@@ -275,8 +275,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         known = [*np.asarray(getattr(model, "classes_", ()))]
         if known and (set(known) != {*self.classes_.tolist()} or self.higher != "hallucinated"):
             raise InputError(
-                f"estimator knows the classes {known} and y holds {self.classes_.tolist()}; both "
-                "must be the same two, and higher is for an estimator without classes"
+                error_text("sklearn_classes", known=known, classes=self.classes_.tolist())
             )
         place = known.index(self.classes_[1]) if known else 1
         if hasattr(model, "decision_function"):

@@ -306,10 +306,8 @@ def joint_certificate(
         delta and 1 - ``confidence`` leave no joint confidence.
     """
     if calibration.delta is None or calibration.flag_all:
-        raise InputError(
-            "calibration must hold a pac or anytime threshold; got "
-            f"{'one that flags everything' if calibration.flag_all else calibration.guarantee}"
-        )
+        got = "one that flags everything" if calibration.flag_all else calibration.guarantee
+        raise InputError(error_text("nothing_proven", got=got))
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=float(1 - decimal(calibration.alpha)))
     certificate = _by_rank(calibration, counts, requirement)
@@ -334,10 +332,7 @@ def _by_rank(
     required, _, level = checked_limits(requirement)
     coverage = None if counts.n_hallucinated else _between(calibration, level)
     if required > proven + 1e-12 and coverage is None:
-        raise InputError(
-            f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
-            f"got {requirement.min_coverage!r}"
-        )
+        raise InputError(error_text("more_than_proven", proven=proven, asked=requirement))
     proof = _proof_for(requirement, calibration.delta) if proof is None else proof
     if required > proven + 1e-12:
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.

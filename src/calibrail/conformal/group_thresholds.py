@@ -42,7 +42,7 @@ from scipy.special import betaincinv
 from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError, TooFewExamplesError, error_text
 from calibrail.formatting import count, listed
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -490,14 +490,11 @@ def _calibrate_clusters(
     total = int(numbers.max()) + 1 if len(numbers) else 0
     least = threshold.minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
-        raise TooFewExamplesError(
-            f"{len(values)} hallucinated calibration answers come from {total} groups, "
-            f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
-            f"groups are needed. Label {{labels}}, {threshold.other_ways(total, promise)}",
-            least,
-            total,
-            "groups",
+        n, others = len(values), threshold.other_ways(total, promise)
+        text = error_text(
+            "groups_few", n=n, total=total, of=guarantee, alpha=alpha, least=least, others=others
         )
+        raise TooFewExamplesError(text, least, total, "groups")
     position, sizes = 0, np.bincount(numbers)
     if by_lot is None:
         by_lot = guarantee == "pac" and total >= least and float(np.mean(1.0 / sizes)) > _FEW

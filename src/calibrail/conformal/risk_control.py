@@ -119,10 +119,7 @@ class Risk(Record):
         if self.name not in RISKS:
             raise InputError(error_text("risk_name", names=", ".join(RISKS), name=self.name))
         if self.relation != RISKS[self.name]:
-            raise InputError(
-                f"risk {self.name} takes {RISKS[self.name]}, as in "
-                f"'{self.name}{RISKS[self.name]}{self.level}'; got {self.relation!r}"
-            )
+            raise InputError(error_text("risk_relation", risk=self, relation=RISKS[self.name]))
         level = argument_checks.share(self.level, f"the level of {self.name}")
         object.__setattr__(self, "level", level)
 

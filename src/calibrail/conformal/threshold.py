@@ -388,8 +388,7 @@ class Calibration(Record):
             raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
         for key in different:
             raise InputError(
-                f"the calibration contradicts itself: its scores give {key} = {expected[key]}, "
-                f"it says {content[key]}; calibrate again"
+                error_text("contradicts_itself", key=key, give=expected[key], says=content[key])
             )
         return again
 

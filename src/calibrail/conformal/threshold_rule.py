@@ -163,14 +163,9 @@ def upper_calibration(faithful: ArrayLike, promise: Promise) -> threshold.Calibr
     values = argument_checks.scores(faithful, "faithful")
     least = threshold.minimum_n(beta, promise.guarantee, promise.delta)
     if len(values) < least:
-        raise TooFewExamplesError(
-            f"{len(values)} faithful calibration answers are too few for the {promise.guarantee} "
-            f"guarantee at beta = {beta:g}: at least {least} are needed. Label {{labels}}, or "
-            "raise beta",
-            least,
-            len(values),
-            "faithful",
-        )
+        n = len(values)
+        text = error_text("faithful_too_few", n=n, promise=promise, beta=beta, least=least)
+        raise TooFewExamplesError(text, least, len(values), "faithful")
     mirrored: Undefined = "pass" if promise.undefined == "flag" else "flag"
     one_sided = Promise(beta, promise.guarantee, promise.delta, mirrored)
     return threshold.calibrate_threshold(-values, one_sided)

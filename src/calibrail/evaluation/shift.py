@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.data.values import group_name
-from calibrail.errors import DataError, InputError, extra
+from calibrail.errors import DataError, InputError, error_text, extra
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Codes, Floats, Mask, Measure, wilson
@@ -64,10 +64,8 @@ def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> l
     if len(groups) < 2:
         raise DataError(f"the column {by!r} holds one value only; a shift needs two groups")
     if len(groups) > MOST_GROUPS:
-        raise DataError(
-            f"the column {by!r} holds {len(groups):,} different values, more than {MOST_GROUPS}; "
-            f"name a column of groups, or use {cli_or_python('--time', 'time=...')}"
-        )
+        n, time = len(groups), cli_or_python("--time", "time=...")
+        raise DataError(error_text("values_many", by=by, n=n, most=MOST_GROUPS, time=time))
     if unknown := [name for name in calibrate_on if name not in groups]:
         raise InputError(
             f"{by} holds no group {unknown[0]!r}; it holds {', '.join(map(repr, groups[:10]))}"
@@ -99,10 +97,7 @@ def time_parts(cells: Sequence[Any], time: str, periods: int) -> list[ShiftPart]
     moments = np.array([_moment(cell) for cell in cells])
     if len(unread := np.flatnonzero(~np.isfinite(moments))):
         row = int(unread[0])
-        raise DataError(
-            f"{time}: {str(cells[row])[:40]!r} (answer {row + 1}) is neither a number nor a date "
-            "such as 2026-03-31 or 2026-03-31T12:00:00"
-        )
+        raise DataError(error_text("no_moment", time=time, cell=str(cells[row])[:40], n=row + 1))
     order = np.argsort(moments, kind="stable")
     middle = int(order[len(order) // 2])
     # Answers of one moment stay together.

@@ -166,10 +166,8 @@ class Gate:
         elif not isinstance(guardrail, Checker):
             raise InputError(error_text("gate_of_what", name=type(guardrail).__name__))
         if trim and local is not None and local.unit == "answer":
-            raise InputError(
-                "trim is for a guardrail that removes sentences, and this one flags whole answers; "
-                f"calibrate with {spell_option(Promise, 'unit', 'sentence')}, or leave trim out"
-            )
+            option = spell_option(Promise, "unit", "sentence")
+            raise InputError(error_text("trim_of_answers", option=option))
         if log is not None and local is None:
             raise InputError(error_text("log_of_a_service"))
         self.checker: Checker = guardrail

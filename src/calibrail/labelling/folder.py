@@ -365,9 +365,7 @@ class LabelFolder:
         answer = answers[label.order - 1]
         if label.probability != answer.draw.probability:
             raise DataError(
-                f"{where}: probability is {label.probability!r:.40} for {label.id!r}, and "
-                f"{answer.draw.probability!r} in {self.draws.path}, line {label.order}; restore "
-                "the line that was changed"
+                error_text("label_changed", where=where, label=label, draw=answer.draw, files=self)
             )
         if not answer.draw.handed_out:
             raise DataError(error_text("label_not_handed_out", where=where, label=label))

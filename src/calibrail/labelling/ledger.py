@@ -423,8 +423,7 @@ def checked_spans(spans: Iterable[Span], response: str) -> tuple[Span, ...]:
         start, stop, text = span
         if response[start:stop] != text:
             raise InputError(
-                f"the span from {start} to {stop} must hold the text of the response there, "
-                f"{response[start:stop]!r:.60}; got {text!r:.60}"
+                error_text("span_text", start=start, stop=stop, due=response[start:stop], text=text)
             )
         checked.append((start, stop))
     return tuple((start, stop, response[start:stop]) for start, stop in merged(checked))
@@ -522,11 +521,10 @@ class Lots:
         if not self.weighted:
             # Of equal ones those that were labelled are a uniform sample themselves.
             return 1.0, True
-        if row["probability"] < least - _ROUNDING:
+        if (given := row["probability"]) < least - _ROUNDING:
+            where, floor = row["where"], spell_option(Drawing, "floor")
             raise InputError(
-                f"{row['where']}: the probability of {id!r} is {row['probability']:g}, below the "
-                f"least one that counts, {least:g} (a passed answer needs twice the floor); begin "
-                f"in another folder with a lower {spell_option(Drawing, 'floor')}"
+                error_text("below_least", where=where, id=id, given=given, least=least, floor=floor)
             )
         return float(row["probability"]), True
 

@@ -487,12 +487,11 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
         drawn[draw.batch] += 1
         handed_out[draw.batch] += bool(draw.handed_out)
     for batch in batches:
-        counted = drawn[batch.batch], handed_out[batch.batch]
-        if counted != (batch.drawn, batch.handed_out):
+        n, handed = drawn[batch.batch], handed_out[batch.batch]
+        if (n, handed) != (batch.drawn, batch.handed_out):
+            path = files.path / BATCHES
             raise DataError(
-                f"{files.path / BATCHES}, line {batch.batch}: it counts {batch.drawn} draws, "
-                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {counted[0]} "
-                f"and {counted[1]}; restore both from a copy"
+                error_text("batch_counts", path=path, batch=batch, files=files, n=n, handed=handed)
             )
 
 

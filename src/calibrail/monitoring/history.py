@@ -183,10 +183,7 @@ def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_
         values[:] = list(given)
     for code in set(values):
         if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
-            raise InputError(
-                f"language must be a code of at most {_LONGEST_CODE} characters, or None; got "
-                f"{code!r:.40}"
-            )
+            raise InputError(error_text("language_code", longest=_LONGEST_CODE, code=code))
     return values
 
 

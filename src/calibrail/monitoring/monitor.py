@@ -266,15 +266,11 @@ class Monitor:
         monitor = cls(guardrail, stored)
         if content["guardrail"] != monitor.guardrail:
             raise InputError(
-                f"the state is that of a watch of the guardrail {content['guardrail']}, and not of "
-                f"{monitor.guardrail}; {REMEDY}"
+                error_text("state_of_another", was=content["guardrail"], own=monitor, remedy=REMEDY)
             )
         for name, value in stored.to_dict().items():
             if options is not None and (given := options.to_dict()[name]) != value:
-                raise InputError(
-                    f"the watch was begun with {name}={value!r}; got {given!r}; go on with what it "
-                    "was begun with, or begin a new watch in another folder"
-                )
+                raise InputError(error_text("watch_options", name=name, value=value, given=given))
         monitor._codes = {name: code for code, name in enumerate(content["languages"])}
         # A watch that was begun before files held a sketch goes on without.
         if (calibrated := content.get("calibrated")) is None:

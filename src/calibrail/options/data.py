@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.options.guarantee import Promise
@@ -179,10 +179,7 @@ class ReadOptions:
         for value, name in (self.label_map or {}).items():
             key = str(int(name)) if isinstance(name, int | float) else str(name).strip().lower()
             if key not in _CLASSES:
-                raise InputError(
-                    f"label_map must give each value 1 (hallucinated), 0 (faithful) or {SKIP}; got "
-                    f"{value}={name}"
-                )
+                raise InputError(error_text("label_map_class", skip=SKIP, value=value, name=name))
             classes[value] = _CLASSES[key]
         return classes
 

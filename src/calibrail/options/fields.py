@@ -404,10 +404,7 @@ def optional(value: Any, kind: type[Kind], name: str) -> Kind:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise InputError(
-            f"{name} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
-            f"{type(value).__name__}"
-        )
+        raise InputError(error_text("not_of_kind", name=name, kind=kind, given=type(value)))
     return value
 
 

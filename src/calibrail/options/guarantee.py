@@ -115,10 +115,8 @@ class Promise(Record):
                 raise InputError("min_n is for the thresholds of groups; name their column with by")
             fields.count(self.min_n, "min_n")
         if self.unit == "sentence" and (self.beta is not None or self.guarantee == "paper"):
-            raise InputError(
-                "sentences are removed at one threshold, with the guarantee marginal, pac or "
-                f"anytime; leave out {'beta' if self.beta is not None else 'paper'}"
-            )
+            without = "beta" if self.beta is not None else "paper"
+            raise InputError(error_text("sentences_one_threshold", without=without))
         if self.clustered and self.guarantee == "paper":
             raise InputError("clustered needs the guarantee marginal or pac; got paper")
         if self.clustered and self.guarantee == "anytime":

@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, error_text
 from calibrail.options.data import SplitOptions
 from calibrail.options.fields import KEYWORDS
 
@@ -77,8 +77,7 @@ def options_from_keywords(
                 made, part = given.get(name), parts.get(name, {})
                 if made is not None and not isinstance(made, kind):
                     raise InputError(
-                        f"{name} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
-                        f"{type(made).__name__}"
+                        error_text("not_of_kind", name=name, kind=kind, given=type(made))
                     )
                 if made is not None and part and not override:
                     keyword = KEYWORDS.get(min(part), min(part))

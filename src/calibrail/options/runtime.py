@@ -239,10 +239,7 @@ class WatchOptions(Record):
 
     def __post_init__(self) -> None:
         if fields.whole(self.reference, "reference", least=2) > MOST_REFERENCE:
-            raise InputError(
-                f"reference must be at most {MOST_REFERENCE:,} answers of the stream; got "
-                f"{self.reference:,}: give a longer one as a log of its own"
-            )
+            raise InputError(error_text("reference_long", most=MOST_REFERENCE, n=self.reference))
         fields.count(self.arl, "arl")
         fields.replace_checked(self, delta=fields.share, base_rate=fields.share)
         fields.whole(self.seed, "seed")

@@ -22,7 +22,7 @@ from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
 from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.data.values import group_name
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.evaluation import Sample
 from calibrail.evaluation.measures import Outcomes, shuffled
 from calibrail.evaluation.sections import cost_of, operating_curve, risk_bounds, risk_verdict
@@ -371,10 +371,8 @@ def certify(
     if isinstance(labels, str | PathLike):
         for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
             if value is not None and name != "labels":
-                raise InputError(
-                    f"leave out {'the data' if name == 'source' else name}: a folder of labels "
-                    "knows which answers it is about, and how they were read"
-                )
+                what = "the data" if name == "source" else name
+                raise InputError(error_text("labels_know_answers", what=what))
         return certify_labels(guardrail, labels, requirement, looks=looks, fresh=fresh)
     guardrail = Guardrail.coerce(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None

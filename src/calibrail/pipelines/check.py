@@ -30,7 +30,7 @@ from calibrail.data.sources import Source
 from calibrail.data.tables import byte_array, number_array, string_array, widened_column
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
-from calibrail.errors import DataError, InputError, ModelError
+from calibrail.errors import DataError, InputError, ModelError, error_text
 from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -344,10 +344,8 @@ class _OverBatches:
         there = set(batch.schema.names)
         wanted = [name for name in (*self._texts, *self._columns) if name != ALL_COLUMNS]
         if missing := [name for name in wanted if name not in there]:
-            raise DataError(
-                f"the batch has no column {', '.join(missing)}; it has "
-                f"{', '.join(batch.schema.names) or 'none'}: rename, or select, what is read"
-            )
+            lacks, there = ", ".join(missing), ", ".join(batch.schema.names) or "none"
+            raise DataError(error_text("batch_lacks_column", lacks=lacks, there=there))
         every = ALL_COLUMNS in self._columns
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
         cells = {
@@ -404,10 +402,7 @@ class BatchScorer(_OverBatches):
         made = resolve_scores(scores)
         for score in made:
             if not distributed.is_portable(score):
-                raise InputError(
-                    f"{key_of(score)} cannot be computed in another process: it {_REMOTE}; or it "
-                    "is a column already; or no name leads to it: give your own as 'module:name'"
-                )
+                raise InputError(error_text("not_portable", key=key_of(score), why=_REMOTE))
         self._sent = tuple(map(distributed.serialise_score, made))
         read = dict.fromkeys(name for score in made for name in score.requires)
         self._texts = tuple(name for name in read if name in TEXT_FIELDS)

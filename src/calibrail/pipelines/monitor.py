@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data import outputs
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, LogSource
@@ -219,23 +219,17 @@ class WatchFile:
             content = json.loads(raw)
             schema, digest, then = content["schema"], content["guardrail"], dict(content["asked"])
         if schema != SCHEMA:
-            raise DataError(
-                f"{path} is of another version of calibrail: its schema is {schema!r:.60}, and "
-                f"this one writes {SCHEMA!r}; name a new folder"
-            )
-        anew = f"name a new folder in place of {path.parent}"
+            raise DataError(error_text("watch_of_version", path=path, schema=schema, own=SCHEMA))
         if digest != guardrail.digest:
             raise InputError(
-                f"{path} is the watch of another guardrail: its digest is {digest!s:.19}..., and "
-                f"that of the one given {guardrail.digest:.19}...; {anew}"
+                error_text("watch_of_another", path=path, digest=digest, guardrail=guardrail)
             )
         for name, value in asked.items():
             if then.get(name) != value:
                 spelled = cli_or_python(f"--{name.replace('_', '-')}", name)
+                was, now = json.dumps(then.get(name)), json.dumps(value)
                 raise InputError(
-                    f"{path} is of a watch that was begun with {spelled} "
-                    f"{json.dumps(then.get(name))}; it is {json.dumps(value)} now. Give the same "
-                    f"again, or {anew}"
+                    error_text("watch_asked", path=path, spelled=spelled, was=was, now=now)
                 )
         with _damaged(path):
             return cls(
@@ -342,10 +336,8 @@ class MonitorLoop:
                 blocks = reader.read_on(reference, Cursor(), tally)
                 lines = [line for block in blocks for line in self._own.usable(block, tally)]
                 if not lines:
-                    raise DataError(
-                        f"the reference {', '.join(map(str, reference))} holds no decision of this "
-                        "guardrail; name a log of it, or leave it out"
-                    )
+                    names = ", ".join(map(str, reference))
+                    raise DataError(error_text("reference_holds_none", names=names))
                 rows = monitor_inputs.rows_of(lines)
             monitor = Monitor(config, options, reference=rows)
             # What was wrong with the reference is wrong with the watch.

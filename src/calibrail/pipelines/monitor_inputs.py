@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
 from calibrail.data import read
-from calibrail.errors import CalibrailError, DataError, InputError
+from calibrail.errors import CalibrailError, DataError, InputError, error_text
 from calibrail.guardrail.decision import Cause, parse_cause
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, LogSource, read_on
 from calibrail.guardrail.decision_rule import frozen_rule
@@ -349,11 +349,9 @@ def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
     """
     sample = read_sample(folder)
     if sample.guardrail != config.digest:
+        copy = folder / "guardrail.json"
         raise InputError(
-            f"the labels in {folder} are about another guardrail: their digest is "
-            f"{sample.guardrail[:19]}..., and that of the one given {config.digest[:19]}...; name "
-            f"that one ({folder / 'guardrail.json'} is a copy), or draw answers of this one into "
-            "another folder"
+            error_text("labels_of_another", folder=folder, sample=sample, config=config, copy=copy)
         )
     groups = sample.group.tolist()
     refuse_other_flags(config, sample.score, sample.flagged, groups, folder / "draws.jsonl")

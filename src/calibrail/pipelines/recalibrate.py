@@ -19,7 +19,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.duplicates import sketched
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
 from calibrail.guardrail.decision_rule import shown_within
@@ -428,9 +428,5 @@ def _logged(
         old += int(np.count_nonzero(rows.flagged))
         new += int(np.count_nonzero(_decided(as_logged, calibration.threshold)))
     if not n:
-        raise DataError(
-            monitor_inputs.none_used(tally, config)
-            or "the log holds no decision of this guardrail; name the log that the answers were "
-            "drawn from"
-        )
+        raise DataError(monitor_inputs.none_used(tally, config) or error_text("not_of_this_log"))
     return {"n": n, "old": old, "new": new, **tally.to_dict()}

@@ -23,7 +23,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
 from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, InputError, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, error_text, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
@@ -409,11 +409,9 @@ class Run(Shown):
     @classmethod
     def _of(cls, folder: Path, report: Mapping[str, Any], content: Mapping[str, Any]) -> Run:
         """Return the run of a report and of what calibrated it, as they stand in a folder."""
-        if content.get("schema") != SCHEMA:
-            raise DataError(
-                f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
-                f"reads {SCHEMA!r}; run `calibrail calibrate` again"
-            )
+        if (schema := content.get("schema")) != SCHEMA:
+            path = folder / "calibration.json"
+            raise DataError(error_text("run_of_version", path=path, schema=schema, own=SCHEMA))
         state = None
         if (digest := content.get("state_sha256")) is not None:
             action = f"cannot read {folder / STATE}, what the detector has learnt"
@@ -732,8 +730,7 @@ def refuse_other_flags(
     codes = rule.decide(scores[places], names, config.score.tolerance)
     for index in np.flatnonzero((codes > 0) != flagged[places])[:1].tolist():
         place, outcome = int(places[index]), DECISIONS[int(codes[index])]
+        where, said = f"{path}, line {place + 1}", str(bool(flagged[place])).lower()
         raise DataError(
-            f"{path}, line {place + 1}: the guardrail's decision on a score of "
-            f"{scores[place]:.6g} is {outcome}, and flagged says "
-            f"{str(bool(flagged[place])).lower()}; restore the line from a copy"
+            error_text("flag_changed", where=where, score=scores[place], outcome=outcome, said=said)
         )

@@ -17,7 +17,7 @@ from calibrail.data.tables import NotPlainError, number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
@@ -185,19 +185,17 @@ def require_usable(
     """
     require_defined(scored, index)
     table, codes = scored.table, scored.codes
-    for label, name in ((1, "hallucinated"), (0, "faithful")):
+    for label, name in ((1, "hallucinated (1)"), (0, "faithful (0)")):
         if not (table.labels == label).any():
-            purpose = "calibration needs" if split else "this needs"
+            needs = "calibration needs" if split else "this needs"
             if problems := ", ".join(scored.data["problems"]):
                 raise DataError(
-                    f"no answer is labelled {name} ({label}) among those that can be used; "
-                    f"{purpose} both classes. Rows were left out: {problems}"
+                    error_text("class_unusable", name=name, needs=needs, problems=problems)
                 )
+            column = spell_option(ReadOptions, "label_column")
+            how = ", ".join(spell_option(ReadOptions, one) for one in ("positive", "label_map"))
             raise DataError(
-                f"no answer is labelled {name} ({label}); {purpose} both classes. Is the "
-                f"label column right ({spell_option(ReadOptions, 'label_column')}), and do labels "
-                f"mean what they were read as ({spell_option(ReadOptions, 'positive')}, "
-                f"{spell_option(ReadOptions, 'label_map')})?"
+                error_text("class_missing", name=name, needs=needs, column=column, how=how)
             )
     if not split:
         return

@@ -770,10 +770,9 @@ def both_classes(
         labels.append(example.label)
     for label, kind in ((1, "hallucinated"), (0, "faithful")):
         if (count := labels.count(label)) < FEWEST:
+            more = spell_option(SplitOptions, "fit_share")
             raise InputError(
-                f"{name} learns from both classes and needs {FEWEST} of each; its fit split holds "
-                f"{count} {kind} answers that it can score; label more, or raise "
-                f"{spell_option(SplitOptions, 'fit_share')}"
+                error_text("class_too_few", name=name, least=FEWEST, n=count, kind=kind, more=more)
             )
     return np.array(labels, dtype=np.int8)
 

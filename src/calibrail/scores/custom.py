@@ -157,11 +157,8 @@ class Estimator:
             known = (
                 "no classes_ say" if listed is None else f"its {len(listed)} classes_ do not say"
             )
-            raise InputError(
-                f"{self._name}.{self.method.__name__} returned {n} column{'s' * (n != 1)}, and "
-                f"{known} which one means hallucinated; return two, the second for hallucinated, "
-                "or give the object classes_, one per column, and name one as positive"
-            )
+            columns = f"{n} column{'s' * (n != 1)}"
+            raise InputError(error_text("which_column", score=self, columns=columns, known=known))
         return raw[:, 1 if self._place is None else self._place]
 
 
@@ -256,11 +253,8 @@ class CustomScore:
         self.detector = given if isinstance(given, str) else name_of(detector)
         estimates = any(hasattr(detector, method) for method in METHODS)
         if isinstance(detector, type) or not (callable(detector) or estimates):
-            raise InputError(
-                "a score must be a name such as 'novelty', 'module:attribute', a Score, a function "
-                f"of an Example, or a fitted object with {' or '.join(METHODS)}; got "
-                f"{kind_of(detector)}"
-            )
+            methods, kind = " or ".join(METHODS), kind_of(detector)
+            raise InputError(error_text("no_score", methods=methods, kind=kind))
         one_of(higher, Higher, "higher")
         self._object, self._batch, self._higher = detector, bool(batch), higher
         self._features, self._positive = _names(features), positive
@@ -398,10 +392,7 @@ class CustomScore:
             values = np.zeros(0)
         if values.size != n or values.shape[:1] != (n,):
             returned = kind_of(raw[0] if self._hint else raw)
-            raise InputError(
-                f"the detector {self.key} must return one number for each of {n} answers, or None; "
-                f"it returned {returned}{self._hint}"
-            )
+            raise InputError(error_text("detector_returned", score=self, n=n, returned=returned))
         return values.reshape(n).tolist()
 
 

@@ -352,11 +352,8 @@ class Ensemble(Combined):
             known = scores.values[~np.isnan(scores.values)]
             reached.append(base.separation(scores.values, labels))
             if not len(known):
-                raise InputError(
-                    f"ensemble ranks {key} among the answers of the fit split, and it is "
-                    "undefined on all of them; leave it out, or raise "
-                    f"{spell_option(SplitOptions, 'fit_share')}"
-                )
+                option = spell_option(SplitOptions, "fit_share")
+                raise InputError(error_text("member_undefined", key=key, option=option))
             state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:
             raise InputError(

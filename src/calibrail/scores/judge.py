@@ -217,8 +217,7 @@ def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
         if fields[name] > 1 or fields[name] < is_needed:
             often = "once" if is_needed else "once at most"
             raise InputError(
-                f"the template must hold {{{name}}} {often}; it holds it {fields[name]} times; "
-                f"{remedy}"
+                error_text("field_often", name=name, often=often, n=fields[name], remedy=remedy)
             )
     literal = "".join(part for part, _, _, _ in parts).lower()
     for word in words:

@@ -272,8 +272,7 @@ class Hybrid(base.Learning, Members):
         known = verdicts.values[~np.isnan(verdicts.values)]
         if not ((known >= 0.0) & (known <= 1.0)).all():
             raise InputError(
-                "the expensive score of hybrid must lie in [0, 1], as judge, nli, sec and claims "
-                f"do; {expensive.name} gave {known.min():.4g} to {known.max():.4g}"
+                error_text("verdict_range", score=expensive, least=known.min(), most=known.max())
             )
         reasons |= {judged[place]: why for place, why in verdicts.reasons.items()}
         self.n_judged += len(judged)

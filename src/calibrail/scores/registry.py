@@ -161,10 +161,8 @@ def build(spec: ScoreSpec) -> Score:
     for key in spec.params:
         if key not in accepted:
             known = ", ".join(accepted) or "none"
-            raise InputError(
-                f"the score {spec.name} has no parameter {key!r}{_near(key, accepted) or ';'} "
-                f"its parameters: {known}"
-            )
+            near = _near(key, accepted) or ";"
+            raise InputError(error_text("no_parameter", spec=spec, key=key, near=near, known=known))
     with errors_as(InputError, TypeError, "score_not_built", spec=spec):
         return factory(**spec.params)
 
