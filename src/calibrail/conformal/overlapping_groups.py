@@ -412,9 +412,9 @@ def calibrate_overlapping(
     names = [tuple(sorted(name for name in size if size[name] >= least)) for size in sizes]
     n_vectors = math.prod(len(item) + 1 for item in names)
     if n_vectors > _MOST_VECTORS:
-        names, option = ", ".join(columns), spell_option(Promise, "min_n")
+        of, option = ", ".join(columns), spell_option(Promise, "min_n")
         raise InputError(
-            error_text("vectors_many", names=names, n=n_vectors, most=_MOST_VECTORS, option=option)
+            error_text("vectors_many", names=of, n=n_vectors, most=_MOST_VECTORS, option=option)
         )
     fits = VectorFits(values, coded(members, names), least, promise)
     vectors = list(np.ndindex(*(len(item) + 1 for item in names)))

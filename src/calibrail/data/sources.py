@@ -251,9 +251,9 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if table not in _TABLES:
         table = table_kind(path)
     if not table:
-        suffix, names = path.suffix or "a name without suffix", ", ".join(format_names())
+        suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
-        raise DataError(error_text("no_format", path=path, suffix=suffix, by=option, names=names))
+        raise DataError(error_text("no_format", path=path, suffix=suffix, by=option, names=known))
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"

@@ -344,8 +344,8 @@ class _OverBatches:
         there = set(batch.schema.names)
         wanted = [name for name in (*self._texts, *self._columns) if name != ALL_COLUMNS]
         if missing := [name for name in wanted if name not in there]:
-            lacks, there = ", ".join(missing), ", ".join(batch.schema.names) or "none"
-            raise DataError(error_text("batch_lacks_column", lacks=lacks, there=there))
+            lacks, held = ", ".join(missing), ", ".join(batch.schema.names) or "none"
+            raise DataError(error_text("batch_lacks_column", lacks=lacks, there=held))
         every = ALL_COLUMNS in self._columns
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
         cells = {

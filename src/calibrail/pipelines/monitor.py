@@ -336,8 +336,8 @@ class MonitorLoop:
                 blocks = reader.read_on(reference, Cursor(), tally)
                 lines = [line for block in blocks for line in self._own.usable(block, tally)]
                 if not lines:
-                    names = ", ".join(map(str, reference))
-                    raise DataError(error_text("reference_holds_none", names=names))
+                    read = ", ".join(map(str, reference))
+                    raise DataError(error_text("reference_holds_none", names=read))
                 rows = monitor_inputs.rows_of(lines)
             monitor = Monitor(config, options, reference=rows)
             # What was wrong with the reference is wrong with the watch.
