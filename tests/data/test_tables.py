@@ -413,16 +413,6 @@ def _bombs(name: str) -> pa.Table:
     return pa.table(dict(zip(("response", "label"), held[name], strict=True)))
 
 
-def test_a_row_of_a_table_that_is_too_large_is_named(tmp_path: Path) -> None:
-    texts = ["short"] * 40
-    texts[17] = "a" * ((1 << 26) + 1)
-    table = pa.table({"response": texts, "label": [0, 1] * 20})
-    pq.write_table(table, tmp_path / "t.parquet", compression="zstd")
-    for command in (read, lambda path: list(tables.parquet_batches(path))):
-        with pytest.raises(DataError, match=r"t\.parquet, row 18: it takes over 67,108,864 bytes"):
-            command(tmp_path / "t.parquet")
-
-
 @pytest.mark.parametrize(
     ("kind", "name"),
     [*(("parquet", name) for name in ("texts", "lists", "fields", "rows")), ("saved", "texts")],

@@ -116,24 +116,13 @@ def _unfolded(path: Path, batches: Iterable[Any]) -> Iterator[Any]:
 
     What becomes Python's own at a time stays small, however long texts are.
     """
-    n_bytes, n_rows, most = 0, 0, max(_UNFOLDED, MOST_RATIO * path.stat().st_size)
+    n_bytes, most = 0, max(_UNFOLDED, MOST_RATIO * path.stat().st_size)
     for batch in map(widened, batches):
         size = _ROW * batch.num_rows + batch.nbytes
         if (n_bytes := n_bytes + size) > most:
             raise DataError(error_text("unfolds_to_too_much", path=path, most=MOST_RATIO))
         step = max(1, ROW_LIMIT * batch.num_rows // max(1, size))
-        for part in (batch.slice(at, step) for at in range(0, batch.num_rows, step)):
-            if part.nbytes > ROW_LIMIT:
-                _refuse_a_large_row(path, part, n_rows)
-            n_rows += part.num_rows
-            yield part
-
-
-def _refuse_a_large_row(path: Path, part: Any, before: int) -> None:
-    for row in range(part.num_rows):
-        if part.slice(row, 1).nbytes > ROW_LIMIT:
-            at = before + row + 1
-            raise DataError(error_text("row_too_large", path=path, row=at, most=ROW_LIMIT))
+        yield from (batch.slice(at, step) for at in range(0, batch.num_rows, step))
 
 
 def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
