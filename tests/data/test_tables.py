@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -404,23 +405,28 @@ def _bombs(name: str) -> pa.Table:
     """Return a table that is small in a file, and large where its cells are written out."""
     labels = pa.array([0, 1] * 2500, pa.int8())
     offsets = pa.array(range(0, 10_001, 2), pa.int32())
+    many = pa.array([0, 1 << 23], pa.int32())
     held = {
-        "texts": [_repeats("a" * 30_000, 5000), labels],
-        "lists": [pa.ListArray.from_arrays(offsets, _repeats("a" * 30_000, 10_000)), labels],
-        "fields": [pa.StructArray.from_arrays([_repeats("a" * 30_000, 5000)], ["x"]), labels],
-        "rows": [_repeats("a", 1 << 20), pa.array(np.zeros(1 << 20, np.int8))],
+        "texts": [_repeats("a" * 1_000_000, 5000), labels],
+        "lists": [pa.ListArray.from_arrays(offsets, _repeats("a" * 1_000_000, 10_000)), labels],
+        "fields": [pa.StructArray.from_arrays([_repeats("a" * 1_000_000, 5000)], ["x"]), labels],
+        "rows": [_repeats("a", 1 << 24), pa.array(np.zeros(1 << 24, np.int8))],
+        "row": [pa.ListArray.from_arrays(many, pa.array(np.zeros(1 << 23, np.int8))), labels[:1]],
+        "nothing": [pa.ListArray.from_arrays(many, pa.nulls(1 << 23)), labels[:1]],
     }
     return pa.table(dict(zip(("response", "label"), held[name], strict=True)))
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [*(("parquet", name) for name in ("texts", "lists", "fields", "rows")), ("saved", "texts")],
+    [
+        *(("parquet", name) for name in ("texts", "lists", "fields", "rows", "row", "nothing")),
+        *(("saved", name) for name in ("texts", "lists", "fields", "nothing")),
+    ],
 )
-def test_a_small_table_that_holds_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+def test_a_small_table_that_holds_too_much_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, name: str, kind: str
 ) -> None:
-    monkeypatch.setattr(tables, "_UNFOLDED", 1 << 27)
     table = _bombs(name)
     if kind == "parquet":
         path, batches = tmp_path / "bomb.parquet", tables.parquet_batches
@@ -428,17 +434,26 @@ def test_a_small_table_that_holds_too_much_is_refused(
         assert path.stat().st_size < 200_000
     else:
         path, batches = _save(tmp_path / "saved", table), tables.saved_batches
-    with pytest.raises(DataError, match="take more than 200 times its size"):
+    del table
+    held = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    most = 0
+    with pytest.raises(DataError, match=r"take more than 200 times its size|takes over 67,108,864"):
         for batch in batches(path):
             assert batch.nbytes < 2 * files.ROW_LIMIT
+            most = max(most, pool.bytes_allocated() - held)
+    assert most < 1 << 29
 
 
-@pytest.mark.parametrize("compression", ["zstd", "lz4"])
-def test_a_compressed_stream_of_arrow_is_read(tmp_path: Path, compression: str) -> None:
+def test_a_compressed_stream_of_arrow_is_refused_before_it_unpacks(tmp_path: Path) -> None:
     table = pa.table({"response": ["a" * 100_000], "d": pa.array(["x"]).dictionary_encode()})
-    folder = _save(tmp_path / "saved", table, compression)
-    (batch,) = tables.saved_batches(folder)
-    assert batch.to_pylist() == table.to_pylist()
+    for compression in (None, "zstd", "lz4"):
+        folder = _save(tmp_path / str(compression), table, compression)
+        if compression is None:
+            assert sum(batch.num_rows for batch in tables.saved_batches(folder)) == 1
+        else:
+            with pytest.raises(DataError, match=r"data\.arrow holds compressed batches"):
+                next(tables.saved_batches(folder))
 
 
 @pytest.mark.parametrize("how", [{}, {"row_group_size": 700}, {"dictionary_pagesize_limit": 2000}])
@@ -459,3 +474,35 @@ def test_texts_in_dictionaries_are_read_as_they_were_written(
     pq.write_table(table, tmp_path / "t.parquet", **how)
     read = [row for b in tables.parquet_batches(tmp_path / "t.parquet") for row in b.to_pylist()]
     assert read == table.to_pylist()
+
+
+def test_texts_that_copy_the_one_before_are_read_few_at_a_time(tmp_path: Path) -> None:
+    path, coding = tmp_path / "t.parquet", {"response": "DELTA_BYTE_ARRAY"}
+    table = pa.table({"response": ["a" * 1_000_000] * 200})
+    how: Any = {"use_dictionary": False, "column_encoding": coding, "data_page_size": 1 << 30}
+    pq.write_table(table, path, compression="zstd", **how)
+    sizes = [batch.nbytes for batch in tables.parquet_batches(path)]
+    assert sum(sizes) > 200_000_000 and max(sizes) < 2 * files.ROW_LIMIT
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("calibrate", "--score", "length", "-o", "out")])
+def test_a_command_survives_a_small_table_that_holds_too_much(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    same = {name: _repeats("a", 5000) for name in ("question", "contexts")}
+    labels = pa.array([0, 1] * 2500)
+    table = pa.table({**same, "response": _repeats("a" * 1_000_000, 5000), "label": labels})
+    pq.write_table(table, tmp_path / "bomb.parquet", compression="zstd")
+    verb, *rest = command
+    words = [sys.executable, "-m", "calibrail", verb, "bomb.parquet", *rest]
+    code = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:])\n"
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    returned, kilobytes = done.stdout.split()[-2:]
+    assert (returned, "Traceback" in done.stderr) == ("1", False)
+    assert "bomb.parquet take more than 200 times its size" in done.stderr
+    assert int(kilobytes) < 1 << 20

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, islice
@@ -58,12 +58,17 @@ _VALUES: Final = 1 << 22
 #: Values that become Python objects at a time.
 _CONVERTED: Final = 1 << 17
 
-#: Bytes that a row of a table counts at least, and that all of them may take.
+#: Bytes that a row and a cell of a table count at least, and that all of them may take.
 _ROW: Final = 256
+_CELL: Final = 16
+_LISTED: Final = 64
 _UNFOLDED: Final = 1 << 31
 
 #: Of a whole number; with more, Python writes no digits.
 _BITS: Final = 2048
+
+#: Parquet's encoding of texts by what they have in common with the one before.
+_COPIES: Final = "DELTA_BYTE_ARRAY"
 
 #: What pyarrow raises, beside its own errors, where a file's bytes do not mean what they should.
 DAMAGE: Final = (
@@ -95,6 +100,10 @@ def parquet_batches(
     ------
     DataError
         The file is not Parquet, is damaged, names a column twice, or unfolds to too much.
+
+    Notes
+    -----
+    Texts are read as places in their dictionaries: a batch takes no more memory than its pages do.
     """
     import pyarrow.parquet as pq
 
@@ -102,27 +111,143 @@ def parquet_batches(
     try:
         with seekable(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
             chosen = _chosen(path, file.schema_arrow, columns)
-            how = {"batch_size": max(1, min(rows, _VALUES // max(1, len(chosen))))}
-            read = file.iter_batches(**how, columns=None if columns is None else chosen)
-            for batch in _unfolded(path, read):
-                yield batch
-                number += batch.num_rows
+            size, texts = _form(path, file, chosen)
+            how: Any = {"metadata": file.metadata, "pre_buffer": False, "read_dictionary": texts}
+            with pq.ParquetFile(source, **how) as folded:
+                how = {"batch_size": min(size, max(rows, 8 * _BATCH))}
+                only = None if columns is None else chosen
+                # Each has dictionaries of its own, which no batch may mix within lists.
+                groups = range(file.num_row_groups)
+                read = (folded.iter_batches(**how, row_groups=[it], columns=only) for it in groups)
+                for batch in _unfolded(path, chain.from_iterable(read), rows):
+                    yield batch
+                    number += batch.num_rows
     except DAMAGE as error:
         raise DataError(_unreadable(path, "Parquet", number, error)) from error
 
 
-def _unfolded(path: Path, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield the rows of batches until they take more bytes than a file of this size should hold.
+def _form(path: Path, file: Any, chosen: Sequence[str]) -> tuple[int, list[str]]:
+    """Return how many rows are to be read at a time, and which columns as places of their texts."""
+    leaves, about = list(map(file.schema.column, range(len(file.schema)))), file.metadata
+    sound = list[Any]()
+    # To ask for a damaged column's metadata ends the process; to read from it is an error, which
+    # is told where the rows are read.
+    with suppress(*DAMAGE):
+        for number in range(about.num_row_groups):
+            next(file.iter_batches(batch_size=1, row_groups=[number]), None)
+            sound.append(about.row_group(number))
+    parts = [(leaf, group.column(i)) for group in sound for i, leaf in enumerate(leaves)]
+    n_bytes, copied = _ROW * about.num_rows, 0
+    for leaf, part in parts:
+        cell = _LISTED if leaf.max_repetition_level else _CELL
+        n_bytes += max(cell * part.num_values, part.total_uncompressed_size)
+        if _COPIES in part.encodings:
+            copied = max(copied, part.total_uncompressed_size)
+    _refuse_bomb(path, n_bytes)
+    width = sum(_width(file.schema_arrow.field(name).type) or 0 for name in chosen)
+    limits = (
+        _VALUES // max(1, len(chosen)),
+        ROW_LIMIT * about.num_rows // max(1, n_bytes),
+        ROW_LIMIT // max(1, width),
+        ROW_LIMIT // max(1, copied),
+    )
+    plain = {leaf.path for leaf, part in parts if _COPIES in part.encodings}
+    texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    return max(1, min(limits)), [text for text in texts if text not in plain]
 
-    What becomes Python's own at a time stays small, however long texts are.
+
+def _refuse_bomb(path: Path, n_bytes: int) -> None:
+    """Refuse a file whose rows take more bytes than one of its size should hold."""
+    if n_bytes > max(_UNFOLDED, MOST_RATIO * path.stat().st_size):
+        raise DataError(error_text("unfolds_to_too_much", path=path, most=MOST_RATIO))
+
+
+def _unfolded(path: Path, wholes: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield the rows of batches in parts that fit into memory.
+
+    What is written once and stands for many cells counts for each of them.
     """
-    n_bytes, most = 0, max(_UNFOLDED, MOST_RATIO * path.stat().st_size)
-    for batch in map(widened, batches):
-        size = _ROW * batch.num_rows + batch.nbytes
-        if (n_bytes := n_bytes + size) > most:
-            raise DataError(error_text("unfolds_to_too_much", path=path, most=MOST_RATIO))
-        step = max(1, ROW_LIMIT * batch.num_rows // max(1, size))
-        yield from (batch.slice(at, step) for at in range(0, batch.num_rows, step))
+    import pyarrow as pa
+
+    n_rows = n_bytes = 0
+    for whole in wholes:
+        _refuse_bomb(path, n_bytes + _ROW * whole.num_rows)
+        batches = [whole.slice(at, rows) for at in range(0, whole.num_rows, rows)]
+        measured = [sum(map(_sizes, it.columns), np.full(it.num_rows, _ROW)) for it in batches]
+        # Before work that texts of many megabytes take.
+        _refuse_bomb(path, n_bytes := n_bytes + int(sum(map(np.sum, measured))))
+        for batch, sizes in zip(batches, measured, strict=True):
+            ends = np.cumsum(sizes)
+            if sizes.max() > ROW_LIMIT:
+                row = n_rows + int(sizes.argmax()) + 1
+                raise DataError(error_text("row_too_large", path=path, row=row, most=ROW_LIMIT))
+            n_rows, start = n_rows + batch.num_rows, 0
+            while start < batch.num_rows:
+                until = int(np.searchsorted(ends, ends[start] - sizes[start] + ROW_LIMIT, "right"))
+                part = batch.slice(start, until - start)
+                names, rest = part.schema.names, pa.array(range(part.num_rows))
+                # A cast of lists unfolds those before and behind the part, too: it is a copy first.
+                columns = [
+                    column
+                    if (kind := _changed(column.type, _unfolded_type)) == column.type
+                    else column.take(rest).cast(kind)
+                    for column in part.columns
+                ]
+                yield widened(pa.RecordBatch.from_arrays(columns, names))
+                start = until
+
+
+def _sizes(column: Any) -> NDArray[np.int64]:
+    """Return about how many bytes each cell of an Arrow column takes, shape (n,)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    kind, n = column.type, len(column)
+    if (width := _width(kind)) is not None:
+        return np.full(n, width)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _sizes(column.storage)
+    if types.is_dictionary(kind):
+        sizes: NDArray[np.int64] = np.append(_sizes(column.dictionary), _CELL)
+        places = np.asarray(column.indices.cast(pa.int64()).fill_null(len(sizes) - 1))
+        return np.array(sizes[places])
+    if types.is_struct(kind):
+        return np.array(sum(map(_sizes, column.flatten()), np.full(n, _CELL)))
+    if types.is_fixed_size_list(kind):
+        ends = (column.offset + np.arange(n + 1)) * kind.list_size
+    elif types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
+        ends = np.asarray(column.offsets).astype(np.int64)
+    else:
+        return np.asarray(pc.binary_length(column).fill_null(0)).astype(np.int64) + _CELL
+    total = np.full(n, _CELL)
+    for held in (column.keys, column.items) if types.is_map(kind) else (column.values,):
+        if (width := _width(held.type)) is not None:
+            total += np.diff(ends) * width
+        else:
+            sums = np.cumsum(np.append(0, _sizes(held.slice(ends[0], ends[-1] - ends[0]))))
+            total += np.diff(sums[ends - ends[0]])
+    return total
+
+
+def _width(kind: Any) -> int | None:
+    """Return how many bytes each cell of an Arrow type takes; None where they differ."""
+    import pyarrow.types as types
+
+    if types.is_null(kind):
+        return _CELL
+    if types.is_dictionary(kind):
+        return None
+    if types.is_struct(kind):
+        widths = [_width(part.type) for part in kind]
+        return None if None in widths else sum(filter(None, widths), _CELL)
+    if types.is_fixed_size_list(kind):
+        width = _width(kind.value_type)
+        return None if width is None else kind.list_size * width + _CELL
+    try:
+        return int(kind.bit_width) // 8 + _CELL
+    except ValueError:
+        return None
 
 
 def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
@@ -186,16 +311,40 @@ def saved_batches(
     for path in saved_files(folder, split):
         number = 0
         try:
+            with pa.memory_map(str(path)) as source:
+                packed = any(map(_is_packed, pa.ipc.MessageReader.open_stream(source)))
+            if packed:
+                raise DataError(error_text("arrow_compressed", path=path))
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 chosen = _chosen(path, reader.schema, columns)
                 # What is mapped is read when it is used: damage must show here.
-                whole = (batch.select(chosen) for batch in reader if not batch.validate())
-                parts = (it.slice(at, rows) for it in whole for at in range(0, it.num_rows, rows))
-                for batch in _unfolded(path, parts):
+                batches = (batch.select(chosen) for batch in reader if not batch.validate())
+                for batch in _unfolded(path, batches, rows):
                     yield batch
                     number += batch.num_rows
         except DAMAGE as error:
             raise DataError(_unreadable(path, "Arrow", number, error)) from error
+
+
+def _is_packed(message: Any) -> bool:
+    """Say whether a message of an Arrow stream is compressed, by its flatbuffer (Message.fbs)."""
+    raw = message.metadata.to_pybytes()
+
+    def field(table: int, n: int) -> int:
+        fields = table - struct.unpack_from("<i", raw, table)[0]
+        held = 4 + 2 * n < struct.unpack_from("<H", raw, fields)[0]
+        at = struct.unpack_from("<H", raw, fields + 4 + 2 * n)[0] if held else 0
+        return table + at if at else 0
+
+    def follow(at: int) -> int:
+        return at + int(struct.unpack_from("<I", raw, at)[0])
+
+    if message.type not in ("record batch", "dictionary"):
+        return False
+    batch = follow(field(follow(0), 2))
+    if message.type == "dictionary":
+        batch = follow(field(batch, 1))
+    return field(batch, 3) > 0
 
 
 def table_rows(source: object) -> Iterator[TableItem]:
@@ -220,10 +369,7 @@ def table_rows(source: object) -> Iterator[TableItem]:
 
 
 def widened(batch: Any) -> Any:
-    """Return a batch whose numbers of single and half precision are doubles of the same digits.
-
-    What a dictionary holds once stands in each of its cells.
-    """
+    """Return a batch whose numbers of single and half precision are doubles of the same digits."""
     import pyarrow as pa
 
     columns = list(map(widened_column, batch.columns))
@@ -234,7 +380,7 @@ def widened_column(column: Any) -> Any:
     """Return a column of Arrow as `widened` does a batch."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
+    if pa.types.is_dictionary(column.type) and pa.types.is_floating(column.type.value_type):
         column = column.cast(column.type.value_type)
     small = (pa.float16(), pa.float32())
     wide = _changed(column.type, lambda kind: pa.float64() if kind in small else None)
@@ -244,6 +390,13 @@ def widened_column(column: Any) -> Any:
     if "halffloat" in str(column.type):
         return pa.array(_halves(column.to_pylist()), wide)
     return column.cast(text).cast(wide)
+
+
+def _unfolded_type(kind: Any) -> Any:
+    """Return the type of what a dictionary holds; None of any other type."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else None
 
 
 def _changed(kind: Any, change: Callable[[Any], Any]) -> Any:
@@ -854,8 +1007,7 @@ def _look_through(path: Path) -> None:
                 columns.add(place[1])
                 rows.add(int(place[2]))
             last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
-            if _ROW * last * max(rows) > max(_UNFOLDED, MOST_RATIO * path.stat().st_size):
-                raise DataError(error_text("unfolds_to_too_much", path=path, most=MOST_RATIO))
+            _refuse_bomb(path, _ROW * last * max(rows))
 
 
 def _sheet_cell(cell: Any) -> Any:
