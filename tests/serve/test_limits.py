@@ -185,6 +185,33 @@ async def _connected(
         writer.close()
 
 
+def test_headers_that_stop_behind_a_request_at_work_are_refused_after_its_answer() -> None:
+    may_answer = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await may_answer.wait()
+        headers = [(b"content-length", b"2")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+    async def go() -> tuple[bytes, list[int]]:
+        refused = list[int]()
+
+        def note(status: int) -> None:
+            refused.append(status)
+            may_answer.set()
+
+        async with _connected(slow, 0.05, note) as (reader, writer):
+            # The second one is not read to its end, whatever comes behind.
+            writer.write(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHo")
+            said = await asyncio.wait_for(reader.read(), 60)
+        return said, refused
+
+    said, refused = asyncio.run(go())
+    assert refused == [408]
+    assert [piece[:3] for piece in said.split(b"HTTP/1.1 ")[1:]] == [b"200", b"408"]
+
+
 def test_a_body_that_breaks_while_it_is_answered_just_ends() -> None:
     seen = list[str]()
 

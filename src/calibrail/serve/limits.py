@@ -11,11 +11,15 @@ import ipaddress
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from calibrail.serve.schemas import ServiceProblem
 from calibrail.serve.service import CLIENT, Service, TokenHolder
@@ -223,8 +227,10 @@ class _Patient(HttpToolsProtocol):
 
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _under_way: Sequence[RequestResponseCycle] = ()
     _in_headers = True
     _in_pieces = False
+    _refusal: ServiceProblem | None = None
     _n_header = _n_names = _n_named = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -237,6 +243,9 @@ class _Patient(HttpToolsProtocol):
         self._disarm()
         if self._unread is not None:
             self._unread.cancel()
+        # Of requests that came one behind the other, the one at work is not the latest.
+        for cycle in self._under_way:
+            cycle.disconnected = True
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -252,6 +261,8 @@ class _Patient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as the headers do not grow too long."""
+        if self._refusal is not None:
+            return
         if self._in_headers:
             self._n_header += len(data)
         elif self._timer is not None and self._in_pieces:
@@ -283,6 +294,8 @@ class _Patient(HttpToolsProtocol):
         # Whoever writes an answer may think for a while between two pieces of it.
         self._in_pieces = streams(dict(self.scope))
         self._arm(self.pause if self._in_pieces else self.seconds + _GRACE)
+        before = (item for item in self._under_way if not item.response_complete)
+        self._under_way = (*before, self.cycle)
 
     def on_message_complete(self) -> None:
         """Wait for nothing: the rest is up to the service."""
@@ -329,23 +342,36 @@ class _Patient(HttpToolsProtocol):
             self.transport.abort()
 
     def _refuse(self, problem: ServiceProblem) -> None:
-        """Answer outside of any application, where no answer is under way; end the connection."""
-        if self.transport.is_closing():
+        """Answer outside of any application once all before is answered; end the connection."""
+        if self._refusal is not None or self.transport.is_closing():
             return
         type(self).refused(problem.status)
         self._disarm()
-        cycle = self.cycle
-        free = not self.pipeline and (cycle is None or cycle.response_complete)
+        self._refusal = problem
         if not self._in_headers:
             # It is the latest request that is refused, in its body.
-            free = not self.pipeline and not cycle.response_started
+            *self._under_way, cycle = self._under_way
             cycle.disconnected = True
             cycle.message_event.set()
-        if free:
-            response = problem.response()
-            head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
-            line = STATUS_LINE[response.status_code]
-            self.transport.write(line + head + b"\r\n" + bytes(response.body))
+            if self.pipeline and self.pipeline[0][0] is cycle:
+                self.pipeline.popleft()
+            if cycle.response_started:
+                self.transport.close()
+        self._say_refusal()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; after the last one say why no further one is taken."""
+        super().on_response_complete()
+        self._say_refusal()
+
+    def _say_refusal(self) -> None:
+        waits = any(not cycle.response_complete for cycle in self._under_way)
+        if self._refusal is None or waits or self.transport.is_closing():
+            return
+        response = self._refusal.response()
+        head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
+        line = STATUS_LINE[response.status_code]
+        self.transport.write(line + head + b"\r\n" + bytes(response.body))
         self.transport.close()
 
 

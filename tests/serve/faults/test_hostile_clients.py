@@ -348,8 +348,8 @@ def test_a_slash_at_the_end_changes_nothing(service: Service, bodies: Bodies) ->
     assert service.ask("GET", "/").status == 404
 
 
-#: What is no request that is answered, and the status of its refusal.
-BAD = {
+#: What comes behind requests that are right, and the status of its refusal.
+BEHIND = {
     "no HTTP": (b"\x16\x03\x01 what is this\r\n\r\n", 400),
     "too many headers": (b"GET /healthz HTTP/1.1\r\n" + b"a:b\r\n" * 101 + b"\r\n", 431),
     "headers without end": (b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 200_000, 431),
@@ -363,13 +363,17 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_request_is_refused_and_nothing_behind_it_is_read(
-    service: Service, bodies: Bodies, case: str
+@pytest.mark.parametrize("case", BEHIND)
+def test_requests_before_a_bad_one_are_answered_and_it_is_refused(
+    service: Service, guardrail: Guardrail, bodies: Bodies, case: str
 ) -> None:
-    bad, status = BAD[case]
+    bad, status = BEHIND[case]
+    sent = list(islice(bodies, 20))
+    raw = b"".join(request_bytes(json.dumps(body).encode()) for body in sent)
     behind = request_bytes(json.dumps(next(bodies)).encode()) if status != 408 else b""
-    (refusal,) = answers_in(service.raw(bad + behind))
+    *answers, refusal = answers_in(service.raw(raw + bad + behind))
+    assert [answer.json()["id"] for answer in answers] == [body["id"] for body in sent]
+    nothing_is_invented([Exchange(*pair) for pair in zip(sent, answers, strict=True)], guardrail)
     assert (refusal.status, refusal.headers["connection"]) == (status, "close")
     is_refusal(refusal)
 
