@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrail.engine.distributed import run_in_processes
+from calibrail.engine.distributed import _no_interrupt, run_in_processes
 from calibrail.engine.shards import Job, Outcome
 from calibrail.options import EngineOptions
 
@@ -97,6 +98,23 @@ def test_no_process_is_left_where_nobody_waits_any_more(tmp_path: Path) -> None:
     pids = [int(pid) for path in tmp_path.glob("*.begun") for pid in path.read_text().split()]
     outcomes.close()
     assert not any(alive(pid) for pid in pids)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a thread")
+def test_ctrl_c_that_another_thread_takes_waits_for_the_start_of_a_process() -> None:
+    over, steps = threading.Event(), []
+    other = threading.Thread(target=over.wait)
+    other.start()
+    assert other.ident is not None
+    try:
+        with pytest.raises(KeyboardInterrupt), _no_interrupt():
+            signal.pthread_kill(other.ident, signal.SIGINT)
+            time.sleep(0.05)
+            steps.append("started")
+    finally:
+        over.set()
+        other.join()
+    assert steps == ["started"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_error_of_the_reader_ends_the_pool(tmp_path: Path) -> None:

@@ -172,6 +172,11 @@ def _begin(parent: int, started: Event) -> None:
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
     """Start processes, within the block, to which Ctrl-C means nothing; here it comes after it."""
+    came: list[int] = []
+    handler, told = None, threading.current_thread() is threading.main_thread()
+    if told:
+        # Another thread may take the signal, and leave a process half started.
+        handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     mask = getattr(signal, "pthread_sigmask", None)
     # What a thread blocks is blocked in the processes that it starts.
     before = mask and mask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -180,6 +185,11 @@ def _no_interrupt() -> Iterator[None]:
     finally:
         if mask:
             mask(signal.SIG_SETMASK, before)
+        if told:
+            default = signal.default_int_handler
+            signal.signal(signal.SIGINT, default if handler is None else handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def threads_each(each: int) -> AbstractContextManager[None]:
