@@ -168,6 +168,9 @@ def test_a_broken_value_is_explained(cache: AnswerCache) -> None:
 DAMAGED: dict[str, Any] = {
     **{"list": [], "object": {}, "null": None, "text": "x", "number": 1e400, "deep": "[" * 100_000},
     **{"unknown field": {"more": 1}, "positions": {"positions": [[]]}},
+    **{"no text": {"text": 5}, "served": {"served": []}, "tokens": {"tokens_in": 2**1100}},
+    "token": {"positions": [{"token": 1, "logprob": -1.0, "top": []}]},
+    "top": {"positions": [{"token": "a", "logprob": -1.0, "top": [["a"]]}]},
 }
 
 

@@ -450,10 +450,18 @@ class ChatAnswer:
             Of any class, if it is something else.
         """
         if (held := data["positions"]) is not None:
-            held = tuple(
-                Position(**{**item, "top": tuple(map(tuple, item["top"]))}) for item in held
-            )
-        return cls(**{**data, "positions": held})
+            held = tuple(map(_kept_position, held))
+        answer = cls(**{**data, "positions": held})
+        # Each of these raises where it is of another type, or too large to be added up.
+        "".join([answer.text, answer.finish, answer.served])
+        float(sum(operator.index(n or 0) for n in (*answer.tokens, answer.tokens_cached)))
+        return answer
+
+
+def _kept_position(item: Any) -> Position:
+    top = tuple((token, _logprob(logprob)) for token, logprob in item["top"])
+    "".join([item["token"], *(token for token, _ in top)])
+    return Position(item["token"], _logprob(item["logprob"]), top)
 
 
 @dataclass(frozen=True, slots=True)
