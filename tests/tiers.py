@@ -12,7 +12,7 @@ waited for. What a shared fixture takes is divided by the tests that use it.
 Options
 -------
 --cpu-file FILE  one JSON object a test, as it ends
---check-tiers    name listed tests that are gone, and fast ones that take far more than they may
+--check-tiers    fail where a listed test is gone; name fast ones that take far more than they may
 --write-tiers    write the list anew from this run
 """
 
@@ -295,6 +295,8 @@ class Plugin:
             self.faults += [
                 f"tests/slow_tests.txt names {test}, which is not there" for test in gone
             ]
+            if gone and session.exitstatus == 0:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
             for test, took in seconds.items():
                 kept = any(name in self.tiers.kept for name in prefixes(test))
                 if took > FAR_TOO_SLOW and not kept and not self.tiers.is_slow(test):
@@ -318,7 +320,7 @@ class Plugin:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--cpu-file", help="write what each test costs as a line of JSON")
-    group.addoption("--check-tiers", action="store_true", help="tell what is wrong with the list")
+    group.addoption("--check-tiers", action="store_true", help="fail where the list names no test")
     group.addoption("--write-tiers", action="store_true", help="write the list of slow tests anew")
 
 

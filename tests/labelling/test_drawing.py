@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Order
 from calibrail.options import Drawing
 from calibrail.report.documents.label import label_document
-from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
 
 ACTIVE = Drawing("active", floor=0.2)
