@@ -11,8 +11,10 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,8 +70,12 @@ def test_a_signed_guardrail_loads_and_says_by_whom(signed: Path, keys: tuple[Pat
 
 
 def test_the_same_file_and_key_give_the_same_signature(
-    signed: Path, keys: tuple[Path, Path]
+    signed: Path, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A signature holds the second in which it was made.
+    now = time.time()
+    monkeypatch.setattr("calibrail.guardrail.file.time", SimpleNamespace(time=lambda: now))
+    Guardrail.load(signed).save(signed, sign=keys[0], force=True)
     before = signature_path(signed).read_bytes()
     Guardrail.load(signed).save(signed, sign=keys[0])
     assert signature_path(signed).read_bytes() == before

@@ -26,7 +26,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from calibrail import options
 from calibrail.cli.output import Showing, file_to_write, folder_to_write, note, say
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, error_text
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
 from calibrail.options.data import LABELLING
@@ -123,9 +123,7 @@ def serving_packages(what: str, remedy: str = "") -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("calibrail"):
             raise
-        raise CalibrailError(
-            f"{what} needs {error.name}: pip install 'calibrail[serve]'{remedy}"
-        ) from error
+        raise CalibrailError(error_text("serve_needs", of=what, error=error, by=remedy)) from error
 
 
 Promise = Annotated[options.Promise, Pick()]

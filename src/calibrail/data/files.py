@@ -453,9 +453,8 @@ def find_list(path: Path, name: str | None = None) -> RowList | None:
             lists = _wrapped(_scanned(path, status.st_mtime_ns, status.st_size), lines)
     if name is not None:
         if name not in lists:
-            raise DataError(
-                f"{path} holds no list of rows {name!r}; its lists: {', '.join(lists) or 'none'}"
-            )
+            held = ", ".join(lists) or "none"
+            raise DataError(error_text("no_list_of_rows", path=path, name=name, held=held))
         return lists[name]
     for likely in (_exported, _of_answers):
         if len(lists) > 1:

@@ -51,7 +51,7 @@ from calibrail.data.sources import (
 from calibrail.data.tables import NotPlainError, batch_rows
 from calibrail.data.traces._spans import ANNOTATION
 from calibrail.data.values import name_of, value_at
-from calibrail.errors import DataError, InputError, variable_set
+from calibrail.errors import DataError, InputError, error_text, variable_set
 from calibrail.options import ReadOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
@@ -689,10 +689,8 @@ def _of_pairs(opened: Opened, pair: Mapping[str, str], source: str) -> Opened:
     seen = Seen([item.values for item in head if isinstance(item, SourceRow)])
     for label, column in pair.items():
         if fields and column not in seen:
-            raise DataError(
-                f"{source} has no column {column!r} of {label} answers; columns seen: "
-                f"{listing(fields)}"
-            )
+            about = f"{column!r} of {label} answers"
+            raise DataError(error_text("no_column_of", of=source, it=about, seen=listing(fields)))
     items = pairs_listed(chain(head, opened.items), pair)
     return replace(opened, items=items, batches=None)
 

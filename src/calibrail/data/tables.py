@@ -294,9 +294,7 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
             raise DataError(f"{folder}: state.json names {shorten(absent[0])}, which is not there")
         return files
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(
-            f"{folder} is not a data set written by save_to_disk: {_first_line(error)}"
-        ) from error
+        raise DataError(error_text("not_saved", folder=folder, why=_first_line(error))) from error
 
 
 def saved_batches(
@@ -360,9 +358,7 @@ def table_rows(source: object) -> Iterator[TableItem]:
     try:
         table = pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"a {type(source).__name__} cannot be read as an Arrow table: {_first_line(error)}"
-        ) from error
+        raise DataError(error_text("no_arrow", of=source, why=_first_line(error))) from error
     if twice := _twice(table.column_names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
     yield from batch_rows(numbered(map(widened, table.to_batches(max_chunksize=_BATCH))))

@@ -67,9 +67,8 @@ def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> l
         n, time = len(groups), cli_or_python("--time", "time=...")
         raise DataError(error_text("values_many", by=by, n=n, most=MOST_GROUPS, time=time))
     if unknown := [name for name in calibrate_on if name not in groups]:
-        raise InputError(
-            f"{by} holds no group {unknown[0]!r}; it holds {', '.join(map(repr, groups[:10]))}"
-        )
+        held = ", ".join(map(repr, groups[:10]))
+        raise InputError(error_text("no_such_group", by=by, name=unknown[0], held=held))
     home = np.isin(names, list(calibrate_on))
     parts = []
     for group in groups:

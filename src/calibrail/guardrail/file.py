@@ -61,9 +61,7 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     given, again = content.get("schema"), "export it again: calibrail export RUN -o guardrail.json"
     match = re.fullmatch(rf"{re.escape(_PREFIX)}([1-9]\d{{,8}})", str(given), re.ASCII)
     if match is None:
-        raise GuardrailError(
-            f"{source} has schema {given!r}; this version reads {SCHEMA!r} and earlier; {again}"
-        )
+        raise GuardrailError(error_text("schema", of=source, given=given, own=SCHEMA, by=again))
     if (number := int(match[1])) > NEWEST:
         raise GuardrailError(
             error_text("schema_of_later", source=source, given=given, schema=SCHEMA, again=again)

@@ -105,9 +105,7 @@ def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
         raise GuardrailError(f"{path} is a public key; sign with the private one")
     encrypted = b"ENCRYPTED" in raw
     if encrypted and passphrase is None:
-        raise GuardrailError(
-            f"{path} has a passphrase; give it in the environment variable {PASSPHRASE}"
-        )
+        raise GuardrailError(error_text("key_has_passphrase", path=path, variable=PASSPHRASE))
     try:
         key: object = load_pem_private_key(raw, passphrase if encrypted else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

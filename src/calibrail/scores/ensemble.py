@@ -45,9 +45,7 @@ class Combined(base.Learning, Members):
         if len(keys) < 2:
             raise InputError(f"{self.name} combines at least two scores; got {keys}")
         if learning := [member.name for member in members if base.learns(member)]:
-            raise InputError(
-                f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
-            )
+            raise InputError(error_text("learners_combined", of=self, which=", ".join(learning)))
         if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
             raise InputError(
                 error_text("mode_not_named", name=self.name, names=", ".join(unsettled))

@@ -293,9 +293,7 @@ def _factory(name: str) -> Factory:
             try:
                 return cast(Factory, entry.load())
             except (ImportError, AttributeError) as error:
-                raise InputError(
-                    f"the score {name} comes from {entry.value}, which cannot be loaded: {error}"
-                ) from error
+                raise InputError(error_text("plug_in", name=name, of=entry, error=error)) from error
     known = available()
     near = _near(name, known) or ";"
     raise InputError(error_text("score_unknown", name=name, near=near, names=", ".join(known)))

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from shutil import copyfile
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,9 +42,16 @@ def _put(raw: bytes, path: Path) -> None:
 
 
 def test_what_must_not_decide_never_does(
-    guardrail: Guardrail, stricter: Guardrail, bodies: Bodies, tmp_path: Path
+    guardrail: Guardrail,
+    stricter: Guardrail,
+    bodies: Bodies,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One process meets every bad file under load, and then a good one."""
+    # All are signed in one second: none is older than another, however slow the machine is.
+    now = time.time()
+    monkeypatch.setattr("calibrail.guardrail.file.time", SimpleNamespace(time=lambda: now))
     path, log = tmp_path / "faq.json", tmp_path / "log"
     private, others = tmp_path / "key.pem", tmp_path / "other.pem"
     key, its_key = (make_keys(name)[0] for name in (private, others))

@@ -157,9 +157,7 @@ class SequentialTest(Record):
         limits(self.requirement)
         size = betting.zero_wealth().size if self.weighted else 0
         if self.log_wealth is not None and len(self.log_wealth) != size:
-            raise InputError(
-                f"log_wealth must have {size} numbers for this drawing; got {len(self.log_wealth)}"
-            )
+            raise InputError(error_text("log_wealth_size", n=size, got=len(self.log_wealth)))
         if self.weighted and self.log_wealth is None:
             object.__setattr__(self, "log_wealth", tuple(betting.zero_wealth().ravel().tolist()))
 

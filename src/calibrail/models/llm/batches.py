@@ -722,7 +722,5 @@ class _BatchRun:
             # By themselves they would cost twice what was asked for.
             problem = f"refused question by question ({whys[0]})"
         if problem:
-            raise ModelError(
-                f"the batch {batch.id} at {batch.endpoint} was {problem}; or {_LEAVE_OUT}"
-            )
+            raise ModelError(error_text("batch_ended", batch=batch, how=problem, by=_LEAVE_OUT))
         return None

@@ -1011,9 +1011,9 @@ class Caller:
                 if not error.too_long and self._learn(error.about, fields):
                     continue
                 if {*error.about} & fields.keys() == {"reasoning_effort"}:
+                    asked = fields["reasoning_effort"]
                     raise ModelError(
-                        f"{self.endpoint} does not take effort={fields['reasoning_effort']} for "
-                        f"this model ({error.reason}): choose another effort, or leave it out"
+                        error_text("effort_refused", of=self, asked=asked, error=error)
                     ) from None
                 raise
             try:

@@ -93,11 +93,7 @@ def beside(report: Json) -> Section:
     ]
     columns = (
         parts.TableColumn("Score", most=24),
-        parts.TableColumn("Threshold", "right"),
-        parts.TableColumn("Fully cleaned", "right", brief="Cleaned"),
-        parts.TableColumn("Supported kept", "right", brief="Kept"),
-        parts.TableColumn("Nothing left", "right"),
-        parts.TableColumn("AUROC", "right"),
+        *parts.numbers("Threshold", "Cleaned", "Supported kept", "Nothing left", "AUROC"),
         parts.TableColumn("Compared", where="page"),
     )
     missing = [
