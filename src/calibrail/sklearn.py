@@ -274,9 +274,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         """Return a fitted estimator's scores, higher = more likely hallucinated."""
         known = [*np.asarray(getattr(model, "classes_", ()))]
         if known and (set(known) != {*self.classes_.tolist()} or self.higher != "hallucinated"):
-            raise InputError(
-                error_text("sklearn_classes", known=known, classes=self.classes_.tolist())
-            )
+            raise InputError(error_text("sklearn_classes", known=known, own=self.classes_.tolist()))
         place = known.index(self.classes_[1]) if known else 1
         if hasattr(model, "decision_function"):
             values = np.asarray(model.decision_function(X), dtype=np.float64)

@@ -473,9 +473,7 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
             yield store
         return
     if options.ray_address is not None:
-        raise InputError(
-            error_text("shards_on_cluster", option=spell_option(EngineOptions, "shards"))
-        )
+        raise InputError(error_text("shards_on_cluster", by=spell_option(EngineOptions, "shards")))
     with (
         own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,
         ShardStore.opened(folder) as store,

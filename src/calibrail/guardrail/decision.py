@@ -272,9 +272,7 @@ def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Remove
     shown = isinstance(text, str) and outcome not in ("review", "error")
     sound = isinstance(removed, list | tuple) and not (removed and outcome == "pass")
     if not sound or not (text is None or shown):
-        raise InputError(
-            error_text("decision_removed", removed=removed, text=text, outcome=outcome)
-        )
+        raise InputError(error_text("decision_removed", removed=removed, text=text, was=outcome))
     return text, tuple(map(Removed.from_dict, removed))
 
 

@@ -121,9 +121,7 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
         for batch in chosen:
             rows = self.head.values([windows[index] for index in batch])
             if not all(np.isfinite(row).all() for row in rows):
-                raise ModelError(
-                    error_text("values_no_numbers", model=self.model, dtype=self.dtype)
-                )
+                raise ModelError(error_text("values_no_numbers", of=self))
             values.update(zip(batch, rows, strict=True))
             self.n_passes += 1
         return [values[index] for index in range(len(windows))]

@@ -493,9 +493,7 @@ class TangentResidual(Neighbouring):
         super().__post_init__()
         whole(self.components, "components", least=1)
         if self.components > self.k:
-            raise InputError(
-                error_text("components_beyond_k", k=self.k, components=self.components)
-            )
+            raise InputError(error_text("components_beyond_k", of=self))
 
     def _value(self, question: Floats, move: Floats) -> float | str:
         _, sizes, directions = np.linalg.svd(self._neighbours(question), full_matrices=False)

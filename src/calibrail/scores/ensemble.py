@@ -47,9 +47,7 @@ class Combined(base.Learning, Members):
         if learning := [member.name for member in members if base.learns(member)]:
             raise InputError(error_text("learners_combined", of=self, which=", ".join(learning)))
         if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
-            raise InputError(
-                error_text("mode_not_named", name=self.name, names=", ".join(unsettled))
-            )
+            raise InputError(error_text("mode_not_named", of=self, names=", ".join(unsettled)))
         self.members = dict(zip(keys, members, strict=True))
 
     def pinned(self) -> base.Score:

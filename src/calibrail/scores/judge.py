@@ -380,9 +380,7 @@ class Judge(base.ModelScore):
         if self._by_sentence is not None:
             return self._by_sentence
         if self.prompt.name == "own":
-            raise InputError(
-                error_text("sentence_template_needed", sentence_default=SENTENCE_DEFAULT)
-            )
+            raise InputError(error_text("sentence_template_needed", default=SENTENCE_DEFAULT))
         return load_template(SENTENCE_DEFAULT, self.reply, self.rating, by_sentence=True)
 
     @property

@@ -248,9 +248,7 @@ class Account:
             if limit is not None and self.n_sent >= limit:
                 larger = cli_or_python("--max-calls", "CallLimits(max_calls=...)")
                 n = self.n_answered
-                raise BudgetError(
-                    error_text("budget_spent", limit=limit, n_answered=n, larger=larger)
-                )
+                raise BudgetError(error_text("budget_spent", limit=limit, n=n, larger=larger))
             self.n_sent += 1
 
     def answered(
