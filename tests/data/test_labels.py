@@ -65,6 +65,8 @@ def test_the_zero_below_zero_of_floating_point_numbers_is_zero(
         ("hallucination-free", "factual error"),
         ("fully supported", "not fully supported"),
         ("no factual inconsistencies", "fabricated"),
+        ("nicht halluziniert", "halluziniert"),
+        ("keine Halluzination", "nicht belegt"),
     ],
 )
 def test_words_of_one_meaning(faithful: str, hallucinated: str) -> None:
@@ -84,6 +86,10 @@ def test_words_of_one_meaning(faithful: str, hallucinated: str) -> None:
             "No, faithful",
             "passed hallucination check",
             "no - correct",
+            "faithful?",
+            "to be supported",
+            "failed to answer",
+            "nicht vollständig belegt?",
         ],
     ],
 )

@@ -410,7 +410,7 @@ class ProgressLine:
         self._console = Console(stderr=True, highlight=False)
         self._reading: Reading | None = None
         self._samples: deque[tuple[float, int]] = deque()
-        self.answered = 0
+        self.answered, self._begun = 0, clock()
         self._restart()
 
     def _restart(self) -> None:
@@ -456,9 +456,10 @@ class ProgressLine:
             done, known = self.done, self._reading is not None and self.done > 0
             total = self._reading.about_in_all() if known and self._reading else None
             speed = self._speed()
-            waited = self._clock() - self._started
+            waited = self._clock() - self._begun
         of = f" of about {max(total, done):,}" if total else ""
-        parts = [f"{self._what}: {done:,}{of} answers"]
+        # Also while models are loaded: nothing is scored yet.
+        parts = [f"{self._what}: {done:,}{of} answers" if done or self.answered else "reading"]
         if self.answered:
             parts.append(f"{self.answered:,} answers of endpoints")
         if speed:

@@ -34,7 +34,9 @@ NONE: Final = 2
 EITHER: Final = "may mean either class"
 #: A text that speaks of faithfulness, and may mean either class.
 UNCLEAR: Final = -1
-_ANSWERS: Final = re.compile(r"\d|\b(?:true|false|no\s*[^\w\s-]|no\s+-)", re.IGNORECASE)
+_ANSWERS: Final = re.compile(
+    r"[\d?]|\b(?:true|false|to be|fail\w* to|no\s*[^\w\s-]|no\s+-)", re.IGNORECASE
+)
 # A longer value is a text, and no label.
 _LONG: Final = 80
 
@@ -116,7 +118,8 @@ def said_by(text: str, name: bool = False) -> int | None:
             denied = not denied
         else:
             strange |= token not in _WORDS["fillers"] | _WORDS["some"] | _WORDS["whole"]
-    # A number, and a no that answers, say something else than the words beside them.
+    # A number, a no that answers, a question, and what is to come ("to be supported", "failed to
+    # answer") say something else than the words beside them.
     strange |= not name and bool(_ANSWERS.search(text))
     units = [unit for unit in units if unit[0] in OF_CHECKS] or units
     said = {kind ^ negated for _, kind, negated in units}
