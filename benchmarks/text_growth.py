@@ -17,8 +17,10 @@ from results import write
 
 from calibrail import Example
 from calibrail.data.duplicates import normalise
+from calibrail.models.llm.chat import ChatAnswer
 from calibrail.scores import BASELINES, build, parse_spec
 from calibrail.scores.judge import neutral, unused_suffix
+from calibrail.scores.judge_replies import read_verdict
 from calibrail.text.claims import abstains, claims, clauses
 from calibrail.text.sentences import sentences
 from calibrail.text.words import content_words, names, numbers, words
@@ -128,6 +130,10 @@ def readers() -> dict[str, Callable[[str], Any]]:
     by_text["sketches: normalise"] = normalise
     by_text["judge: neutral"] = neutral
     by_text["judge: unused_suffix"] = lambda text: unused_suffix([text])
+    for head in ("Faithful. ", '{"verdict": '):
+        by_text[f"judge: reply {head}"] = lambda text, head=head: read_verdict(
+            ChatAnswer(head + text)
+        )
     for name in (*BASELINES, "novel_stretch", "novel_run"):
         score = build(parse_spec(name))
         # The same text on both sides: what compares them has the most to do.

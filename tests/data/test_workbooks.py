@@ -122,16 +122,29 @@ def test_a_run_from_a_workbook_is_that_from_csv(tmp_path: Path) -> None:
     assert done.returncode == 0 and "30 hallucinated" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("before", [b"", b"XX"])
 @pytest.mark.parametrize("place", ["XFD1048576", "B8000000"])
-def test_a_workbook_whose_cells_lie_far_apart_is_refused(tmp_path: Path, place: str) -> None:
+def test_a_workbook_whose_cells_lie_far_apart_is_refused(
+    tmp_path: Path, place: str, before: bytes
+) -> None:
     path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
     with ZipFile(path) as book:
         parts = {name: book.read(name) for name in book.namelist()}
     with ZipFile(path, "w") as book:
         for name, part in parts.items():
             book.writestr(name, part.replace(b'r="B2"', f'r="{place}"'.encode()))
+    path.write_bytes(before + path.read_bytes())
     with pytest.raises(DataError, match="take more than 200 times its size"):
         read_all(path)
+
+
+@pytest.mark.parametrize("part", ["c ", "<c ", '<c r="A1" ', '<c r="A1" r="A1"/'])
+def test_a_sheet_is_looked_through_once(tmp_path: Path, part: str) -> None:
+    path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
+    with ZipFile(path, "a", ZIP_DEFLATED) as book:
+        # From each of its places it would take hours.
+        book.writestr("xl/worksheets/sheet9.xml", part * (1 << 19))
+    assert len(read_all(path)[0]) == 1
 
 
 def test_a_workbook_that_unpacks_to_too_much_is_refused(

@@ -41,6 +41,14 @@ def test_another_reply_holds_no_verdict(text: str) -> None:
     assert found == f"{UNREADABLE}: {quoted(text)}"
 
 
+@pytest.mark.parametrize("run", ["1,", " ", "\n", "."])
+@pytest.mark.parametrize("head", ["Faithful. 1", '{"verdict": '])
+def test_a_long_reply_is_read_once(run: str, head: str) -> None:
+    # From each of its places it would take minutes.
+    text = f"{head}{run * ((1 << 16) // len(run))}{' ' * (1 << 16)}x"
+    assert isinstance(read_verdict(ChatAnswer(text)), UnreadReply | bool)
+
+
 _MARKS = ["", "**", "_", '"', "`", "> ", "Verdict: ", "**Answer:** "]
 _PLAIN = ["", ".", "!", ";", ", since", " - the", "\n", "\n\nThe", ". The"]
 _TAKEN_BACK = [

@@ -348,8 +348,9 @@ def test_what_is_signed_expires_and_asks_for_a_version(surface: Path, tmp_path: 
         Guardrail.load(path, trusted=[public])
     with pytest.raises(InputError, match="expires must be the last day"):
         SignatureTerms("tomorrow")
-    with pytest.raises(InputError, match="min_version must be a version"):
-        SignatureTerms(min_version="latest")
+    for version in ("latest", "0.1.0.9"):
+        with pytest.raises(InputError, match="min_version must be a version"):
+            SignatureTerms(min_version=version)
 
 
 def test_a_service_whose_guardrail_expires_is_not_ready(

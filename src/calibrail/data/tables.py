@@ -17,7 +17,7 @@ from functools import reduce
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -984,15 +984,17 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         yield SourceRow(number, dict(zip(header, held, strict=True)))
 
 
-#: Where a cell of a sheet stands that holds something.
-_PLACE: Final = re.compile(rb"""c [^>]*?\br=["']([A-Z]{1,3})([0-9]{1,7})["'][^>]*+(?<!/)>""")
+#: Where a cell of a sheet stands that holds something. No part of it is read from two places.
+_PLACE: Final = re.compile(
+    rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br=["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
+)
 
 
 def _look_through(path: Path) -> None:
     """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart."""
-    with path.open("rb") as stream:
-        if stream.read(2) != b"PK":
-            return
+    # The older .xls is none; other bytes may stand before a zip.
+    if not is_zipfile(path):
+        return
     with ZipFile(path) as book:
         size = sum(part.file_size for part in book.infolist())
         if size > max(SMALL, MOST_RATIO * path.stat().st_size):

@@ -242,7 +242,7 @@ class SignatureTerms(Record):
             raise InputError(error_text("min_version_no_version", given=least))
 
 
-_VERSION: Final = re.compile(r"\d+(\.\d+){0,3}")
+_VERSION: Final = re.compile(r"\d+(\.\d+){0,2}")
 
 
 def _day(text: object) -> date | None:

@@ -88,7 +88,8 @@ _FEW_WORDS: Final = 2
 def _patterns(choice: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return what matches a choice that opens a reply, and one that is a value of a JSON object."""
     opening = f"{_WORDING['lead']}(?P<noun>{_WORDING['noun']})?+(?:an?\\s+)?(?P<word>{choice})"
-    value = f"{_WORDING['key']}\\s*:\\s*[\"']?[\\s*]*+(?P<word>{choice})[\\s*.!]*+(?=[\"',}}\\n]|$)"
+    key = f"{_WORDING['key']}\\s*+:\\s*+[\"']?+[\\s*]*+"
+    value = f"{key}(?P<word>{choice})[\\s*.!]*+(?=[\"',}}\\n]|$)"
     return re.compile(opening, re.IGNORECASE), re.compile(value, re.IGNORECASE)
 
 
