@@ -74,6 +74,7 @@ def test_what_is_logged_is_watched_across_kills_and_another_guardrail(
         os.kill(first, signal.SIGKILL)
         check(5)
         watched(17)
+        until((folder / "watch.html").exists, "written", lambda: service.stderr)
         assert "the watch of faq ended with -9; decisions go on" in service.stderr
         path.write_bytes(column.read_bytes())
         after = folder_of(root, path)
