@@ -250,7 +250,8 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
         named = any(part in own for part in NAMES["parts_of_names"]["label"].split())
         named |= meaning_of_one(own) is not None
         words = keys.isdisjoint(PLAIN) and None not in map(side_of, keys)
-        if not numbers and (named or words):
+        # People may rate in more than two.
+        if is_of_people(name) if numbers else named or words:
             found.append(name)
     return sorted(found, key=lambda name: (is_of_program(name), not is_of_people(name)))
 

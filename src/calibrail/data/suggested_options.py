@@ -1,7 +1,7 @@
 """Which options would read an unknown file, and what its names say."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -205,7 +205,7 @@ def unread_texts(layout: Sequence[ColumnLook], columns: ColumnMapping) -> tuple[
     return tuple(
         UnreadText(look.name, look.name == columns.template)
         for look in layout
-        if _is_text(look) and _is_free(look.name, taken)
+        if _is_text(look) and is_apart(look.name, taken)
     )
 
 
@@ -329,7 +329,7 @@ def suggest(
         answers = _several_answers(layout, columns)
         if answers:
             used = taken | {item.response for item in answers}
-            free = (k.name for k in layout if _is_text(k) and _is_free(k.name, used))
+            free = (k.name for k in layout if _is_text(k) and is_apart(k.name, used))
             named = [k for k in free if "contexts" not in read and _speaks_of(k, "contexts", 1)]
             options |= {"mapping": f"contexts={named[0]}"} if named else {}
             pair = {item.label: item.response for item in answers}
@@ -356,11 +356,11 @@ def suggest(
         if field in read or field in mapping or (field == "question" and columns.template):
             continue
         taken |= {*mapping.values()}
-        texts = [look.name for look in layout if _is_text(look) and _is_free(look.name, taken)]
+        texts = [look.name for look in layout if _is_text(look) and is_apart(look.name, taken)]
         rivals = [
             name
             for name in aliases_of(field, lengths)
-            if _is_free(name, taken) and _holds_text(rows, name)
+            if is_apart(name, taken) and _holds_text(rows, name)
         ]
         # A column's own name goes before those of the objects around it.
         for depth in (1, 2, _DEPTH) if field not in apart else ():
@@ -468,7 +468,7 @@ def _several_answers(
     what follows from a text and what contradicts it.
     """
     taken = {columns.by_field[field] for field in columns.present & {"question", "contexts"}}
-    free = [look for look in layout if _is_free(look.name, taken)]
+    free = [look for look in layout if is_apart(look.name, taken)]
     texts = {look.name: _apart(look.name) for look in free if _is_text(look)}
     labels = [look.name for look in free if look.values and not _is_text(look)]
     by_model = {rest: name for name, rest in texts.items() if rest}
@@ -528,7 +528,7 @@ def _by_length(
 ) -> dict[str, str]:
     """Return the longest texts for the answer and its contexts, where no name says which."""
     texts = sorted(
-        (look for look in layout if _is_text(look) and _is_free(look.name, taken)),
+        (look for look in layout if _is_text(look) and is_apart(look.name, taken)),
         key=lambda look: -look.length,
     )
     mapping: dict[str, str] = {}
@@ -551,8 +551,8 @@ def _speaks_of(column: str, field: str, depth: int) -> bool:
     return any(word in path for word in _WORDS[field])
 
 
-def _is_free(column: str, taken: set[str]) -> bool:
-    """Say whether a column is in no other field, and none is in it."""
+def is_apart(column: str, taken: Set[str]) -> bool:
+    """Say whether a column is in none of others, and none of them is in it."""
     return not any(f"{column}.".startswith(f"{name}.") for name in taken) and not any(
         name.startswith(f"{column}.") for name in taken
     )

@@ -24,9 +24,9 @@ from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
-from calibrail.data.suggested_options import direction_of, words_of
+from calibrail.data.suggested_options import direction_of, is_apart, words_of
 from calibrail.data.traces._spans import SCORE
-from calibrail.data.values import column_value, likely_number, value_at
+from calibrail.data.values import column_value, likely_number, nested_names, value_at
 from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import Others, decided
@@ -454,12 +454,13 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
     missing, label_of = columns.labels.is_missing, columns.label_of
     head = [row for row in opened.head if not missing(label_of(row))] or opened.head
     used = {columns.by_field[field] for field in columns.present}
-    used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, opened.fields)}
+    inside = dict.fromkeys(name for row in head for name in nested_names(row))
+    used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, inside)}
     if "label" not in columns.present:
         used |= {name for name in likely_labels(head)[:1] if not is_of_program(name)}
     # First what speaks of a score, and of that what is of the kind that is asked for.
     ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
-    for name in (name for name in opened.fields if name not in used):
+    for name in (name for name in inside if is_apart(name, used) and words_of(name)[-1:] != ["id"]):
         known, strange = held_in(head, name)
         # MLflow's metrics end in /score, whatever they are about.
         own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
