@@ -20,6 +20,7 @@ from calibrail.evaluation.audit import (
 )
 from calibrail.evaluation.audit_answers import AuditAnswers
 from calibrail.evaluation.confounds import by_column, thirds
+from calibrail.options.fields import cli_spelling
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.audit import added_to, document, with_sentences
 from calibrail.report.html import figure_files
@@ -97,6 +98,19 @@ def test_hostile_names_are_text_everywhere() -> None:
     assert not re.search("[\u202e\u200f\x1b\ud800]", page)
     for svg in figure_files(document(audit)).values():
         ElementTree.fromstring(svg)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "command"),
+    [("explains", "calibrail compare DATA"), ("does not explain", "calibrail calibrate DATA")],
+)
+def test_an_audit_ends_in_a_next_step(verdict: str, command: str) -> None:
+    audit = content()
+    for item in audit["detectors"]:
+        item["confounds"] = [{**row, "verdict": verdict} for row in item["confounds"]]
+    with cli_spelling():
+        ((_, shown),) = document(audit).steps_and_commands()
+    assert shown.startswith(command)
 
 
 def test_figures_stand_alone() -> None:
