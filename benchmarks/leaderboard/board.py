@@ -82,7 +82,7 @@ class Shipped(Record):
 
 @dataclass(frozen=True, slots=True)
 class AgainstBaseline(Record):
-    """A detector against the best baseline, or the one that it was made of, at the same coverage.
+    """A detector against the best baseline, or the one it was made of, where as much is caught.
 
     The comparison's own test, on the calibration answers and the test answers that choose: every
     score at the same rank among the hallucinated ones, at least at the coverage promised. So it may

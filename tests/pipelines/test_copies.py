@@ -554,6 +554,15 @@ def test_figures_of_earlier_files_are_shown_without_how_copies_count_at_best(ver
     assert ("at worst" in shown, "7 of 30" in shown) == (verdict == "certified",) * 2
 
 
+@pytest.mark.parametrize(("coverage", "fpr"), [([0, 0], [1, 10]), ([7, 10], [0, 0])])
+def test_a_class_of_which_none_is_left_is_not_counted(coverage: list[int], fpr: list[int]) -> None:
+    way = {"verdict": "certified", "coverage": coverage, "fpr": fpr}
+    kept: dict[str, Any] = {"n": 40, "once": way, "each": way, "worst": way, "best": way}
+    told = [say("warning.near_copies", values=kept), say("certify.near_copies", near_copies=kept)]
+    for text in [*told, say("verdict.near_copies", kept)]:
+        assert "of 0" not in text and ("7 of 10" in text) == (coverage == [7, 10])
+
+
 def test_an_apology_of_the_calibration_is_no_fresh_one() -> None:
     seen, fresh = hard_fifth("apology"), hard_fifth("apology", seed=1)
     guardrail = calibrate(seen, SPEC, alpha=0.1, baselines=False).freeze()

@@ -13,6 +13,7 @@ from calibrail import diagnose
 from calibrail.data.profile import Diagnosis
 from calibrail.errors import DataError
 from calibrail.options.fields import cli_spelling
+from calibrail.report import render_page
 from calibrail.report.documents.doctor import document
 from calibrail.scores import DEFAULT_SCORE
 from tests.rows import Write, good
@@ -113,6 +114,17 @@ def test_what_the_calibration_half_supports(write: Write) -> None:
     (finding,) = [f for f in few.warnings if f.code == "too_few"]
     assert "5 groups with a hallucinated answer" in finding.message
     assert "alpha 0.2 is the smallest" in finding.message
+
+
+def test_a_page_says_what_is_there_and_that_half_of_it_calibrates(write: Write) -> None:
+    rows = [{**row, "group": row["id"]} for row in _rows(60)]
+    made = document(diagnose(write(*rows)).to_dict())
+    assert made.headline.endswith(": 30 hallucinated and 30 faithful answers")
+    assert "/" not in made.headline
+    page = render_page(made)
+    assert "To calibrate on" in page and "(half of them calibrate)" in page
+    unlabelled = [{**row, "label": None} for row in rows]
+    assert document(diagnose(write(*unlabelled)).to_dict()).headline.endswith(": no labels")
 
 
 def test_bad_rows_are_counted_by_reason(write: Write, tmp_path: Path) -> None:

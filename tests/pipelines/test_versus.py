@@ -180,6 +180,12 @@ def test_probabilities_weigh_labels(tmp_path: Path) -> None:
         asked(*files(tmp_path, one, other), probability="q")
 
 
+def test_a_page_counts_questions_as_questions(tmp_path: Path) -> None:
+    shown = page(calibrail.versus(*files(tmp_path, *answers(60, labelled=30))), tmp_path)
+    assert "<dt><bdi>Questions</bdi></dt><dd><bdi>60</bdi></dd>" in shown
+    assert "60 answers" not in shown
+
+
 def test_questions_of_a_group_are_one_bet(tmp_path: Path) -> None:
     one, other = answers(400, (0.1, 0.3), 400)
     alone = asked(*files(tmp_path, one, other))

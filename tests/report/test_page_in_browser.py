@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from trimmed import trimmed
 from calibrail.evaluation import Sample
 from calibrail.formatting import Scale, lower_percent, percent, upper_percent
 from calibrail.report import Document, render_page
+from calibrail.report.document import AnswerCard, Cell, Table, folded, numbers, section, texts
 from calibrail.report.documents.examples import trimmed_examples
 from tests.measured import measure
 
@@ -157,6 +159,34 @@ def test_hostile_texts_neither_run_nor_widen_the_page(
 def grouped(names: list[str]) -> dict[str, object]:
     sample = Sample(VALUES, LABELS, CODES)
     return measure(sample, names=names, by="kind", max_fpr=0.3).to_dict()
+
+
+ROOM = """
+  const root = page.documentElement;
+  return { wide: [...page.querySelectorAll(".scroll")].map((e) => e.scrollWidth - e.clientWidth),
+    long: page.querySelector("td").getBoundingClientRect().width,
+    headings: [...page.querySelectorAll("h1,h2,h3,h4")].map((e) => Number(e.tagName[1])),
+    inner: view.innerWidth };
+"""
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_no_table_loses_a_column_and_long_cells_have_the_whole_width(
+    tmp_path: Path, width: int
+) -> None:
+    long = "the mean length of answers went from 301 to 360 characters (above 340)"
+    muted = Cell("127 hallucinated", style="muted")
+    alarms = Table("a", [*texts("Alarm", "Moved", "Since"), *numbers("E")], [("1", long, "2", "3")])
+    rates = Table("b", texts("Rate", "Value", "Interval", "Labels"), [("x", "1", "1 to 2", muted)])
+    row = tuple(["openai/GPT-3.5-Turbo", *["45.9 to 71.4%"] * 9])
+    many = Table("c", texts(*"ABCDEFGHIJ"), [row])
+    card = AnswerCard("Answer", "a", facts=(), quotes=())
+    blocks = (section("S", alarms, rates, many, folded("Answers", card)),)
+    told = visit(render_page(Document("x", blocks=blocks)), tmp_path, ROOM, width=width).told
+    assert told["inner"] == width and max(told["wide"]) <= 0
+    assert width > 704 or told["long"] > 0.9 * (width - 40)
+    levels = told["headings"]
+    assert all(b <= a + 1 for a, b in pairwise(levels)), levels
 
 
 def test_without_scripts_the_page_says_the_same(page: str, tmp_path: Path) -> None:

@@ -241,6 +241,27 @@ def test_what_says_nothing_about_the_data_is_left_out() -> None:
     assert page.index("a.csv") < page.index("How it was read and split") < page.index("split.share")
 
 
+def test_data_and_versions_are_named_in_words() -> None:
+    data = {"source": "a.csv", "sha256": "ab", "n_examples": 3, "n_hallucinated": 1}
+    made = {"command": "calibrail x", "versions": {"numpy": "2.4.6"}}
+    page = render_page(Document("x", data=data, reproduce=made))
+    for name in ("Source", "SHA-256", "Answers", "Hallucinated", "numpy"):
+        assert f"<dt><bdi>{name}</bdi></dt>" in page
+    assert "versions." not in page and "n_examples" not in page
+
+
+def test_a_title_has_one_sentence_and_no_stop_before_its_colon() -> None:
+    page = render_page(Document("agreement of", headline="750 answers, 400 labelled."))
+    assert "<title>750 answers, 400 labelled: calibrail agreement of" in page
+
+
+def test_tables_that_scroll_are_no_landmarks() -> None:
+    """Landmarks of one name are told apart by nobody, and a page may have many tables."""
+    table = Table("x", [TableColumn("A")], [("1",)])
+    page = render_page(Document("x", blocks=(table, table)))
+    assert page.count('tabindex="0" role="group"') == 2 and 'role="region"' not in page
+
+
 def corners(path: str) -> list[tuple[float, float]]:
     """Return where a path goes, whether its numbers are places or, in small letters, steps."""
     at, start, places = (0.0, 0.0), (0.0, 0.0), []

@@ -170,6 +170,20 @@ def test_certify_and_its_groups_have_theirs() -> None:
     assert measures.group_targets(open_ones[:1], 0.95) is None
 
 
+def test_one_page_states_one_confidence() -> None:
+    """A look takes less than the whole error, but what a page says is of all looks together."""
+    asked = Requirement(0.3, 0.8, confidence=0.9625)
+    rows = [{"group": "a", **certify_counts(ClassCounts(290, 300, 5, 300), asked).to_dict()}]
+    look = {"number": 1, "declared": None, "level": 0.0375, "together": 0.05, "confidence": 0.95}
+    about: dict[str, Any] = {
+        "by_group": {"column": "kind", "confidence": 0.9625, "rows": rows},
+        **{"reading": {}, "data": {}, "warnings": [], "risks": None, "blocked": None, "look": look},
+    }
+    content = certify_counts(ClassCounts(290, 300, 5, 300), asked).to_dict() | about
+    page = render_page(certify_document(content))
+    assert "96.2%" not in page and page.count("95% confidence") >= 4
+
+
 def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
     run = calibrate("example:facts", "novelty", alpha=0.2, max_fpr=0.6)
     made = card(run.freeze())

@@ -18,6 +18,7 @@ from calibrail.report.documents import build_document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import embedded_json, source_hash
 from calibrail.report.markdown import render_comment
+from calibrail.report.messages import catalogue
 from calibrail.report.text import JOINT, clean, last_part, short, tile_line
 
 if TYPE_CHECKING:
@@ -208,8 +209,8 @@ def _svg(figure: parts.Figure, size: str) -> Markup:
 
 def _parted(leaves: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], ...]:
     """Return what every reader asks of the data, and the rest."""
-    first = ("source", "format", "sha256", "n", "n_examples", "n_hallucinated")
-    return tuple([leaf for leaf in leaves if (leaf[0] in first) is top] for top in (True, False))
+    top = catalogue()["data.first"]
+    return [(top[k], v) for k, v in leaves if k in top], [x for x in leaves if x[0] not in top]
 
 
 def _joints(text: str) -> Markup:

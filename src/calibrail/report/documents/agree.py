@@ -289,7 +289,7 @@ def versus_document(result: Json) -> Document:
         notes=part_note(data["part"]),
         next_step=say_first(cases, result),
         reproduce=result["reproduce"],
-        data=result["data"],
+        data={**data, "n": None, "n_questions": data["n"]},
         footer="Every number on this page is in versus.json.",
     )
 

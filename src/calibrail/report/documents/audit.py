@@ -40,6 +40,7 @@ def document(audit: Json) -> Document:
         said[item["code"] == "column_tells_label"].append(item["message"])
     first, *further = said[False]
     detectors = audit["detectors"]
+    verdicts = {row["verdict"] for item in detectors for row in item["confounds"]}
     clustered = audit["n_groups"] < audit["n_hallucinated"] + audit["n_faithful"]
     by_reason: dict[str, list[str]] = {}
     for item in audit["left_out"]:
@@ -65,9 +66,11 @@ def document(audit: Json) -> Document:
         ),
         warnings=[parts.Bullet(text) for text in said[True]],
         notes=part_note(audit["data"].get("part")),
+        next_step=say("audit.next", explained=verdicts & {"explains", "explains most"}),
         reproduce=audit["reproduce"],
         data=audit["data"],
         footer="Every number on this page is in audit.json.",
+        wide=True,
     )
 
 

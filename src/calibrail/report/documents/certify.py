@@ -28,10 +28,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     more = measures.left_whole(certificate) if trims else ()
     # Of all looks together, where they are kept.
     look: Json = certificate.get("look") or {}
-    joint, blocked = look.get("confidence") or shown["confidence"], ""
+    joint, blocked = look.get("confidence") or shown["confidence"], certificate.get("blocked")
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
-    if flagged := certificate.get("blocked"):
-        blocked = say("certify.blocked", rate=flagged)
     options = (certificate.get("reading") or {}).get("options")
     intervals = "intervals_of_sentences" if trims else "intervals"
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
@@ -45,17 +43,17 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         blocks=(
             parts.section(
                 "On the test set",
-                measures.rates_figure(shown, certificate),
+                measures.rates_figure({**shown, "confidence": joint}, certificate),
                 measures.table("On the test set", [*lines, *more], joint),
                 parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
-                parts.Text(blocked),
+                parts.Text(say("certify.blocked", rate=blocked) if blocked else ""),
                 parts.Text(
                     say("certify.read_with", options=shlex.join(options)) if options else ""
                 ),
             ),
             parts.section("The risks", risks),
-            _groups(certificate["by_group"]) if certificate.get("by_group") else None,
+            _groups({**certificate["by_group"], **look}) if certificate.get("by_group") else None,
             measures.cost_section(certificate.get("cost")),
             messages.possible_section(certificate.get("possible")),
         ),
@@ -94,6 +92,8 @@ def _next_step(certificate: Json) -> str:
     trims, needed = messages.by_sentence(certificate), certificate["needed"]
     limits = "--min-caught, --min-kept" if trims else "--min-caught, --max-false-alarms"
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
+    look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
+    spent = look.get("declared") and not look["next_level"]
     cases = {
         "certify.use": verdict == "certified",
         "certify.do_not_rely": verdict == "rejected",
@@ -101,14 +101,10 @@ def _next_step(certificate: Json) -> str:
         "verdict.label_by_people": certificate.get("reason_code") == "labels_of_judge",
         "certify.use_unseen": freshness == "calibration data",
         "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
+        "certify.no_look_left": spent or certificate.get("reason_code") == "no_look_left",
     }
     if code := next((code for code, is_so in cases.items() if is_so), None):
         return say(code, limits=limits)
-    if certificate.get("reason_code") == "no_look_left":
-        return say("certify.no_look_left")
-    look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
-    if look.get("declared") and not look["next_level"]:
-        return say("certify.no_look_left")
     needed = look.get("needed") or needed
     if anew := messages.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew

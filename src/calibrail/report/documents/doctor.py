@@ -65,7 +65,7 @@ def document(diagnosis: Json) -> parts.Document:
     answers = {"response", "sentences", "answer_id"} & read_as.keys()
     is_understood = _n_labelled(diagnosis) and (answers or diagnosis["numeric_columns"])
     # Of answers that share a group one counts.
-    there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "There are"
+    there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "To calibrate on"
     heads = parts.texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
     marked = parts.Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
     step, *others = _next_steps(diagnosis)
