@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import calibrail
+from calibrail.data.example import Example
+from calibrail.data.reading import read
+from calibrail.data.values import group_name, name_of, same_text, spelling
 from calibrail.errors import InputError
 from calibrail.guardrail import FrozenConfig, Guardrail
 from calibrail.guardrail.file import content_digest, render
+from calibrail.pipelines.check import check_source
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.registry import build_column
+from calibrail.text.words import names, numbers, rules_of, words
 
 SCORE = build_column("score", "hallucinated")
 
@@ -147,3 +157,215 @@ def test_a_label_that_is_kept_is_the_text_that_it_was() -> None:
     made = calibrail.agree(answers, label_column="human", judge_column="judge", positive="01")
     assert made.data["n_human"] == 80
     assert made.to_dict()["judges"][0]["caught"]["count"] == 40
+
+
+def in_every_source(answers: list[dict[str, Any]], folder: Path) -> Iterator[Any]:
+    """Yield the same rows as dicts, a frame, a table and files."""
+    frame = pd.DataFrame(answers)
+    table = pa.Table.from_pandas(frame)
+    frame.to_csv(folder / "a.csv", index=False)
+    texts = frame.astype({name: str for name in frame if isinstance(frame[name][0], UUID)})
+    texts.to_json(folder / "a.jsonl", orient="records", lines=True, date_format="iso")
+    frame.to_parquet(folder / "a.parquet")
+    yield from (answers, frame, table, table.to_pandas(types_mapper=pd.ArrowDtype))
+    yield from (folder / f"a.{kind}" for kind in ("csv", "jsonl", "parquet"))
+
+
+def german(number: float) -> str:
+    """Return a number as a German sheet shows it: 1.734 or 812,5."""
+    text = f"{number:,.1f}".removesuffix(".0")
+    return text.translate({ord(","): ".", ord("."): ","})
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "frame", "parquet"])
+def test_a_guardrail_knows_what_parted_decimals_when_it_was_calibrated(
+    kind: str, tmp_path: Path
+) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / "calibration.csv"
+    scores = [
+        round(1000 + 2000 * rng.random() if i % 2 else 900 * rng.random(), 1) for i in range(300)
+    ]
+    scores = [round(score) if i % 3 else score for i, score in enumerate(scores)]
+    versions = ["1.10" if i % 5 else "1.100" for i in range(300)]
+    lines = [
+        f"{i};{german(s)};{v};{i % 2}\n"
+        for i, (s, v) in enumerate(zip(scores, versions, strict=True))
+    ]
+    path.write_text("id;score;v;label\n" + "".join(lines), encoding="utf-8")
+    guardrail = calibrail.calibrate(path, score=SCORE, alpha=0.2, by="v").freeze()
+    assert guardrail.decimals == {"score": ","}
+    fresh = [
+        {"id": name, "score": cell, "v": "1.100"} for name, cell in (("a", "1.734"), ("b", "2.011"))
+    ]
+    frame = pd.DataFrame(fresh)
+    source: Any = frame if kind == "frame" else tmp_path / f"fresh.{kind}"
+    if kind == "csv":
+        frame.to_csv(source, index=False, sep=";")
+    elif kind == "jsonl":
+        frame.to_json(source, orient="records", lines=True)
+    elif kind == "parquet":
+        frame.to_parquet(source)
+    decisions = [*guardrail.decide(source), *guardrail.stream(source)]
+    decisions += [
+        guardrail.check(columns={"score": item["score"], "v": item["v"]}) for item in fresh
+    ]
+    assert [item.score for item in decisions] == [1734.0, 2011.0] * 3
+    assert len({(item.score, item.outcome) for item in decisions}) == 2
+    # The group 1.100 is no number of its own, and what shows its mark is read by that.
+    assert len({item.threshold for item in decisions}) == 1
+    known = guardrail.rule.groups.groups  # type: ignore[union-attr]
+    assert decisions[0].threshold == known["1.100"].threshold
+    assert guardrail.check(columns={"score": "0.75", "v": "1.10"}).score == 0.75
+    frame["score"] = ["1.734", "0.5"]
+    assert [item.score for item in guardrail.decide(frame)] == [1.734, 0.5]
+    of_points = calibrail.calibrate(rows(["a"], 300), score=SCORE, alpha=0.2).freeze()
+    assert of_points.decimals == {} and b'"decimals"' not in of_points.config.to_bytes()
+    assert of_points.check(columns={"score": "1.734"}).score == 1.734
+
+
+def test_check_reads_a_fresh_file_with_the_marks_of_the_calibration(tmp_path: Path) -> None:
+    path = tmp_path / "fresh.csv"
+    path.write_text("id;score\na;1.734\nb;2.011\n", encoding="utf-8")
+    answers = [{"id": i, "score": german(1500.5 * (i % 2) + i), "label": i % 2} for i in range(80)]
+    guardrail = calibrail.calibrate(answers, score=SCORE, alpha=0.2).freeze()
+    check_source(guardrail, path, tmp_path / "decisions.jsonl")
+    lines = (tmp_path / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["score"] for line in lines] == [1734.0, 2011.0]
+
+
+WHY = {"answer": "Rome.", "explanation": "It is the seat of the government."}
+
+
+def test_an_answer_with_reasons_is_all_of_it_in_every_source(tmp_path: Path) -> None:
+    said = [WHY, dict(reversed(WHY.items())), WHY | {"explanation": "It is the oldest city."}]
+    answers = [
+        {"id": i, "question": "q", "response": json.dumps(item)} for i, item in enumerate(said)
+    ]
+    objects = [item | {"response": value} for item, value in zip(answers, said, strict=True)]
+    printed = [item | {"response": repr(value)} for item, value in zip(answers, said, strict=True)]
+    sources = [*in_every_source(answers, tmp_path), objects, pd.DataFrame(objects), printed]
+    pd.DataFrame(printed).to_csv(tmp_path / "printed.csv")
+    made = [
+        [
+            (item.digest(), "government" in item.response)
+            for item in read(data, require=(), labelled=False)
+        ]
+        for data in (*sources, tmp_path / "printed.csv")
+    ]
+    assert all(item == made[0] for item in made)
+    (first, seen), (second, _), (third, other) = made[0]
+    assert first == second != third and seen and not other
+    # An object that is but a text is that text.
+    plain = [{"id": 1, "response": {"answer": "Rome.", "explanation": None}}]
+    assert next(iter(read(plain, require=(), labelled=False))).response == "Rome."
+
+
+def test_long_whole_numbers_are_other_contents(tmp_path: Path) -> None:
+    n = 2**53
+    answers = [{"order": n + i, "score": 0.5, "label": i % 2} for i in range(4)]
+    made = [
+        [item.digest() for item in read(source, require=())]
+        for source in in_every_source(answers, tmp_path)
+    ]
+    wide = pa.table({name: [row[name] for row in answers] for name in answers[0]})
+    for kind in (pa.uint64(), pa.decimal128(20, 0)):
+        column = wide["order"].cast(kind)
+        made.append(
+            [item.digest() for item in read(wide.set_column(0, "order", column), require=())]
+        )
+    assert len(set(made[0])) == 4 and all(item == made[0] for item in made)
+    assert spelling(n + 1) == spelling(f"{n + 1}.0") == spelling(Decimal(n + 1)) != spelling(n)
+    assert spelling(float(n)) == spelling(n)
+
+
+def test_other_words_are_other_texts() -> None:
+    assert same_text("In Ma\u00dfen") != same_text("In Massen")
+    assert same_text("STRA\u1e9eE") == same_text("stra\u00dfe")
+    # As before: Greek, and letters that are one sign.
+    assert same_text("\u039f\u0394\u039f\u03a3 \ufb01n") == "\u03bf\u03b4\u03bf\u03c3 fin"
+
+
+@pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff", "\u2066", "\ufe0f"])
+def test_a_sign_that_nobody_sees_changes_no_score_and_no_identity(sign: str) -> None:
+    plain = "The Rhine is 5% of 1234, says Marie Curie."
+    spelt = sign + plain.replace("in", f"i{sign}n").replace("5%", f"5{sign}%").replace(
+        "23", f"2{sign}3"
+    )
+    for pieces in (words, names, numbers):
+        found = pieces(spelt)
+        assert [item.text for item in found] == [item.text for item in pieces(plain)]
+        shown = [spelt[item.start : item.end].replace(sign, "") for item in found]
+        assert shown == [plain[item.start : item.end] for item in pieces(plain)]
+    one, other = (Example("q", ("The Rhine says: Marie Curie.",), text) for text in (plain, spelt))
+    assert one.digest() == other.digest()
+    seen, same = build(ScoreSpec("novelty")).score([one, other]).values
+    assert seen == same
+
+
+def test_a_guardrail_of_before_still_sees_the_signs() -> None:
+    rng = np.random.default_rng(0)
+    said = [
+        f"the r{i} " + ("x y z" if rng.random() < 0.7 * (i % 2) + 0.1 else "a b")
+        for i in range(200)
+    ]
+    answers = [
+        {"id": i, "question": "q", "contexts": [f"the r{i} a b"], "response": text, "label": i % 2}
+        for i, text in enumerate(said)
+    ]
+    asked = {"question": "q", "contexts": ["The Rhine."], "response": "The Rhi\u00adne."}
+    with rules_of(2):
+        before = calibrail.calibrate(answers, score="novelty", alpha=0.2).freeze()
+    again = Guardrail(FrozenConfig.from_bytes(before.config.to_bytes()))
+    assert again.check(**asked).score == 1.0
+    assert (
+        calibrail.calibrate(answers, score="novelty", alpha=0.2).freeze().check(**asked).score
+        == 0.0
+    )
+
+
+MOMENTS = [pd.Timestamp("2024-01-01 12:00", tz="UTC"), pd.Timestamp("2024-01-02 00:00", tz="UTC")]
+
+
+@pytest.mark.parametrize(
+    ("cells", "known"),
+    [
+        ([dt.date(2024, 1, 1), dt.date(2024, 1, 2)], ["2024-01-01", "2024-01-02"]),
+        ([True, False], ["True", "False"]),
+        ([dt.time(1, 2), dt.time(3, 4)], ["01:02:00", "03:04:00"]),
+        (
+            [dt.datetime(2024, 1, 1, 12), dt.datetime(2024, 1, 2)],
+            ["2024-01-01 12:00:00", "2024-01-02"],
+        ),
+        (MOMENTS, ["2024-01-01 12:00:00+00:00", "2024-01-02 00:00:00+00:00"]),
+        (["1e+05", "1.5e+06"], ["100000", "1500000"]),
+        ([UUID(int=1), UUID(int=2)], [str(UUID(int=1)), str(UUID(int=2))]),
+        ([2**53, 2**53 + 2], [str(2**53), str(2**53 + 2)]),
+    ],
+)
+def test_a_column_of_groups_is_named_alike_in_every_source(
+    cells: list[Any], known: list[str], tmp_path: Path
+) -> None:
+    answers = [{"id": i, "v": cell, "score": 0.5, "label": i % 2} for i, cell in enumerate(cells)]
+    for source in in_every_source(answers, tmp_path):
+        made = list(read(source, require=(), keep=("v",), group_column="v"))
+        assert [item.group for item in made] == known
+        assert [group_name(item.columns["v"]) for item in made] == known
+        assert [item.id for item in read(source, require=(), id_column="v")] == known
+
+
+def test_a_name_is_the_number_or_time_that_it_spells() -> None:
+    assert name_of(Decimal("1.10")) == name_of(1.1) == "1.1"
+    assert name_of("2024-01-01T13:00:00+01:00") == name_of("2024-01-01 12:00Z")
+    assert name_of("2024-01-01T12:00:00.500000000") == name_of("2024-01-01 12:00:00.5")
+    # What is no time, or one to the nanosecond, stays as it is written.
+    for name in ("2024-13-01T12:00", "2024-01-01 12:00:00.123456789", "12e4567", "1.23e+01"):
+        assert name_of(name) == name
+
+
+def test_numbers_in_lists_of_a_frame_are_their_shortest_digits() -> None:
+    kind = pd.ArrowDtype(pa.list_(pa.float32()))
+    frame = pd.DataFrame(
+        {"id": [1, 2], "label": [0, 1], "s": pd.Series([[0.1, 0.3], None], dtype=kind)}
+    )
+    made = [item.columns["s"] for item in read(frame, require=(), keep=("s",))]
+    assert made == ["[0.1, 0.3]", None]

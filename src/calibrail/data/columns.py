@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -548,6 +548,8 @@ class Needs:
         Whether several answers of one id get ids of their own, for which all are read first.
     any_length : bool
         Whether a column that is kept may list more or fewer numbers than an answer has sentences.
+    decimals : mapping of str to str or None
+        What parted the decimals of columns in other data of this kind.
 
     Raises
     ------
@@ -564,6 +566,7 @@ class Needs:
     by_sentence: bool = False
     distinct: bool = False
     any_length: bool = False
+    decimals: Mapping[str, str] | None = None
 
     def keeping(self, names: Collection[str], columns: "ColumnMapping") -> "Needs":
         """Return the needs with every column that is neither a field nor a label by its name."""
@@ -603,7 +606,9 @@ def _numbering(seen: Seen) -> frozenset[str]:
     return _NUMBERING | {_UNNAMED} if counts else _NUMBERING
 
 
-def decimal_marks(seen: Seen, reading: ReadOptions, taken: Collection[str]) -> dict[str, str]:
+def decimal_marks(
+    seen: Seen, reading: ReadOptions, taken: Collection[str], known: Mapping[str, str]
+) -> dict[str, str]:
     """Return what parts decimals, for the columns in which that is no point.
 
     Parameters
@@ -614,19 +619,27 @@ def decimal_marks(seen: Seen, reading: ReadOptions, taken: Collection[str]) -> d
         Its option ``decimal`` says it for all columns.
     taken : collection of str
         The columns that are no further ones.
+    known : mapping of str to str
+        What did in other data of this kind. As the option, it counts where no text shows another.
     """
-    stated = (reading.options or {}).get("decimal")
-    free = [name for name in seen.names if name not in taken]
-    if stated is not None:
-        return dict.fromkeys(free, str(stated))
-    marks = {}
-    for name in free:
-        texts = {v.strip() for v in seen.values(name) if isinstance(v, str) and len(v) < 40}
-        texts = {text for text in texts if text and text.lower() not in ABSENT}
-        sure = any("," in text and number_in(text) == number_in(text, ",") for text in texts)
-        if sure and all(number_in(text, ",") is not None for text in texts):
-            marks[name] = ","
+    stated, marks = (reading.options or {}).get("decimal"), dict[str, str]()
+    for name in (name for name in seen.names if name not in taken):
+        shown, said = _mark_in(seen.values(name)), stated or known.get(name)
+        mark = said if shown in ("", "?") else shown
+        if mark == "," or mark == said == ".":
+            marks[name] = str(mark)
     return marks
+
+
+def _mark_in(values: Iterable[object]) -> str:
+    """Return what parts decimals in all texts of a column; ? where both may, "" where none does."""
+    texts = {v.strip() for v in values if isinstance(v, str) and len(v) < 40}
+    texts = {text for text in texts if text and text.lower() not in ABSENT}
+    read = [(number_in(text, "."), number_in(text, ",")) for text in texts]
+    points, commas = (any(pair[side] is None for pair in read) for side in (1, 0))
+    if points or commas:
+        return "" if points and commas else "." if points else ","
+    return "?" if any(point != comma for point, comma in read) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -651,7 +664,7 @@ class ColumnMapping:
         Reads them, where they are needed.
     numbering : frozenset of str
         Columns that only number the rows.
-    decimals : mapping of str to str
+    decimals : mapping of str to str or None
         Further columns whose texts are numbers that are parted by another mark than a point.
     rivals : tuple of LabelTwin
         Further columns that say what the label is, which may not contradict it.
@@ -848,7 +861,8 @@ def choose_columns(
         labels = marks.labels if marks.gives_labels else labels
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
-    decimals = decimal_marks(seen, reading, {*used, *label_columns, *marked.names})
+    taken = {*used, *label_columns, *marked.names}
+    decimals = decimal_marks(seen, reading, taken, needs.decimals or {})
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     kept = frozenset(present)
     own = by_field, kept, label_columns, labels, beside, marked, marks

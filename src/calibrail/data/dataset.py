@@ -270,7 +270,7 @@ def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
 
 #: Texts that may not be names as `name_of` writes them.
 _ODD: Final = (
-    r"^$|^[\x00-\x20]|[\x00-\x20]$|[.,]0+$|\r|[^\x00-\x7f]|[ T]00:00"
+    r"^$|^[\x00-\x20]|[\x00-\x20]$|[.,]0+$|\r|[^\x00-\x7f]|[ T]\d\d:\d\d|e\+\d\d$"
     r"|(?i)^(true|false|nan|nat|none|<na>|null)$"
 )
 

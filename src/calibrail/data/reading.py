@@ -321,13 +321,15 @@ class Reading:
     def how(self) -> dict[str, object]:
         """Return how the source was read, JSON-able; what labels meant is final after the pass."""
         files = file_digests(self._opened.files) if len(self._opened.files) > 1 else []
-        said = replace(self._reading, strict=False)
+        said, marks = replace(self._reading, strict=False), self.columns.decimals
+        decimals = {name: marks[name] for name in self._needs.keep if name in marks}
         return {
             "columns": {
                 field: self.columns.by_field[field] for field in sorted(self.columns.present)
             },
             "named_as": self.columns.named_as(),
             "settings": plain(changed(said)),
+            **({"decimals": decimals} if decimals else {}),
             "options": list(flags(said)),
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
             "turned": list(self.columns.labels.turned()),
@@ -590,6 +592,7 @@ def read(
     repeats: bool = False,
     by_sentence: bool = False,
     distinct: bool = False,
+    decimals: Mapping[str, str] | None = None,
     **how: Unpack[ReadKeywords],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
@@ -623,6 +626,8 @@ def read(
     distinct : bool
         Whether several answers of one id get ids of their own, made of what they hold, and the id
         as their group where no answer has one. All rows are read before the first is given.
+    decimals : mapping of str to str or None
+        What parts decimals (``","``) in columns where no text shows another mark.
     format, preset, mapping, ...
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -663,7 +668,7 @@ def read(
     [('row-1', 'q', 1)]
     """
     asked = labelled, allow_none, tuple(expect), repeats, by_sentence, distinct
-    needs = Needs(tuple(keep), tuple(require), *asked)
+    needs = Needs(tuple(keep), tuple(require), *asked, decimals=decimals)
     reading = optional(reading, ReadOptions, "reading")
     return read_needed(source, reading, needs)
 

@@ -13,14 +13,15 @@ from calibrail.data.sentences import GATHERED, SentenceCell, joined
 from calibrail.data.values import (
     chunks_of,
     column_value,
+    explained,
     name_of,
-    number_in,
     parse_cell,
     printed_list,
     same_cell,
     spelling,
     text_of,
     value_at,
+    with_decimals,
 )
 from calibrail.options import ReadOptions
 from calibrail.options.data import PAIR, SKIP
@@ -54,7 +55,8 @@ class RowParser:
 
     def __call__(self, row: SourceRow) -> Example | RowProblem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
-        values, by_field = self._numbers(row.values), self.columns.by_field
+        values = with_decimals(row.values, self.columns.decimals)
+        by_field = self.columns.by_field
         try:
             name = _name("id", value_at(values, by_field["id"]))
             question = self._text("question", value_at(values, by_field["question"]))
@@ -91,16 +93,6 @@ class RowParser:
         except FieldError as bad:
             return bad.problem(row.number, row.file)
 
-    def _numbers(self, values: Mapping[str, object]) -> Mapping[str, object]:
-        """Return a row with the numbers that stand with other decimals than a point."""
-        read = {
-            name: number
-            for name, mark in self.columns.decimals.items()
-            if isinstance(cell := values.get(name), str)
-            and (number := number_in(cell, mark)) is not None
-        }
-        return {**values, **read} if read else values
-
     def _content(self, response: str, values: Mapping[str, object]) -> str:
         """Return what the row holds beside its label; a digest of it where its answer is known."""
         content = self.content(values) if self.whole else ""
@@ -111,7 +103,8 @@ class RowParser:
     def content(self, values: Mapping[str, object]) -> str:
         """Return all that a row holds beside its label."""
         passed_over = {*self.columns.label_columns, *self.columns.numbering}
-        held = (cell for name, cell in self._numbers(values).items() if name not in passed_over)
+        read = with_decimals(values, self.columns.decimals)
+        held = (cell for name, cell in read.items() if name not in passed_over)
         # Sorted and without names: columns in another order, or renamed, are the same row.
         return "\x1f".join(sorted(text for cell in held if (text := spelling(cell))))
 
@@ -119,9 +112,9 @@ class RowParser:
         if value is None:
             return self._absent(field, "")
         value = self._as_shown(value)
-        text = value if isinstance(value, str) else text_of(value)
+        text = value if isinstance(value, str) else explained(value) or text_of(value)
         if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
-            text = text_of(spelt) or value
+            text = value if explained(spelt) else text_of(spelt) or value
         elif self.cells and isinstance(value, str) and value.lstrip().startswith("["):
             _refuse_printed(field, value)
         if text is None:

@@ -752,6 +752,9 @@ def _column(name: str, values: Any) -> Sequence[Any]:
 
 def _cells(values: Any) -> list[Any]:
     """Return the cells of a column of any kind, its numbers as a file of text would give them."""
+    if getattr(getattr(getattr(values, "dtype", None), "pyarrow_dtype", None), "num_fields", 0):
+        # Of lists and structures in a frame.
+        values = values.array.__arrow_array__()
     if hasattr(values, "to_pylist"):
         values = widened_column(values).to_pylist()
     elif small_float(values):

@@ -10,12 +10,14 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Final, Self
+from uuid import UUID
 
 from calibrail.options.fields import doubles, small_float
+from calibrail.text.words import INVISIBLE
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
 #: which Python has a thousand.
@@ -252,6 +254,22 @@ def text_of(value: object) -> str | None:
     return None
 
 
+#: Where an answer that is an object says why: that is a part of it, as its text is.
+_WHY: Final = ("explanation", "justification", "rationale", "reason", "reasoning")
+
+
+def explained(value: object, *, sort_keys: bool = False) -> str | None:
+    """Return the JSON text of an answer that is an object with reasons, None of any other.
+
+    >>> explained({"answer": "Rome.", "explanation": "It is big.", "page": None})
+    '{"answer": "Rome.", "explanation": "It is big."}'
+    """
+    if not (isinstance(value, Mapping) and any(map(value.get, _WHY)) and text_of(value)):
+        return None
+    held = {name: item for name, item in native(value).items() if item is not None}
+    return json.dumps(held, ensure_ascii=False, default=str, sort_keys=sort_keys)
+
+
 def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
     r"""Return the texts that a value lists, or None where it holds anything else.
 
@@ -390,6 +408,12 @@ _FLOAT32: Final = struct.Struct(">f")
 _SPACES: Final = re.compile("\r\n?|[\u00a0\u2007\u202f]")
 #: What programs write behind a whole number, and behind a date.
 _NEEDLESS: Final = re.compile(r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
+#: A time of a day, with its zone, to the microsecond; and a whole number as R writes it.
+_MOMENT: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6}(?=0*(?:[Z+-]|$)))?)?)0*(Z|[+-]\d\d:?\d\d)?",
+    re.ASCII,
+)
+_OF_R: Final = re.compile(r"-?[1-9](?:\.\d+)?e\+\d\d", re.ASCII)
 
 
 def canonical_text(text: str) -> str:
@@ -403,14 +427,17 @@ def canonical_text(text: str) -> str:
     return _SPACES.sub(lambda match: "\n" if match[0][0] == "\r" else " ", text).strip()
 
 
-#: Signs that programs put in place of others, and those that nobody sees.
+#: Signs that programs put in place of others.
 _SIGNS: Final = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
     | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
-    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
+    # Digits and letters as wide as those of Chinese.
+    | {chr(code): chr(code - 0xFEE0) for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}
     | {"\u2026": "..."}
 )
+#: A letter that letter case must not make another two of: not all that is *Ma\u00dfe* is *Masse*.
+_SHARP_S: Final = re.compile("[\u00df\u1e9e]")
 #: Where chunks may have been joined: ends of lines, and of sentences.
 _JOINT: Final = re.compile(r"[\r\n\v\f\u2028\u2029]+|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 
@@ -426,14 +453,15 @@ def same_text(text: str) -> str:
     """
     text = html.unescape(text) if "&" in text else text
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text).translate(_SIGNS)
-    return " ".join(text.casefold().split())
+        text = INVISIBLE.sub("", unicodedata.normalize("NFC", text).translate(_SIGNS))
+    return " ".join("\u00df".join(map(str.casefold, _SHARP_S.split(text))).split())
 
 
 def same_cell(text: str) -> str:
-    """Return the same of a text which may be spelt as a list of texts in JSON or Python."""
+    """Return the same of a text which may spell a list of texts, or an object, as programs do."""
     listed = parse_cell(text)
-    return same_text(text if listed is None else text_of(listed) or text)
+    whole = explained(listed, sort_keys=True)
+    return same_text(text if listed is None else whole or text_of(listed) or text)
 
 
 def same_chunks(chunks: Sequence[str]) -> list[str]:
@@ -505,18 +533,16 @@ def name_of(value: object) -> str | None:
     Raises
     ------
     ValueError
-        It is neither a text, a number, a truth value nor a date.
+        It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
     """
-    if not isinstance(value, str | Decimal | Named):
-        value = native(value)
-    if value is None or (isinstance(value, float | Decimal) and value != value):
+    if (value := native(value)) is None:
         return None
-    if isinstance(value, str | bool | date | Named):
+    if isinstance(value, str | bool | date | time | UUID | Named):
         name = _plainly(str(value))
         return None if name in _NO_NAME else name
-    if not isinstance(value, int | float | Decimal):
+    if not isinstance(value, int | float):
         raise ValueError("a name must be a text or a number")
-    if isinstance(value, float | Decimal) and -_LARGE < value < _LARGE and value == int(value):
+    if isinstance(value, float) and abs(value) < _LONG and value.is_integer():
         value = int(value)
     try:
         return str(value)
@@ -526,6 +552,8 @@ def name_of(value: object) -> str | None:
 
 #: From here on not every whole number is a float.
 _LARGE: Final = 2**53
+#: From here on the digits of a float say less than its exponent.
+_LONG: Final = 1e22
 #: What programs write where there is no name; NA may be one.
 _NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL")
 
@@ -535,6 +563,12 @@ def _plainly(text: str) -> str:
     text = canonical_text(text)
     if needless := _NEEDLESS.fullmatch(text):
         return needless[1] or needless[2]
+    if moment := _MOMENT.fullmatch(text):
+        with suppress(ValueError, OverflowError):
+            at = datetime.fromisoformat(moment[1].replace(" ", "T") + (moment[2] or ""))
+            return str(at.astimezone(UTC) if moment[2] else at)
+    if _OF_R.fullmatch(text) and (number := Decimal(text)) == number.to_integral_value():
+        return str(int(number))
     return text.capitalize() if text in _FLAGS else text
 
 
@@ -563,6 +597,8 @@ def group_name(cell: object, *, as_number: bool = False) -> str:
 _FLAGS: Final = {"True": "1", "true": "1", "TRUE": "1", "False": "0", "false": "0", "FALSE": "0"}
 
 
+#: Signs of numbers in other scripts, and as wide as those of Chinese.
+_IN_NUMBERS: Final = str.maketrans("\u2212\u066b\uff05\uff0c\uff0e\uff0d\uff0b", "-.%,.-+")
 #: A longer text spells no number.
 _LONGEST: Final = 40
 
@@ -584,7 +620,8 @@ def spelling(value: object) -> str:
         number = number_in(known) if len(known) < _LONGEST else None
         return _plainly(known) if number is None else spelling(number)
     if known.is_integer():
-        return str(int(known))
+        exact = str(known) if abs(known) >= _LARGE else ""
+        return exact if exact.removeprefix("-").isdecimal() else str(int(known))
     # What a float32 is too small for is a whole number.
     return _FLOAT32.pack(known).hex()
 
@@ -700,11 +737,26 @@ def number_in(cell: object, mark: str = "") -> float | None:
     return _spelt(value, mark)
 
 
+def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a row with the numbers of the columns in which a mark parts decimals.
+
+    >>> with_decimals({"score": "1.734", "id": "1.734"}, {"score": ","})
+    {'score': 1734.0, 'id': '1.734'}
+    """
+    read = {
+        name: number
+        for name, mark in marks.items()
+        if isinstance(cell := cells.get(name), str)
+        and (number := number_in(cell, mark)) is not None
+    }
+    return {**cells, **read} if read else cells
+
+
 def _spelt(text: str, mark: str) -> float | None:
-    text = text.strip()
+    text = INVISIBLE.sub("", text).strip().translate(_IN_NUMBERS)
     if text in _FLAGS:
         return float(_FLAGS[text])
-    number = text.removesuffix("%").strip().translate({0x2212: "-", 0x66B: "."})
+    number = text.removesuffix("%").strip()
     number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
     readings = set()
     for decimals, group in ((".", ","), (",", ".")):

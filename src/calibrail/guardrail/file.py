@@ -154,7 +154,8 @@ class DataRecord(_Frozen):
 
     ``n_hallucinated`` of the ``n_examples`` labelled answers are hallucinated; None in a guardrail
     that was frozen before this was kept. ``reading`` holds the options with which the data was read
-    and the columns that they gave, where any were needed: fresh data of that layout is read alike.
+    and the columns that they gave, where any were needed: fresh data of that layout is read alike;
+    its ``decimals`` what parted decimals in columns of texts, where that was a comma.
     ``known_by`` counts the answers by what tells them from others
     (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
     tell apart; None in a guardrail that was frozen before this was kept. ``looked_at`` is the look

@@ -17,6 +17,7 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
+from calibrail.data.values import with_decimals
 from calibrail.errors import GuardrailError, InputError, error_text, errors_as, variable_set
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
@@ -76,6 +77,8 @@ class Guardrail(Shown):
         self.probed: Probed | None = None
         #: Everything that decides: the threshold, and those of groups and of a review.
         self.rule: Final = frozen_rule(config)
+        #: What parted decimals in columns of texts that calibrated it, where no point did.
+        self.decimals: Final[Mapping[str, str]] = (config.data.reading or {}).get("decimals", {})
         self._edition = edition_of(config.score)
         #: The detector.
         with variable_set(UNVOUCHED, config.unvouched):
@@ -315,9 +318,13 @@ class Guardrail(Shown):
             contexts=contexts,
             id=id,
             samples=samples,
-            columns=columns,
+            columns=self.cells(columns),
         )
         return self._decided([asked])[0]
+
+    def cells(self, columns: Any) -> Any:
+        """Return columns with the numbers that texts spell as those did that calibrated it."""
+        return with_decimals(columns, self.decimals) if isinstance(columns, Mapping) else columns
 
     def decide(self, examples: Source, *, alone: bool = False) -> list[decision.Decision]:
         """Decide about a batch; each decision is the one that ``check`` gives to it alone.
@@ -432,6 +439,7 @@ class Guardrail(Shown):
         InputError
             If a text is none, or a column holds a list.
         """
+        columns = self.cells(columns)
         asked = Example.asked(
             question=question, contexts=contexts, id=id, samples=samples, columns=columns
         )
@@ -463,6 +471,7 @@ class Guardrail(Shown):
             allow_none=True,
             strict=True,
             by_sentence=self.unit == "sentence",
+            decimals=self.decimals,
         )
         return iter(rows)
 

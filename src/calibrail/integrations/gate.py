@@ -226,7 +226,7 @@ class Gate:
         if isinstance(response, Exception):
             return self.failed(response, question=question, id=id)
         given = {"question": question, "contexts": contexts, "id": id, "columns": columns}
-        example, settled, asked = self._begun(_example(response=response, **given))
+        example, settled, asked = self._begun(_example(self.guardrail, response=response, **given))
         try:
             decision = asked.result(self._timeout)
         except TimeoutError:
@@ -246,7 +246,7 @@ class Gate:
         if isinstance(response, Exception):
             return self.failed(response, question=question, id=id)
         given = {"question": question, "contexts": contexts, "id": id, "columns": columns}
-        example, settled, asked = self._begun(_example(response=response, **given))
+        example, settled, asked = self._begun(_example(self.guardrail, response=response, **given))
         future = asyncio.wrap_future(asked)
         try:
             decision = await asyncio.wait_for(asyncio.shield(future), self._timeout)
@@ -267,7 +267,7 @@ class Gate:
         error : Exception
             Why not; the decision's reason says so.
         """
-        example = _example(question=question, id=id)
+        example = _example(None, question=question, id=id)
         return self._noted(self._kept(example, self._failed(example, error)))
 
     def releases(self, decision: Decision) -> bool:
@@ -375,9 +375,11 @@ class Gate:
         return Decision(example.id, "error", None, None, None, reason, cause=cause)
 
 
-def _example(**asked: Any) -> Example:
+def _example(guardrail: Guardrail | None, **asked: Any) -> Example:
     from calibrail.data.example import Example
 
+    if guardrail is not None:
+        asked["columns"] = guardrail.cells(asked["columns"])
     return Example.asked(**asked)
 
 

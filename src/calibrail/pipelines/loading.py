@@ -114,6 +114,7 @@ def open_for(
             keep=tuple(dict.fromkeys((*guardrail.columns, *keep))),
             require=(),
             expect=guardrail.texts,
+            decimals=guardrail.decimals,
             labelled=labelled,
             allow_none=not labelled,
             by_sentence=by_sentence,

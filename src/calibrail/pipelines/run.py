@@ -172,9 +172,9 @@ def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what a guardrail keeps of how its data was read: options and the columns they gave."""
     settings = {} if not how else how["settings"]
     settings = {name: value for name, value in settings.items() if name not in PART}
-    if not how or not settings:
+    if not how or not (settings or "decimals" in how):
         return None
-    return {"settings": settings, "columns": dict(how["columns"])}
+    return {"settings": settings, **{k: how[k] for k in ("columns", "decimals") if k in how}}
 
 
 def inherited_reading(

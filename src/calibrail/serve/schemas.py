@@ -286,7 +286,7 @@ class Item(_Body):
             samples=tuple(self.samples or ()),
             columns={
                 name: json.dumps(cell) if isinstance(cell, list) else column_value(cell)
-                for name, cell in self.columns.items()
+                for name, cell in guardrail.cells(self.columns).items()
             },
         )
         if any(listed(cell) is not None for cell in example.columns.values()):

@@ -18,9 +18,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: The editions of all rules for texts and for replies. A guardrail keeps that of its file: with the
-#: first edition it was frozen before other scripts, German dates and full replies were read.
-_EDITION: Final[ContextVar[int]] = ContextVar("edition", default=2)
-_FIRST: Final = re.compile(r"calibrail-(?:words|names|numbers|sentences|claims|judge)/1(?!\d)")
+#: first edition it was frozen before other scripts, German dates and full replies were read; with
+#: the second before signs that nobody sees were passed over.
+_LATEST: Final = 3
+_EDITION: Final[ContextVar[int]] = ContextVar("edition", default=_LATEST)
+_VERSION: Final = re.compile(r"calibrail-(?:words|names|numbers|sentences|claims|judge)/(\d+)")
 
 
 def edition() -> int:
@@ -30,7 +32,7 @@ def edition() -> int:
 
 def edition_in(fingerprint: str) -> int:
     """Return the edition of the rules that the fingerprint of a detector names."""
-    return 1 if _FIRST.search(fingerprint) else 2
+    return max(map(int, _VERSION.findall(fingerprint)), default=_LATEST)
 
 
 def rules_of(number: int) -> AbstractContextManager[int]:
@@ -45,7 +47,8 @@ def by_edition(first: R, latest: R) -> R:
 
 def rules_version(name: str) -> str:
     """Return the version of a rule, as it enters the fingerprint of every score that uses it."""
-    return f"calibrail-{name}/{_EDITION.get()}"
+    own = _EDITION.get() if name in ("words", "names", "numbers") else min(_EDITION.get(), 2)
+    return f"calibrail-{name}/{own}"
 
 
 words_version = partial(rules_version, "words")
@@ -55,7 +58,7 @@ def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]
     """Return what remembers the results of a function, those of each edition apart."""
 
     def remember(function: Callable[P, R]) -> Callable[P, R]:
-        caches = [lru_cache(maxsize)(function) for _ in range(2)]
+        caches = [lru_cache(maxsize)(function) for _ in range(_LATEST)]
 
         @wraps(function)
         def recalled(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -151,6 +154,25 @@ class Piece(NamedTuple):
     end: int
 
 
+#: Signs that nobody sees: soft hyphens, joints and directions.
+INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufe0f\ufeff]")
+
+
+def _over_invisible(pieces: Callable[[str], list[Piece]]) -> Callable[[str], list[Piece]]:
+    """Return what finds the same pieces as if no sign stood there that nobody sees."""
+
+    @wraps(pieces)
+    def found(text: str) -> list[Piece]:
+        if _EDITION.get() < _LATEST or text.isascii() or not INVISIBLE.search(text):
+            return pieces(text)
+        at = [place for place, letter in enumerate(text) if not INVISIBLE.match(letter)]
+        seen = pieces("".join(text[place] for place in at))
+        return [Piece(item.text, at[item.start], at[item.end - 1] + 1) for item in seen]
+
+    return found
+
+
+@_over_invisible
 def words(text: str) -> list[Piece]:
     """Return the words of a string in order: casefolded, in composed form, apostrophes straight.
 
@@ -179,6 +201,7 @@ def content_words(text: str) -> list[Piece]:
     return [word for word in bare if word.text and word.text not in STOP_WORDS]
 
 
+@_over_invisible
 def names(text: str) -> list[Piece]:
     """Return the capitalised words of a string, casefolded, without ``'s``, in order.
 
@@ -255,6 +278,7 @@ _WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
 _NAMED = lazily_compiled(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
 
 
+@_over_invisible
 def numbers(text: str) -> list[Piece]:
     """Return the numbers of a string in a normal form, in order.
 
