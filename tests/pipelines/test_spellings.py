@@ -233,33 +233,6 @@ def test_check_reads_a_fresh_file_with_the_marks_of_the_calibration(tmp_path: Pa
     assert [json.loads(line)["score"] for line in lines] == [1734.0, 2011.0]
 
 
-WHY = {"answer": "Rome.", "explanation": "It is the seat of the government."}
-
-
-def test_an_answer_with_reasons_is_all_of_it_in_every_source(tmp_path: Path) -> None:
-    said = [WHY, dict(reversed(WHY.items())), WHY | {"explanation": "It is the oldest city."}]
-    answers = [
-        {"id": i, "question": "q", "response": json.dumps(item)} for i, item in enumerate(said)
-    ]
-    objects = [item | {"response": value} for item, value in zip(answers, said, strict=True)]
-    printed = [item | {"response": repr(value)} for item, value in zip(answers, said, strict=True)]
-    sources = [*in_every_source(answers, tmp_path), objects, pd.DataFrame(objects), printed]
-    pd.DataFrame(printed).to_csv(tmp_path / "printed.csv")
-    made = [
-        [
-            (item.digest(), "government" in item.response)
-            for item in read(data, require=(), labelled=False)
-        ]
-        for data in (*sources, tmp_path / "printed.csv")
-    ]
-    assert all(item == made[0] for item in made)
-    (first, seen), (second, _), (third, other) = made[0]
-    assert first == second != third and seen and not other
-    # An object that is but a text is that text.
-    plain = [{"id": 1, "response": {"answer": "Rome.", "explanation": None}}]
-    assert next(iter(read(plain, require=(), labelled=False))).response == "Rome."
-
-
 def test_long_whole_numbers_are_other_contents(tmp_path: Path) -> None:
     n = 2**53
     answers = [{"order": n + i, "score": 0.5, "label": i % 2} for i in range(4)]

@@ -13,7 +13,6 @@ from calibrail.data.sentences import GATHERED, SentenceCell, joined
 from calibrail.data.values import (
     chunks_of,
     column_value,
-    explained,
     name_of,
     parse_cell,
     printed_list,
@@ -112,9 +111,9 @@ class RowParser:
         if value is None:
             return self._absent(field, "")
         value = self._as_shown(value)
-        text = value if isinstance(value, str) else explained(value) or text_of(value)
+        text = value if isinstance(value, str) else text_of(value)
         if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
-            text = value if explained(spelt) else text_of(spelt) or value
+            text = text_of(spelt) or value
         elif self.cells and isinstance(value, str) and value.lstrip().startswith("["):
             _refuse_printed(field, value)
         if text is None:

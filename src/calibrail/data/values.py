@@ -254,22 +254,6 @@ def text_of(value: object) -> str | None:
     return None
 
 
-#: Where an answer that is an object says why: that is a part of it, as its text is.
-_WHY: Final = ("explanation", "justification", "rationale", "reason", "reasoning")
-
-
-def explained(value: object, *, sort_keys: bool = False) -> str | None:
-    """Return the JSON text of an answer that is an object with reasons, None of any other.
-
-    >>> explained({"answer": "Rome.", "explanation": "It is big.", "page": None})
-    '{"answer": "Rome.", "explanation": "It is big."}'
-    """
-    if not (isinstance(value, Mapping) and any(map(value.get, _WHY)) and text_of(value)):
-        return None
-    held = {name: item for name, item in native(value).items() if item is not None}
-    return json.dumps(held, ensure_ascii=False, default=str, sort_keys=sort_keys)
-
-
 def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
     r"""Return the texts that a value lists, or None where it holds anything else.
 
@@ -460,8 +444,7 @@ def same_text(text: str) -> str:
 def same_cell(text: str) -> str:
     """Return the same of a text which may spell a list of texts, or an object, as programs do."""
     listed = parse_cell(text)
-    whole = explained(listed, sort_keys=True)
-    return same_text(text if listed is None else whole or text_of(listed) or text)
+    return same_text(text if listed is None else text_of(listed) or text)
 
 
 def same_chunks(chunks: Sequence[str]) -> list[str]:
