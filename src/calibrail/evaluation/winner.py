@@ -436,8 +436,16 @@ class PairTests:
     def bounds(self, name: str, against: str) -> Measure:
         """Return the same with an interval that holds for all pairs of detectors together."""
         estimate, error, df = self._spread(name, against)
-        tail = float(ndtr(-self.between))
-        half = -float(stdtrit(df, tail)) * error or math.sqrt(-2.0 * math.log(tail) / df)
+        tail = min(float(ndtr(-self.between)), (1.0 - self._level) / 2.0)
+        # Of few answers that only one flags, draws say too little: four more (Agresti and Coull).
+        gap = self._flagged[name].astype(np.float64) - self._flagged[against]
+        in_groups = np.bincount(self._member, gap)
+        few = math.sqrt(np.count_nonzero(in_groups) + 4.0) / len(in_groups)
+        half = (
+            -float(stdtrit(df, tail)) * max(error, few)
+            if error
+            else math.sqrt(-2.0 * math.log(tail) / df)
+        )
         ends = max(-1.0, estimate - half), min(1.0, estimate + half)
         return Measure(estimate, *ends, f"{self.METHOD}, max-T", self._level)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
 from calibrail.data.splits import CALIBRATION, TEST, split
 from calibrail.evaluation import winner as candidates
@@ -260,3 +260,21 @@ def test_a_detector_that_is_good_on_the_largest_groups_only_does_not_win(few_dra
         assert all(test.fpr.estimate > 0.0 and test.fpr.lower is None for test in found.confirming)
         # About one group in ten of 300, as the thresholds count them.
         assert 25 <= found.halves["rank"] <= 35
+
+
+@pytest.mark.parametrize("alone", [0, 1, 2, 3])
+def test_few_false_alarms_of_one_detector_alone_shut_out_few_more(
+    few_draws: None, alone: int
+) -> None:
+    """As the exact upper end of a count, where draws of so few say less."""
+    n, rng = 200, np.random.default_rng(0)
+    labels, codes = np.repeat([1, 0], [60, n]).astype(np.int8), np.ones(60 + n, np.int8)
+    low = np.where(labels == 1, 10.0, 0.0) + rng.normal(size=60 + n)
+    high = low + np.where(np.arange(60 + n) >= 60 + n - alone, 20.0, 0.0)
+    samples = [Sample(values, labels, codes, np.arange(60 + n)) for values in (low, high)]
+    made = [
+        Candidate.of(name, sample, sample.calibrated(Promise(0.1)))
+        for name, sample in zip(("low", "high"), samples, strict=True)
+    ]
+    upper = PairTests(Candidates.on(samples[0], made), codes == 1).bounds("high", "low").upper
+    assert upper > 0.92 * chi2.ppf(0.975, 2 * (alone + 1)) / 2 / n
