@@ -97,7 +97,7 @@ def test_another_pass_and_a_restart_begin_anew() -> None:
     run.to(10.0, 1000)
     run.reads()
     run.now = 14.0
-    assert run.line.words() == "reading, 14 s so far"
+    assert run.line.words() == "starting, 14 s so far"
     run.to(20.0, 100)
     assert "200 of about 1,000 answers, 10 a second" in run.to(30.0, 200)
     # Fewer than before: another set of answers of the same source.

@@ -87,7 +87,7 @@ def test_lines_say_what_is_done_the_rate_and_the_time_left(tmp_path: Path) -> No
     with observe_readings(line.reads):
         examples = iter(read(answers(tmp_path / "a.jsonl", 5000), require=("response",)))
     clock.now = 4.0
-    assert line.words() == "reading, 4 s so far"
+    assert line.words() == "starting, 4 s so far"
     for _ in range(64):
         next(examples)
     clock.now = 10.0

@@ -458,8 +458,8 @@ class ProgressLine:
             speed = self._speed()
             waited = self._clock() - self._begun
         of = f" of about {max(total, done):,}" if total else ""
-        # Also while models are loaded: nothing is scored yet.
-        parts = [f"{self._what}: {done:,}{of} answers" if done or self.answered else "reading"]
+        # The source is read, and models are loaded: nothing is scored yet.
+        parts = [f"{self._what}: {done:,}{of} answers" if done or self.answered else "starting"]
         if self.answered:
             parts.append(f"{self.answered:,} answers of endpoints")
         if speed:
