@@ -198,8 +198,8 @@ class AuditRun(Shown):
         Detectors and features, one row an answer.
     codes : ndarray of int8, shape (n,)
         The split of the answers.
-    look : DataUse or None
-        The look that it is, where it is at several detectors.
+    look : DataUse
+        The look that it is.
     """
 
     shown_as = "audit"
@@ -207,7 +207,7 @@ class AuditRun(Shown):
     audit: measures.Audit
     table: ScoreTable
     codes: NDArray[np.int8]
-    look: data_reuse.DataUse | None = None
+    look: data_reuse.DataUse
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
@@ -227,7 +227,7 @@ class AuditRun(Shown):
         place = run.write_run(
             folder, files, document(content), self.table, codes=self.codes, force=force
         )
-        if self.look is not None:
+        if self.look.compared:
             history = data_reuse.DataUseHistory(place / "looks.json")
             history.record(data_reuse.SPLIT, replace(self.look, verdict="inconclusive"))
         return place
@@ -353,5 +353,4 @@ def audit(
     look, _ = data_reuse.begin_report(
         data_reuse.DataUseHistory(None), scored, keys, Promise(), Requirement(confidence=confidence)
     )
-    shown, seen = spell_reasons(result), look if look.compared else None
-    return AuditRun(shown, table.without(unused), scored.codes, seen)
+    return AuditRun(spell_reasons(result), table.without(unused), scored.codes, look)

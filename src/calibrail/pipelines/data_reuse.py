@@ -258,7 +258,7 @@ class DataUse(Record):
         by = "id" if known - {"texts"} else "".join(known)
         by = "rows" if known & {"content", "nothing"} else by
         alike = by == "rows" and not _differ(digests, known)
-        placed = _in_rows(labels)
+        placed = _in_rows(labels, np.arange(len(labels), dtype=np.float64))
         sampled = sketches and sketches.sample()
         return cls(
             len(digests),
@@ -352,7 +352,8 @@ class DataUse(Record):
             ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
         in_order = _common(self.placed, other.placed)
         # One detector's scores tell by themselves.
-        if in_order[1] >= _ROWS and "rows" in (self.by, other.by) and not self._alike(other):
+        others = not other.reported and self.detector != other.detector
+        if in_order[1] >= _ROWS and "rows" in (self.by, other.by) and others:
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
@@ -360,10 +361,6 @@ class DataUse(Record):
             repeated = float(near.sum()) / max(1, size)
             ways.append(_beyond((both, size), self, other, repeated, _REWORDED))
         return max(ways, key=lambda way: len(way[0]) / max(1, way[1]))
-
-    def _alike(self, other: "DataUse") -> bool:
-        """Return whether both are by one detector, as a guardrail's own report is by its own."""
-        return other.reported or self.detector == other.detector
 
     def _by_name(self, other: "DataUse") -> tuple[set[str], int]:
         """Return which answers have the ids and the labels of the other look's.
@@ -383,7 +380,8 @@ class DataUse(Record):
         shares = (labels == 1).mean(axis=1)
         chance = shares.prod() + (1.0 - shares).prod()
         usable = agree & ~np.isnan(scores).any(axis=0)
-        alike = self._alike(other)
+        # A guardrail's own report is by its own detector.
+        alike = other.reported or self.detector == other.detector
         least, related = _BY_LABELS, True
         if alike and usable.sum() >= _FEWEST:
             within = [_ranks_within(row[usable], labels[0][usable]) for row in scores]
@@ -457,14 +455,10 @@ def _named(
     return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in first[:KEPT].tolist())
 
 
-def _in_rows(
-    labels: NDArray[np.int8], scores: NDArray[np.float64] | None = None
-) -> NDArray[np.uint64]:
-    """Return digests of the labels in a row, in the order of scores or as they come, either way."""
-    ordered = labels == 1
-    if scores is not None:
-        known = ~np.isnan(scores)
-        ordered = ordered[known][np.lexsort((labels[known], scores[known]))]
+def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return digests of the labels in a row, in the order of the scores, either way."""
+    known = ~np.isnan(scores)
+    ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
     if len(ordered) < _ROW:
         return np.zeros(0, np.uint64)
     rows = sliding_window_view(ordered.astype(np.uint64), _ROW)
@@ -896,8 +890,8 @@ def certificate_after_reuse(
         why = f"{spell(certificate['reason'])} {few_looked_before(looks)}"
         return {**certificate, "reason": why}
     # What runs beside it have shown of these answers is no look at the guardrail.
-    own = standing.declared or any(row["folder"] for row in looks)
-    own = own or not exceeds_reuse_limit(standing.earlier)
+    own = standing.declared or not exceeds_reuse_limit(standing.earlier)
+    own = own or any(row["folder"] for row in looks)
     if spends and own and not any(row["reported"] for row in looks):
         return {**certificate, **withdrawn_for("no_look_left", no_look_left(looks, standing))}
     return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}
@@ -965,10 +959,7 @@ def limits_of(requirement: Requirement, unit: str) -> str:
 
 
 def _looks_beside(path: Path | None, below: bool = False) -> Iterator[DataUse]:
-    """Yield the looks at labelled answers that runs kept in the folders beside a file's.
-
-    With ``below``, in the folders beside the file, too.
-    """
+    """Yield the looks of runs in the folders beside a file's and, with ``below``, beside it."""
     own = Path() if path is None else path.absolute()
     for place in () if path is None else own.parents[0 if below else 1 : 2]:
         for file in sorted(place.glob("*/looks.json")):
@@ -980,23 +971,23 @@ def _looks_of_guardrails(path: Path | None) -> Iterator[DataUse]:
     for place in () if path is None else path.absolute().parents[:2]:
         for file in sorted(place.glob("*.looks.json")):
             for name, items in _undamaged(file).items():
-                yield from items if name not in map(digest_of, (SPLIT, BESIDE)) else ()
+                if name not in map(digest_of, (SPLIT, BESIDE)):
+                    yield from (replace(item, detector=item.score) for item in items)
 
 
 def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
     """Return how many other detectors, and how many other looks of this one, these answers saw."""
     at_these = [item for item in beside if look.is_at_answers_of(item)]
-    others = {item.score or item.detector for item in at_these if not item.chose(look.detector)}
+    others = {item.detector for item in at_these if not item.chose(look.detector)}
     again = list[DataUse]()
     for item in at_these:
         # Of a threshold that was given, limits that are named after a look are others.
         same = look.same(item) and (look.limits == item.limits or '"threshold"' not in item.limits)
         if item.score:
             # A guardrail was asked the same, of its own unit.
-            then, now = (json.loads(of.limits or "{}") | {"unit": ""} for of in (item, look))
-            same = then == now
-        mine = (item.score or item.detector) == look.detector
-        if mine and not (same or any(map(item.same, again))):
+            then = json.loads(item.limits)
+            same = then == {**json.loads(look.limits), "unit": then["unit"]}
+        if item.detector == look.detector and not (same or any(map(item.same, again))):
             again.append(item)
     return len(others - {"", look.detector, *look.compared}), len(again)
 
@@ -1024,9 +1015,8 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
     """Return what earlier looks leave of a report, and what was tried beside it."""
     if not standing.share:
         report = without_cost_bound(report)
-    otherwise = 0 if report.verdict == "certified" else standing.again
-    if not standing.share and exceeds_reuse_limit(standing.earlier):
-        otherwise += len(standing.earlier)
+    further = not standing.share and exceeds_reuse_limit(standing.earlier)
+    otherwise = standing.again * (report.verdict != "certified") + len(standing.earlier) * further
     # Whoever gave the threshold was promised nothing.
     otherwise *= report.promise.guarantee != "fixed" and not standing.compared
     counts = {"compared_before": standing.compared, "calibrated_before": otherwise}
