@@ -735,3 +735,158 @@ def test_reworded_answers_are_known_again_by_sketches_and_others_are_not() -> No
     assert not again(look("another number"), look("another number"))
     # Where all look alike, nothing tells a rewording from another answer.
     assert not again(look("another core"), look("another core"))
+
+
+SCORES = ["s0", "s1", "s2"]
+REACHED: dict[str, Any] = {"min_caught": 0.8, "max_false_alarms": 0.2}
+
+
+def by(name: str) -> str:
+    return f"column:column={name},higher=hallucinated"
+
+
+def scored_file(path: Path, seed: int = 0, *, names: list[str] = SCORES, n: int = 160) -> Path:
+    """Write labels and scores of good detectors without ids or texts; each is known by its name."""
+    labels = (np.random.default_rng(seed).random(n) < 0.5).astype(int)
+    columns = {"label": labels.tolist()} | {
+        name: np.random.default_rng((seed, int(name[1:]))).normal(5.0 * labels).round(6).tolist()
+        for name in names
+        if name != "label"
+    }
+    rows = zip(*(columns[name] for name in (names if "label" in names else columns)), strict=True)
+    head = names if "label" in names else [*columns]
+    path.write_text("\n".join([",".join(head), *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("columns", "n"), [(SCORES, 30), ([*SCORES, "s3"], 160), (["s1"], 160), (["s1", "label"], 160)]
+)
+def test_another_column_of_rows_without_ids_is_no_other_data(
+    tmp_path: Path, columns: list[str], n: int
+) -> None:
+    looks = tmp_path / "run" / "looks.json"
+
+    def looks_before(data: Path, name: str) -> int:
+        run = calibrail.test(data, by(name), threshold=2.5, **REACHED, looks=looks)
+        assert n < 160 or (run.verdict == "certified") is (not run.report.looks)
+        return len(run.report.looks)
+
+    assert looks_before(scored_file(tmp_path / "a.csv", n=n), "s0") == 0
+    assert looks_before(scored_file(tmp_path / "b.csv", names=columns, n=n), "s1") == 1
+    for seed in (1, 2):
+        assert looks_before(scored_file(tmp_path / "c.csv", seed, n=n), "s1") == 0
+
+
+def test_labels_that_come_again_in_every_file_tell_no_answers(tmp_path: Path) -> None:
+    """As where the right and the wrong answer to each question stand side by side."""
+    for seed in range(2):
+        scores = np.random.default_rng(seed).normal(size=(2, 160)) + 5.0 * (np.arange(160) % 2)
+        rows = [{"label": i % 2, "s0": s, "s1": t} for i, (s, t) in enumerate(scores.T.tolist())]
+        options = {"threshold": 2.5, **REACHED, "looks": tmp_path / "run" / "looks.json"}
+        assert calibrail.test(rows, by(f"s{seed}"), **options).verdict == "certified"
+
+
+def test_every_detector_of_a_comparison_is_known_without_ids(tmp_path: Path) -> None:
+    data = scored_file(tmp_path / "a.csv")
+    options: dict[str, Any] = {"alpha": 0.2, "max_fpr": 0.3, "baselines": False}
+    compared = tmp_path / "compared" / "looks.json"
+    calibrail.compare(data, [by(name) for name in SCORES], **options, looks=compared)
+    lines = data.read_text().split()
+    # In another order, and alone: its scores tell.
+    rows = [line.split(",") for line in lines[:0:-1]]
+    alone = [{"label": int(row[0]), "s2": float(row[3])} for row in sorted(rows)]
+    for place, source in enumerate((data, alone)):
+        looks = tmp_path / f"run{place}" / "looks.json"
+        report = calibrail.calibrate(source, by("s2"), **options, looks=looks).report
+        assert (report.verdict, report.reason_code) == ("inconclusive", "looked_before")
+        assert [item.code for item in report.warnings] == ["compared_before"]
+
+
+def test_guardrails_of_a_folder_share_the_error_of_rows_without_ids(tmp_path: Path) -> None:
+    data, fresh = scored_file(tmp_path / "a.csv"), scored_file(tmp_path / "b.csv", 1)
+    numbers = []
+    for name in ("s0", "s1"):
+        run = calibrail.calibrate(data, by(name), alpha=0.2, baselines=False)
+        run.freeze().save(file := tmp_path / f"{name}.json")
+        numbers.append(calibrail.certify(file, fresh, max_fpr=0.4, min_coverage=0.6).look["number"])
+    assert numbers == [1, 2]
+
+
+@pytest.mark.parametrize("place", ["", "guards"])
+@pytest.mark.parametrize("looked", ["calibrate", "compare", "test"])
+def test_what_runs_showed_of_answers_leaves_a_guardrail_no_verdict_from_them(
+    tmp_path: Path, looked: str, place: str
+) -> None:
+    data, fresh, new = (scored_file(tmp_path / f"{i}.csv", i) for i in range(3))
+    run = calibrail.calibrate(data, by("s0"), alpha=0.2, baselines=False)
+    (tmp_path / place).mkdir(exist_ok=True)
+    run.freeze().save(file := tmp_path / place / "g.json")
+    ways: dict[str, Any] = {
+        "calibrate": lambda **kept: calibrail.calibrate(fresh, by("s1"), alpha=0.2, **kept),
+        "compare": lambda **kept: calibrail.compare(fresh, [*map(by, SCORES)], alpha=0.2, **kept),
+        "test": lambda **kept: calibrail.test(fresh, by("s1"), threshold=2.5, **kept),
+    }
+    limits = {"min_coverage": 0.6, "max_fpr": 0.4}
+    ways[looked](**limits, looks=tmp_path / "runs" / "looks.json")
+    made = calibrail.certify(file, fresh, **limits)
+    assert (made.verdict, made.certificate.reason_code) == ("inconclusive", "looked_before")
+    assert "160 answers" in made.certificate.reason
+    assert calibrail.certify(file, new, **limits).verdict == "certified"
+
+
+def test_what_certify_showed_of_answers_is_told_beside_the_certificate_of_a_run(
+    tmp_path: Path,
+) -> None:
+    data, fresh = scored_file(tmp_path / "a.csv"), scored_file(tmp_path / "b.csv", 1)
+    calibrated = calibrail.calibrate(data, by("s0"), alpha=0.2, looks=tmp_path / "a" / "looks.json")
+    calibrated.freeze().save(file := tmp_path / "g.json")
+    limits = {"min_coverage": 0.6, "max_fpr": 0.4}
+    assert calibrail.certify(file, fresh, **limits).verdict == "certified"
+
+    def told(folder: str, name: str, **asked: float) -> list[str]:
+        options: dict[str, Any] = {"threshold": calibrated.calibration.threshold, **limits, **asked}
+        looks = tmp_path / folder / "looks.json"
+        run = calibrail.test(fresh, by(name), **options, looks=looks)
+        assert run.verdict == "certified"
+        return [item.code for item in run.report.warnings]
+
+    # The guardrail itself, asked the same; other limits; another detector.
+    assert told("same", "s0") == []
+    assert calibrail.certify(file, fresh, **limits).verdict == "certified"
+    assert told("same", "s0") == []
+    assert told("limits", "s0", max_fpr=0.39) == ["tested_beside"]
+    assert told("other", "s1") == ["others_tried"]
+
+
+def test_answers_split_by_seed_after_seed_are_told_where_nothing_is_required(
+    tmp_path: Path,
+) -> None:
+    data, run = write(tmp_path / "a.csv", 0, 200), tmp_path / "run"
+    options = ["--score-column", "s", "--higher", "hallucinated", "--alpha", "0.1"]
+    options += ["--guarantee", "marginal", "--no-baselines", "-o", str(run), "--seed"]
+    for seed in (0, 1, 2):
+        said = run_command("calibrate", str(data), *options, str(seed)).stdout
+        report = json.loads((run / "report.json").read_text())
+        values = {item["code"]: item["values"] for item in report["warnings"]}
+        assert values.get("calibrated_before", {"n": 0})["n"] == seed
+        assert ("is promised of one fixed beforehand" in " ".join(said.split())) is (seed > 0)
+    printed = run_command("export", str(run), "-o", str(tmp_path / "g.json")).stderr
+    assert "These answers had 2 looks before" in " ".join(printed.split())
+    page = calibrail.card(tmp_path / "g.json").markdown()
+    assert "Calibrated otherwise on the same answers" in page
+
+
+def test_an_audit_of_several_detectors_may_have_chosen_one(tmp_path: Path) -> None:
+    data = scored_file(tmp_path / "a.csv")
+    options: dict[str, Any] = {"alpha": 0.2, "max_fpr": 0.3, "baselines": False}
+
+    def verdict(name: str) -> str:
+        looks = tmp_path / name / "looks.json"
+        return calibrail.calibrate(data, by("s1"), **options, looks=looks).verdict
+
+    # Of one detector it chooses none.
+    calibrail.audit(data, by("s1"), geometry=False).save(tmp_path / "one")
+    assert verdict("run") == "certified" and not (tmp_path / "one" / "looks.json").exists()
+    calibrail.audit(data, [*map(by, SCORES)], geometry=False).save(tmp_path / "audit")
+    assert verdict("later") == "inconclusive"

@@ -95,6 +95,49 @@ def _one_of_many(rng: np.random.Generator, place: Path) -> bool:
     return "certified" in verdicts
 
 
+def _ten(rng: np.random.Generator) -> dict[str, Any]:
+    """Return answers with the scores of ten detectors, each of which errs by itself."""
+    answers = ALONE.draw(rng, _N)
+    scores = {name: rng.normal(SEPARATION * answers.labels) for name in _TEN.detectors}
+    return {"id": answers.names, "label": answers.labels, **scores}
+
+
+def _any_column(rng: np.random.Generator, place: Path) -> bool:
+    """Test one threshold of each of ten columns of a file of rows without ids."""
+    rows = _ten(rng)
+    del rows["id"]
+    coverage = _broken(_guardrail()).min_coverage
+    return any(
+        calibrail.test(
+            rows,
+            f"column:column={name},higher=hallucinated",
+            threshold=_guardrail().calibration.threshold,
+            min_caught=coverage,
+            max_false_alarms=0.95,
+            looks=place / "run" / "looks.json",
+        ).verdict
+        == "certified"
+        for name in _TEN.detectors
+    )
+
+
+def _best_of_runs(rng: np.random.Generator, place: Path) -> bool:
+    """Certify that of ten guardrails of which a look beside them at the same answers shows most."""
+    rows = _ten(rng)
+    caught = dict[int, float]()
+    for number, guardrail in enumerate(_guardrails(10)):
+        name = f"column:column=s{number},higher=hallucinated"
+        threshold, least = guardrail.calibration.threshold, _broken(guardrail).min_coverage or 0.0
+        kept = place / f"run{number}" / "looks.json"
+        asked = {"min_caught": least, "max_false_alarms": 1.0}
+        shown = calibrail.test(rows, name, threshold=threshold, **asked, looks=kept)
+        caught[number] = shown.report.test.coverage.estimate - least
+    best = max(caught, key=caught.__getitem__)
+    guardrail = _guardrails(10)[best]
+    guardrail.save(file := place / "guardrail.json")
+    return calibrail.certify(file, rows, _broken(guardrail)).verdict == "certified"
+
+
 def _reworded(rng: np.random.Generator, sentences: list[list[str]]) -> str:
     """Return an answer in other words here and there, other order and other punctuation."""
     said = []
@@ -177,6 +220,22 @@ ATTACKS = [
         0.05,
         (32, 160),
         _one_of_many,
+    ),
+    Attack(
+        "certified any of ten columns of scores, by test of one threshold",
+        f"coverage just too low, the same {_N} rows without ids",
+        0.05,
+        (16, 51),
+        _any_column,
+        100,
+    ),
+    Attack(
+        "certified the best of ten guardrails, by what tests beside them have shown",
+        f"coverage just too low, the same {_N} answers",
+        0.05,
+        (11, 54),
+        _best_of_runs,
+        100,
     ),
     Attack(
         "certified one of ten detectors, each on a fresh rewording of the same answers",

@@ -139,7 +139,7 @@ def freeze_into(
         choice=config.data.choice,
     )
     told = headline.verdict == "certified" or not config.asked
-    chosen = ("compared_before", "others_tried", "tested_beside")
+    chosen = ("compared_before", "calibrated_before", "others_tried", "tested_beside")
     tried = [item.message for item in frozen.report.warnings if item.code in chosen]
     return (
         line,

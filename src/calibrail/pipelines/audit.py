@@ -1,7 +1,7 @@
 """Audit()."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Unpack
@@ -19,11 +19,11 @@ from calibrail.evaluation.stats.intervals import Floats, Mask
 from calibrail.formatting import Shown
 from calibrail.models.embeddings import Encoder
 from calibrail.models.loading import DEFAULT_MODEL
-from calibrail.options import ReadOptions, SplitOptions, Undefined, fields
+from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, Undefined, fields
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import loading, run, scoring
+from calibrail.pipelines import data_reuse, loading, run, scoring
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
@@ -198,6 +198,8 @@ class AuditRun(Shown):
         Detectors and features, one row an answer.
     codes : ndarray of int8, shape (n,)
         The split of the answers.
+    look : DataUse
+        The look that it is.
     """
 
     shown_as = "audit"
@@ -205,6 +207,7 @@ class AuditRun(Shown):
     audit: measures.Audit
     table: ScoreTable
     codes: NDArray[np.int8]
+    look: data_reuse.DataUse
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
@@ -214,15 +217,20 @@ class AuditRun(Shown):
         """Write ``audit.json``, ``report.html``, ``scores.parquet`` and ``figures/*.svg``.
 
         The same run gives the same bytes; times are in ``cost.json`` beside them. Figures that an
-        earlier run left in the folder are removed.
+        earlier run left in the folder are removed. Of several detectors, ``looks.json``
+        keeps that these answers may have chosen one.
         """
         from calibrail.report.documents.audit import document
 
         content = self.to_dict()
         files = {"audit.json": content}
-        return run.write_run(
+        place = run.write_run(
             folder, files, document(content), self.table, codes=self.codes, force=force
         )
+        if self.look.compared:
+            history = data_reuse.DataUseHistory(place / "looks.json")
+            history.record(data_reuse.SPLIT, replace(self.look, verdict="inconclusive"))
+        return place
 
 
 @options_from_keywords(reading=ReadOptions)
@@ -342,4 +350,7 @@ def audit(
     unused = [
         key for key, column in table.columns.items() if key not in keys and np.isnan(column).all()
     ]
-    return AuditRun(spell_reasons(result), table.without(unused), scored.codes)
+    look, _ = data_reuse.begin_report(
+        data_reuse.DataUseHistory(None), scored, keys, Promise(), Requirement(confidence=confidence)
+    )
+    return AuditRun(spell_reasons(result), table.without(unused), scored.codes, look)

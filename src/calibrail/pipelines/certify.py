@@ -40,6 +40,7 @@ from calibrail.report.documents.calibrate_sections import assumed, possible, ris
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.documents.measures import amount
 from calibrail.report.messages import say, spell, spell_reasons
+from calibrail.scores.registry import key_of
 from calibrail.serialization import plain
 
 #: What is kept of an outcome: passed, stopped for review or by an error, flagged.
@@ -405,7 +406,7 @@ def certify(
         if progress is not None:
             progress(tally.n_answers)
     counts = _counted(tally, seen, per_class=not frozen_risks)
-    look, standing = _begun(history, guardrail.config, tally, counts, limits)
+    look, standing = _begun(history, guardrail, tally, counts, limits)
     asked, limits = limits, standing.strict(limits)
     level = limits.confidence
     confidence = asked.confidence
@@ -506,7 +507,7 @@ def certify(
 
 def _begun(
     history: data_reuse.DataUseHistory,
-    config: FrozenConfig,
+    guardrail: Guardrail,
     tally: DecisionCounts,
     counts: ClassCounts,
     limits: Requirement,
@@ -515,13 +516,16 @@ def _begun(
 
     It is the very same one where the same answers, limits and counts are: the verdict follows.
     """
+    config = guardrail.config
     rule = Rule.from_dict(vars(config))
     thresholds = [rule.calibration.threshold, rule.chosen, rule.upper and rule.upper.threshold]
     decides = [config.score.model_dump(), thresholds, rule.groups]
+    spec = {"key": key_of(guardrail.score)} | config.score.model_dump(include={"name", "params"})
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
         tally.looked_at.look(tally.copies.sketches, assumed=limits.assume_independent),
         detector=data_reuse.digest_of(plain(decides)),
+        score=data_reuse.digest_of(plain(spec)),
         question=data_reuse.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
         limits=data_reuse.limits_of(limits, config.promise.unit),
     )

@@ -13,8 +13,9 @@ Whoever sets detectors side by side may choose among them: a detector that stood
 look here, or in a folder beside this one, has no certificate from these answers. Where others had
 looks of their own in folders beside it, nobody knows whether these chose it; that is said.
 
-Answers are known again by their texts; by their ids where most labels are the same, too; else by
-label and score to four digits, or by the labels in the order of the scores. Of each, a look keeps
+Answers are known again by their texts; by their ids, or all that their rows hold, where most labels
+are the same, too; else by label and score to four digits, or by the labels in the order of the
+scores; where rows have no ids, by their labels in the order of the file, too. Of each, a look keeps
 the lowest digests, a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps
 sketches, of 240 bytes each, by which they are known again where a fifth of them are reworded.
 
@@ -90,8 +91,8 @@ _FEWEST, _UNRELATED = 20, 0.7
 #: answers of another model to the same questions are fewer.
 _REWORDED: Final = 0.2
 #: Labels in a row by which answers in the order of their scores are known, and how often these
-#: change in it at least: others come by chance.
-_ROW, _CHANGES = 32, 8
+#: change in it at least: others come by chance. So do those of a file of which more come again.
+_ROW, _CHANGES, _AGAIN = 32, 8, 0.1
 #: Fewest such rows.
 _ROWS: Final = 5
 #: Digits of scores by which answers are known.
@@ -150,11 +151,14 @@ class DataUse(Record):
     by : str
         What tells the answers from others: texts, id, or less.
     names : tuple of str
-        The lowest digests of ids, each with the answer's label and score; empty without ids.
+        The lowest digests of ids, each with the answer's label and score; without ids, of rows that
+        differ.
     values, repeated : tuple of str, float
         The lowest digests of labels with scores to four digits, and how many occur again.
-    ranks : tuple of str
-        The lowest digests of labels in a row, in the order of the scores.
+    ranks, placed : tuple of str
+        The lowest digests of labels in a row, in the order of the scores, and of the file.
+    score : str
+        Digest of the specification of a guardrail's detector; else ``detector`` is it.
     sketches : str
         Of a sample of the answers (`Sketches.sample`), 82 kB at most, from which no text can be
         read; empty without texts, and in older files.
@@ -167,6 +171,7 @@ class DataUse(Record):
     later: ClassVar = (
         *("answers", "told", "limits", "names", "values", "repeated", "ranks", "share", "declared"),
         *("by", "order", "compared", "tried", "again", "given", "rows", "whole", "sketches"),
+        *("placed", "score"),
     )
     #: By which earlier versions knew a look again.
     derived: ClassVar = ("split", "answers_split", "valued")
@@ -201,6 +206,8 @@ class DataUse(Record):
     rows: str = ""
     whole: bool = False
     sketches: str = ""
+    placed: tuple[str, ...] = ()
+    score: str = ""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -250,6 +257,8 @@ class DataUse(Record):
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "id" if known - {"texts"} else "".join(known)
         by = "rows" if known & {"content", "nothing"} else by
+        alike = by == "rows" and not _differ(digests, known)
+        placed = _in_rows(labels, np.arange(len(labels), dtype=np.float64))
         sampled = sketches and sketches.sample()
         return cls(
             len(digests),
@@ -260,10 +269,11 @@ class DataUse(Record):
             told=told,
             rows=rows,
             by=by,
-            names=() if by in ("texts", "rows") else _named(digests, labels, near),
+            names=() if by == "texts" or alike else _named(digests, labels, near),
             values=_lowest(values),
             repeated=round(n_repeated(values) / max(1, len(values)), 4),
-            ranks=_in_rows(labels, scores),
+            ranks=_lowest(_in_rows(labels, scores)),
+            placed=_lowest(placed) if n_repeated(placed) <= _AGAIN * len(placed) else (),
             sketches=sampled.to_text() if sampled else "",
         )
 
@@ -340,6 +350,11 @@ class DataUse(Record):
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         if min(len(self.ranks), len(other.ranks)) >= _ROWS:
             ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
+        in_order = _common(self.placed, other.placed)
+        # One detector's scores tell by themselves.
+        others = not other.reported and self.detector != other.detector
+        if in_order[1] >= _ROWS and "rows" in (self.by, other.by) and others:
+            ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
             both, size = set(map(str, np.flatnonzero(again).tolist())), len(again)
@@ -440,18 +455,18 @@ def _named(
     return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in first[:KEPT].tolist())
 
 
-def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[str, ...]:
-    """Return the lowest digests of the labels in a row, in the order of the scores, either way."""
+def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return digests of the labels in a row, in the order of the scores, either way."""
     known = ~np.isnan(scores)
     ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
     if len(ordered) < _ROW:
-        return ()
+        return np.zeros(0, np.uint64)
     rows = sliding_window_view(ordered.astype(np.uint64), _ROW)
     powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
     ahead, back = rows @ powers, rows @ powers[::-1]
     changes = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
     enough = changes[_ROW - 1 :] - changes[: len(rows)] >= _CHANGES
-    return _lowest(mix64(np.minimum(ahead, back)[enough]))
+    return mix64(np.minimum(ahead, back)[enough])
 
 
 #: Earlier looks, each with the estimated share of the answers that it was the first to look at.
@@ -591,6 +606,8 @@ def to_report_rows(earlier: Earlier) -> list[dict[str, Any]]:
 SCHEMA: Final = "calibrail.looks/1"
 #: Subject of the looks at labelled answers that a run splits itself.
 SPLIT: Final = "split"
+#: Subject of those that a guardrail has taken over from the folders of runs.
+BESIDE: Final = "beside"
 
 _REMEDY: Final = "; it keeps what was looked at, so that a verdict is no second chance: "
 
@@ -701,8 +718,12 @@ class DataUseHistory:
         with self._changing() as questions:
             if spends:
                 _take_over(questions, self._at_others(), partial(look.goes_on_with, key))
+                # How many looks a run was to have says nothing of how many a guardrail has.
+                beside = [replace(run, declared=None) for run in _looks_beside(self._path, True)]
+                runs = ((digest_of(BESIDE), run) for run in beside if look.is_at_answers_of(run))
+                _take_over(questions, runs, lambda *_: True)
             else:
-                beside = [*_looks_beside(self._path)]
+                beside = [*_looks_beside(self._path), *_looks_of_guardrails(self._path)]
                 # Labels that grow may stand in files of several names.
                 grown = (pair for pair in self._at_others() if pair[0] == key)
                 _take_over(questions, grown, lambda _, item: look.is_at_answers_of(item))
@@ -868,7 +889,10 @@ def certificate_after_reuse(
             return dict(certificate)
         why = f"{spell(certificate['reason'])} {few_looked_before(looks)}"
         return {**certificate, "reason": why}
-    if spends and not any(row["reported"] for row in looks):
+    # What runs beside it have shown of these answers is no look at the guardrail.
+    own = standing.declared or not exceeds_reuse_limit(standing.earlier)
+    own = own or any(row["folder"] for row in looks)
+    if spends and own and not any(row["reported"] for row in looks):
         return {**certificate, **withdrawn_for("no_look_left", no_look_left(looks, standing))}
     return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}
 
@@ -900,6 +924,8 @@ def begin_report(
     named.
     """
     looks = [_look_at(scored, key, slice(None)) for key in sorted(keys)]
+    # Of coarse scores, those of one say nothing of the others.
+    told = [item for item in looks if item.repeated <= ALIKE] or looks[:1]
     specs: Any = {key: scored.specs[key] for key in keys}
     question = promise.to_dict() | {"clustered": None}
     if threshold is not None:
@@ -909,6 +935,9 @@ def begin_report(
     every = sorted(map(digest_of, scored.specs.values()))
     look = replace(
         looks[0],
+        values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
+        repeated=sum(item.repeated for item in told),
+        ranks=tuple(sorted({rank for item in looks for rank in item.ranks})[:KEPT]),
         assumed=requirement.assume_independent,
         detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),
         compared=tuple(every) if len(every) > 1 else (),
@@ -929,11 +958,21 @@ def limits_of(requirement: Requirement, unit: str) -> str:
     return json.dumps({**asked, "unit": unit}, sort_keys=True)
 
 
-def _looks_beside(path: Path | None) -> Iterator[DataUse]:
-    """Yield the looks at labelled answers that are kept in the folders beside a file's."""
+def _looks_beside(path: Path | None, below: bool = False) -> Iterator[DataUse]:
+    """Yield the looks of runs in the folders beside a file's and, with ``below``, beside it."""
     own = Path() if path is None else path.absolute()
-    for file in () if path is None else sorted(own.parent.parent.glob("*/looks.json")):
-        yield from _undamaged(file).get(digest_of(SPLIT), ()) if file != own else ()
+    for place in () if path is None else own.parents[0 if below else 1 : 2]:
+        for file in sorted(place.glob("*/looks.json")):
+            yield from _undamaged(file).get(digest_of(SPLIT), ()) if file != own else ()
+
+
+def _looks_of_guardrails(path: Path | None) -> Iterator[DataUse]:
+    """Yield the looks that are kept beside guardrails in a run's folder and in the one above."""
+    for place in () if path is None else path.absolute().parents[:2]:
+        for file in sorted(place.glob("*.looks.json")):
+            for name, items in _undamaged(file).items():
+                if name not in map(digest_of, (SPLIT, BESIDE)):
+                    yield from (replace(item, detector=item.score) for item in items)
 
 
 def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
@@ -944,6 +983,10 @@ def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
     for item in at_these:
         # Of a threshold that was given, limits that are named after a look are others.
         same = look.same(item) and (look.limits == item.limits or '"threshold"' not in item.limits)
+        if item.score:
+            # A guardrail was asked the same, of its own unit.
+            then = json.loads(item.limits)
+            same = then == {**json.loads(look.limits), "unit": then["unit"]}
         if item.detector == look.detector and not (same or any(map(item.same, again))):
             again.append(item)
     return len(others - {"", look.detector, *look.compared}), len(again)
@@ -972,9 +1015,13 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
     """Return what earlier looks leave of a report, and what was tried beside it."""
     if not standing.share:
         report = without_cost_bound(report)
-    if standing.compared:
-        warning = ReportWarning("compared_before", values={"n": standing.compared})
-        report = replace(report, warnings=(*report.warnings, warning))
+    further = not standing.share and exceeds_reuse_limit(standing.earlier)
+    otherwise = standing.again * (report.verdict != "certified") + len(standing.earlier) * further
+    # Whoever gave the threshold was promised nothing.
+    otherwise *= report.promise.guarantee != "fixed" and not standing.compared
+    counts = {"compared_before": standing.compared, "calibrated_before": otherwise}
+    found = (ReportWarning(code, values={"n": n}) for code, n in counts.items() if n)
+    report = replace(report, warnings=(*report.warnings, *found))
     void = report.verdict != "inconclusive" and not standing.share
     revised = revised_report(
         replace(report, looks=tuple(to_report_rows(standing.earlier))),
@@ -1077,13 +1124,14 @@ def _known_by(
     if not known & {"content", "nothing"}:
         # Another batch may be numbered alike: an id is one answer only together with its score.
         return mix64(digests ^ hashed), True
-    for numbers in (hashed, digests):
-        # The digest of a row that nothing is known of is that of its place.
-        if n_repeated(numbers) <= ALIKE * len(numbers) and (
-            numbers is hashed or "nothing" not in known
-        ):
-            return numbers, True
-    return hashed, False
+    if _differ(hashed):
+        return hashed, True
+    return (digests, True) if _differ(digests, known) else (hashed, False)
+
+
+def _differ(numbers: NDArray[np.uint64], known: Iterable[str] = ()) -> bool:
+    """Return whether numbers tell rows apart: of one that nothing is known of it is its place."""
+    return "nothing" not in known and n_repeated(numbers) <= ALIKE * len(numbers)
 
 
 def digest_of(content: Any) -> str:
