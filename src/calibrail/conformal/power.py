@@ -612,10 +612,7 @@ def plan(
     reason = design.impossible()
     smallest = None if reason else design.smallest(target)
     if reason is None and smallest is None:
-        reason = (
-            f"not even {MOST:,} labelled answers reach it: what is assumed lies too close to "
-            "what is required"
-        )
+        reason = error_text("never_reached", most=MOST)
     sizes = sizes or _sizes(smallest)
     spaced = np.geomspace if sizes[-1] > 50 * sizes[0] else np.linspace
     steps = np.unique(np.rint(spaced(sizes[0], sizes[-1], 161)).astype(np.int64))

@@ -503,10 +503,7 @@ def _reason(observed: list[tuple[Risk, int, int]], level: float) -> str:
     start += f"{risk.name} is {good / m:.4g} ({good} of {m}), which "
     if k / m > risk.tolerated:
         return f"{start}breaks {risk}"
-    return (
-        f"{start}keeps {risk} but may be chance: p = {p:.2g} where at most "
-        f"{level:.2g} would do. More labelled answers would help"
-    )
+    return start + error_text("kept_by_chance", risk=risk, p=p, level=level)
 
 
 def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:

@@ -534,13 +534,9 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     delta = f", delta = {promise.delta:g}" if promise.of_this_threshold else ""
-    return TooFewExamplesError(
-        f"{n} hallucinated calibration answers are too few for the {promise.guarantee} guarantee "
-        f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {{labels}}, "
-        f"{other_ways(n, promise)}",
-        least,
-        n,
-    )
+    others = other_ways(n, promise)
+    why = error_text("hallucinated_few", n=n, of=promise, delta=delta, least=least, others=others)
+    return TooFewExamplesError(why, least, n)
 
 
 def other_ways(n: int, promise: Promise) -> str:

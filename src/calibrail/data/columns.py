@@ -395,19 +395,12 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
         return ("label",)
     option = spell_option(ReadOptions, "label_column", (several or scores)[0])
     if len(several) == 1:
-        why = (
-            f"holds one label that people gave, {several[0]}, and its name does not say whether it "
-            f"is about faithfulness; {option} takes it"
-        )
+        why = error_text("one_label_of_people", name=several[0], option=option)
     elif several:
         why = f"holds several labels: {listing(several, 20)}; choose one with {option}"
     else:
-        why = (
-            "holds no label that a person gave; what programs said is a score and no label: "
-            f"{listing(scores, 20)}. "
-        )
-        likely = likely_labels(seen.rows)
-        why += which_label(seen.rows) if likely else _to_label(scores[0])
+        remedy = which_label(seen.rows) if likely_labels(seen.rows) else _to_label(scores[0])
+        why = error_text("no_label_of_people", scores=listing(scores, 20), remedy=remedy)
     raise DataError(f"{source}, read as {format}, {why}")
 
 
@@ -724,11 +717,10 @@ class ColumnMapping:
         for rival in self.rivals:
             if rival.is_mirror:
                 first, column, counts = self.label_columns[0], rival.reader.column, rival.counts
+                seen = f"{counts[0, 1] + counts[1, 0]:,} of {counts.total():,} rows"
+                by = self._choice(column)
                 raise DataError(
-                    f"{source}: the columns {first!r} and {column!r} contradict each other in "
-                    f"{counts[0, 1] + counts[1, 0]:,} of {counts.total():,} rows: where {first!r} "
-                    f"says hallucinated, {column!r} says faithful, and the other way round. "
-                    f"{self._choice(column)}"
+                    error_text("mirror", source=source, seen=seen, first=first, other=column, by=by)
                 )
 
     def _choice(self, column: str) -> str:

@@ -607,11 +607,8 @@ def what_is_held(labels: Mapping[str, Any], n_read: int) -> str:
     held, known = list(_counted(others["values"])), list(_counted(labels["values"]))
     rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
     beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
-    return (
-        f"column {labels['column']!r} is no column of 0 and 1: in {others['n']:,} of "
-        f"{n_labelled:,} labelled rows it holds {', '.join(held[:_LISTED])}{rest}{beside}. "
-        f"{_remedy(labels)}"
-    )
+    seen = f"{', '.join(held[:_LISTED])}{rest}{beside}"
+    return error_text("not_0_and_1", of=labels, n=n_labelled, seen=seen, remedy=_remedy(labels))
 
 
 def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
@@ -635,21 +632,15 @@ def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
 def _remedy(labels: Mapping[str, Any]) -> str:
     classes = map_to_fill(labels)
     if classes is None:
-        return (
-            "A graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
-            f"{another_column()}"
-        )
+        return error_text("labels_graded", other=another_column())
     positive = spell_option(ReadOptions, "positive", "VALUE")
     if sorted(classes.values()) in (["0", "?"], ["1", "?"]):
         # One of two is known.
         (other,) = {"0", "1"} - {*classes.values()}
         classes = {value: known.replace("?", other) for value, known in classes.items()}
         return f"If that is what they mean, add {spell_option(ReadOptions, 'label_map', classes)}"
-    return (
-        f"Say what each value means: {spell_option(ReadOptions, 'label_map', classes)} with 1 "
-        f"(hallucinated), 0 (faithful) or skip in place of each ?; or {positive} for the one that "
-        f"means hallucinated, where every other means faithful{another_column()}"
-    )
+    by = spell_option(ReadOptions, "label_map", classes)
+    return error_text("label_map_to_fill", by=by, positive=positive, other=another_column())
 
 
 def _counted(values: list[dict[str, Any]]) -> Iterator[str]:
@@ -710,10 +701,7 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
     if reader is not None and reader.positive is not None:
         classes = spell_option(ReadOptions, "label_map", {reader.positive: 1, key[:40]: "?"})
-        return (
-            f"{start!r} is not {reader.positive!r}, and does not say faithful: say what each value "
-            f"means, {classes} and so on, with 1 (hallucinated), 0 (faithful) or skip"
-        )
+        return error_text("label_not_positive", start=start, reader=reader, classes=classes)
     if reader is not None and reader.is_explicit:
         class_of = spell_option(ReadOptions, "label_map", {key: 1})
         return f"give {start!r} a class, too: {class_of} (hallucinated), 0, or skip"
@@ -725,11 +713,8 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
     if isinstance(value, (int, str)) and key and len(key) < 40:
         meaning = spell_option(ReadOptions, "label_map", {key: 1})
-        return (
-            f"say what it means: {meaning} (hallucinated) or 0 (faithful), with every other value, "
-            f"or {spell_option(ReadOptions, 'positive', 'VALUE')} for the one that means "
-            f"hallucinated"
-        )
+        positive = spell_option(ReadOptions, "positive", "VALUE")
+        return error_text("label_to_explain", meaning=meaning, positive=positive)
     return f"write 1 for hallucinated and 0 for faithful{another_column()}"
 
 

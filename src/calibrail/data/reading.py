@@ -553,11 +553,9 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
     if first is not None and first.field == "label" and likely_labels(read.head):
         which = which_label(read.head)
         seen += f" {which[0].upper()}{which[1:]}."
-    return (
-        f"{read.source}, read as {read.format}, has no usable row among {read.n_rows}: "
-        f"{'; '.join(kinds)}.{example}{seen}{where} Columns are named with {columns}; "
-        f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
-    )
+    why = f"{'; '.join(kinds)}.{example}{seen}{where}"
+    doctor = cli_or_python("`calibrail doctor`", "calibrail.diagnose(...)")
+    return error_text("nothing_usable", read=read, why=why, columns=columns, doctor=doctor)
 
 
 def nobody_marked(read: Reading) -> str:
@@ -566,12 +564,9 @@ def nobody_marked(read: Reading) -> str:
         spell_option(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
     )
     seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
-    return (
-        f"{read.source} says of no sentence whether it is supported: a hallucinated answer needs "
-        f"spans ([[start, end], ...]; {spans} where the column has another name) or sentences with "
-        f"a label each; where every row is a sentence, {answer_id} names the column of its answer."
-        f"{seen} {cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} says what is "
-        f"there"
+    doctor = cli_or_python("`calibrail doctor`", "calibrail.diagnose(...)")
+    return error_text(
+        "nobody_marked", read=read, spans=spans, answer_id=answer_id, seen=seen, doctor=doctor
     )
 
 

@@ -22,6 +22,7 @@ from calibrail.data.values import (
     value_at,
     with_decimals,
 )
+from calibrail.errors import error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import PAIR, SKIP
 from calibrail.options.fields import spell_option
@@ -206,10 +207,9 @@ def answers_of(
         responses = parse_cell(responses)
     if not isinstance(responses, list):
         if columns.beside and len(labels) > 1:
-            remedy = _UNCLEAR.format(
-                items=columns.beside[0],
-                named=spell_option(ReadOptions, "mapping", {"response": columns.beside[0]}),
-            )
+            items = columns.beside[0]
+            named = spell_option(ReadOptions, "mapping", {"response": items})
+            remedy = error_text("labels_beside_answers", items=items, named=named)
             seen = f"{len(labels)} labels beside as many {', '.join(columns.beside)}"
             yield RowProblem(row.number, "label", _LISTED, seen, "", remedy, row.file)
             return
@@ -252,10 +252,6 @@ def answers_of(
 
 
 _LISTED = "one for each item of a list"
-_UNCLEAR = (
-    "where {items} holds the answers, {named} reads each with its label; labels of annotators need "
-    "a file without {items}"
-)
 _REMEDY = "give every row a list of answers and a list of as many labels"
 
 

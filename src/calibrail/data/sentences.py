@@ -24,6 +24,7 @@ from calibrail.data.spans import (
     whole,
 )
 from calibrail.data.values import column_value, parse_cell, value_at
+from calibrail.errors import error_text
 from calibrail.formatting import count
 from calibrail.options.data import SKIP
 from calibrail.text.sentences import answer_sentences
@@ -40,10 +41,6 @@ _LONG: Final = (
     "what stands before it"
 )
 _EACH: Final = "give one for each of them, in their order"
-_LEFT_OUT: Final = (
-    "what no sentence holds is shown unjudged: give all sentences of the response, or leave "
-    "sentences out, so that they are found in its text"
-)
 #: A word, and no number of a list ("iv.").
 _WORD = re.compile(r"\b(?![ivxlc]+\b)[^\W\d_]{2,}", re.IGNORECASE)
 
@@ -165,7 +162,8 @@ def require_judgeable(example: Example, columns: Iterable[str] = ()) -> None:
         raise FieldError("response", "too long to judge by sentence", seen, _LONG)
     if example.sentences is not None and (word := _left_out(example.response, places)):
         seen = f"{count(len(places), 'sentence')}, none with {word!r:.40}"
-        raise FieldError("sentences", "words of the response are in none", seen, _LEFT_OUT)
+        remedy = error_text("words_left_out")
+        raise FieldError("sentences", "words of the response are in none", seen, remedy)
     for name in columns:
         numbers = listed(example.columns.get(name))
         if numbers is not None and len(numbers) != len(places):
@@ -276,10 +274,6 @@ _TEXTS: Final = ("text", "sentence", "content", "claim", "sent")
 #: How a sentence calls its text and its place.
 NAMED: Final = (*_TEXTS, *STARTS, *ENDS)
 
-_SHAPE: Final = (
-    "write a list of texts or of {'text': ..., 'label': ...}, in the order in which they stand in "
-    "the answer"
-)
 _ORDER: Final = (
     "sentences must stand in the response word for word, in their order, none within another"
 )
@@ -565,10 +559,6 @@ GATHERED: Final = "sentences"
 #: Code of the problem of a hallucinated answer in which nobody marked anything.
 UNMARKED: Final = "unmarked"
 
-_MARK: Final = (
-    "mark what is unsupported (spans: [[start, end], ...], or a label for each sentence), or leave "
-    "the row out"
-)
 _NOTHING: Final = "mark what is unsupported, or label the answer 0"
 _FAITHFUL: Final = "label the answer 1, or take the marks away ([])"
 _ALL: Final = "give every sentence a label of 0 or 1, or mark spans"
@@ -637,7 +627,7 @@ class MarkReader:
             return given
         alone = given_in(value, None)
         if alone is None or self.columns.sentence_labels is None:
-            raise FieldError("sentences", "wrong type", value, _SHAPE)
+            raise FieldError("sentences", "wrong type", value, error_text("sentences_shape"))
         if not self.labelled:
             return alone
         seen = f"{listed!r:.60} for {len(alone)} sentences"
@@ -730,7 +720,7 @@ class MarkReader:
             if example.label is None:
                 raise FieldError("label", "missing", None, _ALL)
             reason = "hallucinated, and nobody marked what"
-            raise FieldError("spans", reason, None, _MARK, code=UNMARKED)
+            raise FieldError("spans", reason, None, error_text("answer_unmarked"), code=UNMARKED)
         self.n_marked += 1
         if example.spans is None and not all(labelled):
             seen = f"{labelled.count(False)} of {len(labelled)}"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from calibrail.data.aliases import MARK_FIELDS
 from calibrail.data.example import FieldError
 from calibrail.data.values import parse_cell
+from calibrail.errors import error_text
 from calibrail.serialization import Record
 
 #: How other tools call the first character of a span, the one behind its last, and its text.
@@ -15,14 +16,6 @@ STARTS: Final = ("start", "begin", "start_offset", "start_char", "startOffset", 
 ENDS: Final = ("end", "stop", "end_offset", "end_char", "endOffset", "end_index")
 _TEXTS: Final = ("text", "quote", "span", "span_text")
 
-_SHAPE: Final = (
-    "write a list of [start, end] or {'start': ..., 'end': ...}, [] where nothing is unsupported; "
-    "offsets are whole numbers, which count characters from 0, the end is the first one behind"
-)
-_ELSEWHERE: Final = (
-    "offsets count characters (not bytes, not UTF-16 units, not tokens) of this very response, the "
-    "end is the first one behind; mark it again, or leave the text out if the offsets are right"
-)
 
 Span = tuple[int, int]
 
@@ -67,11 +60,11 @@ def read_spans(value: object, response: str) -> tuple[Span, ...] | None:
             return None
         cell, value = value, parse_cell(value)
         if value is None:
-            raise FieldError("spans", "wrong type", cell, _SHAPE)
+            raise FieldError("spans", "wrong type", cell, error_text("spans_shape"))
     if value is None:
         return None
     if not isinstance(value, list | tuple):
-        raise FieldError("spans", "wrong type", value, _SHAPE)
+        raise FieldError("spans", "wrong type", value, error_text("spans_shape"))
     spans = (_span(item, response) for item in value)
     # White space is no word that somebody could doubt.
     return merged([(start, end) for start, end in spans if response[start:end].strip()])
@@ -111,15 +104,15 @@ def place(text: str, response: str, start: int = 0) -> Span | None:
 def _span(item: object, response: str) -> Span:
     found = _offsets(item)
     if found is None:
-        raise FieldError("spans", "wrong type", item, _SHAPE)
+        raise FieldError("spans", "wrong type", item, error_text("spans_shape"))
     start, end, text = found
     if text is not None and text.strip():
         return _at_text(start, end, text, response, item)
     if start > end:
-        raise FieldError("spans", "end before start", item, _SHAPE)
+        raise FieldError("spans", "end before start", item, error_text("spans_shape"))
     if start < 0 or end > len(response):
         seen = f"[{start}, {end}] in {len(response)} characters"
-        raise FieldError("spans", "outside the response", seen, _ELSEWHERE)
+        raise FieldError("spans", "outside the response", seen, error_text("spans_elsewhere"))
     return start, end
 
 
@@ -135,7 +128,9 @@ def _at_text(start: int, end: int, text: str, response: str, item: object) -> Sp
         return near[0]
     there = response[max(0, start) : max(0, end)][:40]
     reason = "text is not at its offsets"
-    raise FieldError("spans", reason, f"{text[:40]!r}, there is {there!r}", _ELSEWHERE)
+    raise FieldError(
+        "spans", reason, f"{text[:40]!r}, there is {there!r}", error_text("spans_elsewhere")
+    )
 
 
 def _offsets(item: object) -> tuple[int, int, str | None] | None:

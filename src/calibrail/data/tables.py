@@ -526,10 +526,7 @@ def _single(row: Any) -> dict[str, object] | tuple[str, str, str, str]:
 def _unreadable(path: Path, kind: str, number: int, error: BaseException) -> str:
     """Say what cannot be read, after how many rows, and why."""
     where = f" from row {number + 1} on" if number else ""
-    return (
-        f"{path} cannot be read as {kind}{where}: {_first_line(error)}; if it was read before, "
-        "it is damaged: write or download it again"
-    )
+    return error_text("table_unread", path=path, kind=kind, where=where, why=_first_line(error))
 
 
 def _first_line(error: BaseException) -> str:

@@ -595,10 +595,7 @@ def _portable(scores: Sequence[Score]) -> dict[str, SerialisedScore]:
             sent[key_of(score)] = serialise_score(score)
         elif not isinstance(score, ColumnScore):
             # That a column is not computed needs no word.
-            say_once(
-                f"{key_of(score)} is computed by the process that you started, and not kept, "
-                f"despite {' and '.join(spelt)}: {why}"
-            )
+            say_once(error_text("not_sent", key=key_of(score), by=" and ".join(spelt), why=why))
     return sent
 
 

@@ -131,10 +131,7 @@ def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
 def _unfit(node: str, why_not: str) -> DataError:
     """Return why a node can compute no shard, and what helps."""
     if why_not == UNSEEN:
-        why_not = (
-            f"does not see what others wrote: {spell_option(EngineOptions, 'shards')} must name a "
-            "folder on storage that all nodes share, by the same path on each"
-        )
+        why_not = error_text("ray_storage_apart", by=spell_option(EngineOptions, "shards"))
     return DataError(f"the node {node} {why_not}")
 
 

@@ -84,10 +84,7 @@ class Probed:
         """Return that nothing is shown, and why, where no probe has a score; None elsewhere."""
         if self.state != "unprobed":
             return None
-        return (
-            f"NOT PROBED: none of the {self.n} probe answers has a score ({self.why}), so that "
-            "nothing shows that this machine computes what was certified"
-        )
+        return error_text("not_probed", of=self)
 
 
 def other_versions(frozen: Mapping[str, str], here: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -169,29 +169,15 @@ def decision_from_sentences(
     )
 
 
-_REMEDY: Final = (
-    "calibrate with --unit sentence, or with --score worst_sentence:detector={}, and export that"
-)
-
-
 def why_not_streamed(score: Score, promise: Promise) -> str | None:
     """Return why a guardrail of a score cannot judge sentence by sentence; None where it can."""
     if (column := _column(score)) is not None:
-        return (
-            f"this guardrail reads the column {column}, which nobody has computed while an answer "
-            "is still being written; " + _REMEDY.format("NAME")
-        )
+        return error_text("column_not_streamed", column=column)
     if reads_length(promise.by):
-        return (
-            "this guardrail's thresholds depend on how long an answer is, which nobody knows while "
-            f"it is being written; calibrate without {LENGTH} among the groups (by)"
-        )
+        return error_text("length_not_streamed", length=LENGTH)
     if promise.unit == "sentence" or isinstance(score, WorstSentence):
         return None
-    return (
-        f"this guardrail judges whole answers by {score.name}, so that it cannot say anything of "
-        "one that is still being written; " + _REMEDY.format(spell(score))
-    )
+    return error_text("answers_not_streamed", score=score, spelt=spell(score))
 
 
 def _column(score: Score) -> str | None:

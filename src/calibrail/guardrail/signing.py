@@ -198,10 +198,7 @@ def _read_key(path: Path) -> bytes:
 
 def _no_key(path: Path, key: object, side: str, why: str = "") -> GuardrailError:
     what = "a key of another kind" if key else f"no PEM file of a {side} key"
-    return GuardrailError(
-        f"{path} is {what}{why}: signatures of guardrails are Ed25519; make a key with "
-        "`calibrail export RUN -o GUARDRAIL --new-key key.pem`"
-    )
+    return GuardrailError(error_text("no_key", path=path, what=what, why=why))
 
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
@@ -423,10 +420,7 @@ def _read_envelope(raw: bytes, source: str) -> "Envelope":
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import Signature as LibrarySignature
 
-    damaged = GuardrailError(
-        f"{source} was changed or is damaged: it is not a DSSE envelope as calibrail writes it "
-        "(one Ed25519 signature); restore it, or sign again"
-    )
+    damaged = GuardrailError(error_text("envelope_damaged", source=source))
     if len(raw) > MOST_BYTES:
         raise damaged
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from calibrail.errors import error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, text_of_values, text_or_error
 
@@ -16,17 +17,6 @@ with needs("pydantic-ai"):
 
 #: Where the metadata of the model's response hold the decision about it.
 _METADATA: Final = "calibrail"
-
-#: What the model is asked after an answer that may not be released.
-_AGAIN: Final = (
-    "The sources do not support that answer. Answer again from the sources alone, and say so where "
-    "they do not answer the question."
-)
-
-_NOT_YET: Final = (
-    "An answer is held back until a guardrail has decided about it: use stream_output(), which "
-    "gives it whole, or get_output()."
-)
 
 
 class AnswerWithheldError(AgentRunError):
@@ -93,7 +83,7 @@ class GuardrailValidator:
         if isinstance(output, DeferredToolRequests):
             return output
         if run.partial_output:
-            raise ModelRetry(_NOT_YET)
+            raise ModelRetry(error_text("answer_held_back"))
         decision = await self._gate.acheck(
             question=_question(run.messages),
             contexts=self._contexts(run),
@@ -109,7 +99,7 @@ class GuardrailValidator:
             return self._gate.shown(decision, output)
         # A detector that is down says nothing about the answer: another one would not help.
         if self._retry and not decision.failed and not run.last_attempt:
-            raise ModelRetry(f"{_AGAIN} ({self._gate.explained(decision)})")
+            raise ModelRetry(error_text("answer_again", why=self._gate.explained(decision)))
         if self._instead is not None:
             return self._instead(decision)
         if isinstance(output, str):

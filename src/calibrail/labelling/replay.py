@@ -221,10 +221,7 @@ def check_draws(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
         place = (draw.batch or 0, unit, order.within(draw.digest))
         why = _wrong_lot(draw, plan, order)
         if numbers.setdefault(unit, draw.unit) != draw.unit or place <= last:
-            why = why or (
-                f"the seed does not draw {draw.id!r} behind the answer before it; the lines were "
-                "changed, added or put in another order"
-            )
+            why = why or error_text("drawn_out_of_order", draw=draw)
         if last[1] == unit and not plan.drawing.whole_groups:
             why = why or f"a second answer of the group {draw.group!r} was drawn"
         if why:
@@ -239,18 +236,12 @@ def _wrong_lot(draw: Draw, plan: SessionPlan, order: Order) -> str | None:
         return f"it says not whether the guardrail flags {draw.id!r}"
     least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
     if draw.probability < least - _ROUNDING:
-        return (
-            f"probability must be at least {least:g} for a "
-            f"{'flagged' if draw.flagged else 'passed'} answer (floor = {plan.drawing.floor:g}); "
-            f"got {draw.probability:g} for {draw.id!r}"
-        )
+        outcome = "flagged" if draw.flagged else "passed"
+        return error_text("drawn_below_floor", least=least, of=outcome, plan=plan, draw=draw)
     fell = order.lot("labelled", draw.digest) < draw.probability
     # What was labelled elsewhere was chosen by lots that this seed knows nothing of.
     if plan.elsewhere is None and fell != draw.handed_out:
-        return (
-            f"by the lot of the seed the answer {draw.id!r} {'was' if fell else 'was not'} to be "
-            f"labelled (probability {draw.probability:g}), and handed_out says otherwise"
-        )
+        return error_text("lot_fell_otherwise", draw=draw, was="was" if fell else "was not")
     return None
 
 

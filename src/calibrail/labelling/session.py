@@ -151,14 +151,6 @@ def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int 
     return math.ceil(missing * (n_labelled + 1) / (n_hallucinated + 0.5))
 
 
-#: What an annotator reads where a decision log holds no text of an answer.
-NO_TEXT: Final = (
-    "The decision log holds no text of this answer, and none was found by its id. Look it up "
-    "where answers are kept: its id is {id}; it was logged at {time} as number {seq} of the chain "
-    "{chain}."
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """An answer to label: what an annotator may see of it, and its id.
@@ -634,7 +626,7 @@ class Session:
         example = self._sampler.pool[order - 1].example
         question = example.question
         if not has_text(example):
-            question = NO_TEXT.format(id=draw.id, time=draw.time, seq=draw.seq, chain=draw.chain)
+            question = error_text("answer_without_text", draw=draw)
         texts = question, example.contexts, example.response
         task = Task(order, example.id, *texts, settles=self._settle, alias=draw.alias)
         own = self._files.ledger.answers[order - 1].labels.get(name)

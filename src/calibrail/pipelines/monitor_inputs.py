@@ -151,18 +151,11 @@ def none_used(tally: LogCounts, config: FrozenConfig) -> str | None:
     first = next((item for item in tally.findings if item.code in reasons), None)
     where = "" if first is None else f", the first in {first.file}, line {first.line}"
     if reasons.keys() == {"malformed"}:
-        return (
-            f"none of the {n:,} lines read is a decision of a guardrail{where}; name the folder of "
-            "`calibrail serve --log LOG`, or the file of `calibrail check -o FILE`"
-        )
+        return error_text("lines_of_no_guardrail", n=n, where=where)
     listed = ", ".join(f"{count:,} {skipped(code)}" for code, count in reasons.items())
     others = ", ".join(f"{name:.19}... ({count:,})" for name, count in tally.others.items())
-    return (
-        f"none of the {n:,} decisions in this log can be used: {listed}{where}"
-        + (f"; they are of {others}" if others else "")
-        + f". The guardrail given is {config.digest:.19}...; name its log, or the guardrail that "
-        "made these decisions"
-    )
+    seen = f"{listed}{where}; they are of {others}" if others else f"{listed}{where}"
+    return error_text("decisions_of_others", n=n, seen=seen, config=config)
 
 
 def rows_of(lines: Sequence[Logged]) -> Rows:
@@ -451,17 +444,13 @@ class WatchLabels:
         place = int(np.argmin(read))
         chain, seq = sample.line[place]
         n, where = int(np.count_nonzero(~read)), f"{self.folder}/draws.jsonl, line {place + 1}"
-        self._elsewhere = (
-            f"{where}: number {seq} of the chain {chain} is not in the log that is watched; it "
-            f"and {n - 1:,} more of the {len(read):,} draws do not count: name the log that they "
-            "were drawn from, all of it"
+        self._elsewhere = error_text(
+            "draws_elsewhere", where=where, seq=seq, chain=chain, more=n - 1, of=len(read)
         )
         if not read.any():
+            watched = ", ".join(map(str, logs))
             self._none_read = DataError(
-                f"none of the {n:,} answers in {self.folder} was drawn from this log: the first is "
-                f"number {seq} of the chain {chain}, and the log watched is "
-                f"{', '.join(map(str, logs))}; name the log that they were drawn from, or the "
-                "folder of answers drawn from this one"
+                error_text("draws_of_another", n=n, of=self, seq=seq, chain=chain, logs=watched)
             )
 
     def promise(

@@ -187,10 +187,6 @@ ScoreLike: TypeAlias = (
     str | Score | Callable[[Example], Any] | ProbabilityEstimator | DecisionEstimator
 )
 
-_BATCH: Final = (
-    ". A function gets one Example at a time; one that takes a list of them is given as "
-    "CustomScore(function, batch=True)"
-)
 
 #: How an object gets a name that imports it.
 _NAMED: Final = "put it into a module, and pass it, or 'module:attribute', from there"
@@ -378,7 +374,9 @@ class CustomScore:
 
     @property
     def _hint(self) -> str:
-        return _BATCH if self._estimator is None and not self._batch else ""
+        return (
+            error_text("function_of_lists") if self._estimator is None and not self._batch else ""
+        )
 
     def _numbers(self, raw: Any, n: int) -> list[float]:
         try:

@@ -201,10 +201,7 @@ class DecisionScore(base.ModelScore):
         """What a reader should know of what the endpoint answered."""
         lessons = []
         if self.route == "auto" and self._known_route == "chat":
-            lessons.append(
-                f"The endpoint has no decision route for {self.model}, so it was asked in a chat "
-                '(route=chat): the probability is that of the token "yes" against "no".'
-            )
+            lessons.append(error_text("asked_in_chat", of=self))
         return (*lessons, *judge.several_names(self._names))
 
     def inputs(self, example: Example) -> tuple[DecisionRequest, ...]:

@@ -180,8 +180,7 @@ def unweighted(state: State | None, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     weights = state["weights"] if "weights" in state else state["kept"]
     return tuple(
-        f"{name} points the wrong way on the fit split (AUROC {reached:.2f}), and was given no "
-        "weight"
+        error_text("member_points_wrong", name=name, reached=reached)
         for name, reached, weight in zip(names, state["auroc"].tolist(), weights, strict=False)
         if reached < 0.5 and weight <= 1e-9
     )

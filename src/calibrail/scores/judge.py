@@ -413,17 +413,10 @@ class Judge(base.ModelScore):
         """What a reader should know of what the endpoint answered."""
         lessons = [] if self._given_up is None else [f"{self.model}: {self._given_up}."]
         if self._is_auto and self._reading == "verdict":
-            lessons.append(
-                f"The endpoint gives no log-probabilities, so {self.model} judged by one "
-                "word (mode=verdict), which has no threshold in between. mode=votes or mode=graded "
-                "have."
-            )
+            lessons.append(error_text("judged_by_one_word", of=self))
         unknown = self.llm.unknown(self.effort)
         if "temperature" in unknown and self.mode != "votes":
-            lessons.append(
-                f"{self.model} takes no temperature: it replies at its own, and may say something "
-                "else when it is asked again."
-            )
+            lessons.append(error_text("no_temperature_taken", of=self))
         if "response_format" in unknown and self._shape:
             lessons.append(f"{self.model} promises no JSON, so it was asked in words alone.")
         if (self.effort or "") in self.llm.starves:
@@ -519,10 +512,7 @@ class Judge(base.ModelScore):
             remedy = "no mode would read them: mend the template"
             if any(reply.finish == "length" for reply in replies):
                 remedy = "they were cut off: allow more with max_tokens"
-        return (
-            f"none of the judge's first {len(replies)} replies can be read, so no more are asked "
-            f"for: {shown}; {remedy}"
-        )
+        return error_text("replies_unread", n=len(replies), shown=shown, remedy=remedy)
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return what the judge says; undefined where it says nothing that can be read."""
@@ -592,20 +582,15 @@ def several_names(names: Collection[str]) -> tuple[str, ...]:
     """Return what a reader should know of an endpoint that answered by more than one name."""
     if len(names) < 2:
         return ()
-    return (
-        f"The endpoint answered as several models ({', '.join(sorted(names))}): "
-        "scores of one are not those of another, and none can be pinned. Name a dated one.",
-    )
+    return (error_text("several_models", names=", ".join(sorted(names))),)
 
 
 def other_model(served: str | None, reply: chat.ChatAnswer) -> base.DetectorFailure | None:
     """Return why a reply does not count where another model gave it than was calibrated."""
     if served in (None, reply.served):
         return None
-    return base.DetectorFailure(
-        f"the endpoint answered as {reply.served[:100]!r}, and {served!r} was calibrated; "
-        "calibrate again"
-    )
+    why = error_text("another_model_answered", got=reply.served[:100], served=served)
+    return base.DetectorFailure(why)
 
 
 def _pinned(name: str, prompt: Template) -> dict[str, base.JSON]:

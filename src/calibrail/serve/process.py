@@ -33,7 +33,7 @@ from typing import Any, Final, TypeVar
 
 import uvicorn
 
-from calibrail.errors import CalibrailError, InputError, errors_as
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.guardrail.signing import signature_path
@@ -190,10 +190,7 @@ class Workers:
             # A process that had not begun yet just ends.
             self._failed |= worker.process.exitcode not in (0, -signal.SIGTERM)
         else:
-            self._note(
-                f"worker {worker.process.pid} ended with {worker.process.exitcode}; another one is "
-                "started"
-            )
+            self._note(error_text("worker_ended", of=worker.process))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -30,7 +30,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from calibrail.atomic_files import write_atomically
-from calibrail.errors import InputError, errors_as
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
 from calibrail.serve.guardrails import Guardrails, Loaded
@@ -265,10 +265,7 @@ class Watchers:
         process, command = self._processes.get(name), self._command(folder)
         if process is not None and (code := process.poll()) is not None:
             del self._processes[name]
-            self._note(
-                f"the watch of {name} ended with {code}; decisions go on, and it is started again "
-                f"{_PAUSE:.0f} s after the last start"
-            )
+            self._note(error_text("watch_ended", name=name, code=code, pause=_PAUSE))
         elif process is not None and process.args != command:
             # Another guardrail decides, or there are labels now.
             _end(process)

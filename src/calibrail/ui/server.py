@@ -40,7 +40,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from calibrail.errors import CalibrailError
+from calibrail.errors import CalibrailError, error_text
 from calibrail.labelling.session import Counts, Session, Task
 from calibrail.report.messages import word
 from calibrail.ui.terminal import nearest_quote, sentence_places, why_shown
@@ -58,11 +58,6 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-_NO_TOKEN: Final = (
-    "This address needs the token that calibrail printed. Open the whole address again, from the "
-    "terminal in which `calibrail label` runs."
-)
 
 
 class Access:
@@ -122,7 +117,7 @@ class Access:
         else:
             held = _same(request.cookies.get(self._cookie, ""), self._pass)
             allowed = held or (opened and path == "/")
-        return None if allowed else PlainTextResponse(_NO_TOKEN, 403)
+        return None if allowed else PlainTextResponse(error_text("no_token"), 403)
 
 
 def _same(given: str, secret: str) -> bool:

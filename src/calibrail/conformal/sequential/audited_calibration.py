@@ -53,7 +53,7 @@ from calibrail.conformal.threshold import (
     flags_under,
     minimum_n,
 )
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError, TooFewExamplesError, error_text
 from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -586,10 +586,7 @@ def _too_few(answers: AuditedScores, promise: Promise) -> TooFewExamplesError:
     if n_open:
         said += f" and {n_open} have no label that says which"
     if n < least:
-        remedy = (
-            f"at least {least} hallucinated ones are needed at alpha = {promise.alpha:g}, delta = "
-            f"{promise.delta:g}: label until {least - n} more are found"
-        )
+        remedy = error_text("audited_few", least=least, promise=promise, more=least - n)
     elif n_open:
         remedy = "those may all have been missed: label them"
     else:

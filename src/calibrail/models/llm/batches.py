@@ -455,10 +455,8 @@ def name_unfinished(models: Iterable[LanguageModel], cache: Path, say: Say) -> N
     asked = {(model._asked, model.name) for model in models}
     for batch in BatchFolder(cache).known():
         if (batch.endpoint, batch.model) in asked:
-            say(
-                f"a batch of {len(batch.characters):,} questions from {time.ctime(batch.created)} "
-                "is under way: --batch picks it up; without it they are asked and paid for again"
-            )
+            n, begun = len(batch.characters), time.ctime(batch.created)
+            say(error_text("batch_under_way", n=n, begun=begun))
 
 
 def ask_in_batches(wanted: Mapping[LanguageModel, Iterable[ChatRequest]], say: Say) -> None:

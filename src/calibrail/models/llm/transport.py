@@ -653,19 +653,12 @@ class OpenAITransport:
             else f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
             f"{ADDRESS_VARIABLE}={self._endpoint}"
         )
-        no_model = (
-            "is the model's name right, is the address (it usually ends in /v1), and may this key "
-            "use it?"
-        )
         status, code = int(error.status_code), _word(error.code) or _word(error.type)
         code = _without_key(code, self._key)
         if kind in ("decisions", "systemone") and status in (404, 405, 501):
-            return NoRouteError(
-                f"{self._endpoint} answered HTTP {status} to /{kind}: it has no such route, or not "
-                "for this model"
-            )
+            return NoRouteError(error_text("no_route", at=self._endpoint, status=status, kind=kind))
         text = f"{error.param or error.message}", f"{error.message}"
-        remedies = {401: wants_key, 404: no_model}
+        remedies = {401: wants_key, 404: error_text("no_such_model")}
         return explained(self._endpoint, status, code, text, error.response.headers, remedies)
 
 
@@ -745,10 +738,7 @@ def explained(
     if status in (408, 409, 425, 429) or status >= 500:
         return AgainError(reason, _retry_after(headers))
     if NO_CHAT in message:
-        return ModelError(
-            f"{endpoint} answered {reason}: this model has the Responses API alone; name it with "
-            "its provider and no base_url, e.g. model=openai/NAME"
-        )
+        return ModelError(error_text("responses_alone", endpoint=endpoint, reason=reason))
     moved = dict.fromkeys(range(300, 400), "it has moved; name its new address")
     if hopeless := {**moved, **remedies}.get(status):
         return ModelError(f"{endpoint} answered {reason}: {hopeless}")
@@ -972,11 +962,7 @@ class Caller:
             row = self._in_a_row = self._in_a_row + 1
         if request.stop.is_set() or row < most or self._answers(request):
             return error
-        return ModelError(
-            f"{self.endpoint} answered none of the last {row} requests ({error.reason}); what was "
-            "answered before is kept: mend it, or change what it does not take (temperature or "
-            "max_tokens of the judge), and run again"
-        )
+        return ModelError(error_text("none_answered", of=self, row=row, error=error))
 
     def _answers(self, request: ModelRequest) -> bool:
         """Return whether the endpoint answers such a request about a text that is harmless."""
