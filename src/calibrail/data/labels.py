@@ -608,7 +608,8 @@ def what_is_held(labels: Mapping[str, Any], n_read: int) -> str:
     rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
     beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
     seen = f"{', '.join(held[:_LISTED])}{rest}{beside}"
-    return error_text("not_0_and_1", of=labels, n=n_labelled, seen=seen, remedy=_remedy(labels))
+    column, n, by = labels["column"], others["n"], _remedy(labels)
+    return error_text("not_0_and_1", column=column, n=n, of=n_labelled, seen=seen, by=by)
 
 
 def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
