@@ -129,9 +129,10 @@ def _best_of_runs(rng: np.random.Generator, place: Path) -> bool:
         name = f"column:column=s{number},higher=hallucinated"
         threshold, least = guardrail.calibration.threshold, _broken(guardrail).min_coverage or 0.0
         kept = place / f"run{number}" / "looks.json"
-        asked = {"min_caught": least, "max_false_alarms": 1.0}
-        shown = calibrail.test(rows, name, threshold=threshold, **asked, looks=kept)
-        caught[number] = shown.report.test.coverage.estimate - least
+        shown = calibrail.test(
+            rows, name, threshold=threshold, min_caught=least, max_false_alarms=1.0, looks=kept
+        )
+        caught[number] = (shown.report.test.coverage.estimate or 0.0) - least
     best = max(caught, key=caught.__getitem__)
     guardrail = _guardrails(10)[best]
     guardrail.save(file := place / "guardrail.json")
