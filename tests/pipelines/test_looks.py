@@ -814,7 +814,7 @@ def test_guardrails_of_a_folder_share_the_error_of_rows_without_ids(tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", ["", "guards"])
-@pytest.mark.parametrize("looked", ["calibrate", "compare", "test"])
+@pytest.mark.parametrize("looked", ["calibrate", "compare", "test", "unasked", "declared"])
 def test_what_runs_showed_of_answers_leaves_a_guardrail_no_verdict_from_them(
     tmp_path: Path, looked: str, place: str
 ) -> None:
@@ -826,6 +826,11 @@ def test_what_runs_showed_of_answers_leaves_a_guardrail_no_verdict_from_them(
         "calibrate": lambda **kept: calibrail.calibrate(fresh, by("s1"), alpha=0.2, **kept),
         "compare": lambda **kept: calibrail.compare(fresh, [*map(by, SCORES)], alpha=0.2, **kept),
         "test": lambda **kept: calibrail.test(fresh, by("s1"), threshold=2.5, **kept),
+        # Of which no verdict was asked, or a hundredth of the error.
+        "unasked": lambda looks, **_: calibrail.test(fresh, by("s1"), threshold=2.5, looks=looks),
+        "declared": lambda **kept: calibrail.test(
+            fresh, by("s1"), threshold=2.5, n_looks=100, **kept
+        ),
     }
     limits = {"min_coverage": 0.6, "max_fpr": 0.4}
     ways[looked](**limits, looks=tmp_path / "runs" / "looks.json")

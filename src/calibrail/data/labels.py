@@ -34,9 +34,7 @@ NONE: Final = 2
 EITHER: Final = "may mean either class"
 #: A text that speaks of faithfulness, and may mean either class.
 UNCLEAR: Final = -1
-_ANSWERS: Final = re.compile(
-    r"[\d?]|\b(?:true|false|to be|fail\w* to|no\s*[^\w\s-]|no\s+-)", re.IGNORECASE
-)
+_ANSWERS: Final = re.compile(r"(?i)[\d?]|\b(?:true|false|to be|fail\w* to|no\s*[^\w\s-]|no\s+-)")
 # A longer value is a text, and no label.
 _LONG: Final = 80
 

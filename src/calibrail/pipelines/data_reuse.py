@@ -720,8 +720,10 @@ class DataUseHistory:
                 _take_over(questions, self._at_others(), partial(look.goes_on_with, key))
                 # How many looks a run was to have says nothing of how many a guardrail has.
                 beside = [replace(run, declared=None) for run in _looks_beside(self._path, True)]
-                runs = ((digest_of(BESIDE), run) for run in beside if look.is_at_answers_of(run))
-                _take_over(questions, runs, lambda *_: True)
+                beside = [run for run in beside if look.is_at_answers_of(run)]
+                _take_over(questions, ((digest_of(BESIDE), run) for run in beside), lambda *_: True)
+                # Whatever share of the error they had, they may have chosen this guardrail.
+                void = void or exceeds_reuse_limit(overlapping_uses(look, beside))
             else:
                 beside = [*_looks_beside(self._path), *_looks_of_guardrails(self._path)]
                 # Labels that grow may stand in files of several names.
@@ -936,7 +938,7 @@ def begin_report(
     look = replace(
         looks[0],
         values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
-        repeated=sum(item.repeated for item in told),
+        repeated=max(item.repeated for item in told),
         ranks=tuple(sorted({rank for item in looks for rank in item.ranks})[:KEPT]),
         assumed=requirement.assume_independent,
         detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),

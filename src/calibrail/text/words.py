@@ -32,7 +32,7 @@ def edition() -> int:
 
 def edition_in(fingerprint: str) -> int:
     """Return the edition of the rules that the fingerprint of a detector names."""
-    return max(map(int, _VERSION.findall(fingerprint)), default=_LATEST)
+    return min(_LATEST, max(map(int, _VERSION.findall(fingerprint)), default=_LATEST))
 
 
 def rules_of(number: int) -> AbstractContextManager[int]:

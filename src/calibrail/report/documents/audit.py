@@ -41,6 +41,7 @@ def document(audit: Json) -> Document:
     first, *further = said[False]
     detectors = audit["detectors"]
     verdicts = {row["verdict"] for item in detectors for row in item["confounds"]}
+    explained = verdicts & {"explains", "explains most"}
     clustered = audit["n_groups"] < audit["n_hallucinated"] + audit["n_faithful"]
     by_reason: dict[str, list[str]] = {}
     for item in audit["left_out"]:
@@ -66,7 +67,7 @@ def document(audit: Json) -> Document:
         ),
         warnings=[parts.Bullet(text) for text in said[True]],
         notes=part_note(audit["data"].get("part")),
-        next_step=say("audit.next", explained=verdicts & {"explains", "explains most"}),
+        next_step=say("audit.next", explained=explained, several=len(detectors) > 1),
         reproduce=audit["reproduce"],
         data=audit["data"],
         footer="Every number on this page is in audit.json.",
