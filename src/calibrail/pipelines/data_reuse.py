@@ -938,7 +938,7 @@ def begin_report(
     look = replace(
         looks[0],
         values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
-        repeated=max(item.repeated for item in told),
+        repeated=sum(item.repeated for item in told),
         ranks=tuple(sorted({rank for item in looks for rank in item.ranks})[:KEPT]),
         assumed=requirement.assume_independent,
         detector=digest_of(specs if len(specs) > 1 else specs[keys[0]]),
