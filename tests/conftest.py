@@ -96,6 +96,20 @@ def state_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
+@pytest.fixture(scope="session")
+def tmp_path_factory(tmp_path_factory: pytest.TempPathFactory) -> pytest.TempPathFactory:
+    """Make each folder of a test in a folder of its own: looks in folders beside it are read."""
+    make = tmp_path_factory.mktemp
+
+    def apart(basename: str, numbered: bool = True) -> Path:
+        folder = make(basename, numbered) / "w"
+        folder.mkdir(mode=0o700)
+        return folder
+
+    tmp_path_factory.mktemp = apart  # type: ignore[method-assign]
+    return tmp_path_factory
+
+
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send again without waiting for long."""
