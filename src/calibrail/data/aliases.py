@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.values import chunks_of, text_of
+from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
 NAMES: Final[Mapping[str, Any]] = tomllib.loads(
@@ -54,7 +55,7 @@ def aliases_of(
     """
     by_lower: dict[str, list[str]] = {}
     for column in dict.fromkeys(columns):
-        name = nested.get(column, column).strip().lower().replace(" ", "_")
+        name = INVISIBLE.sub("", nested.get(column, column)).strip().lower().replace(" ", "_")
         by_lower.setdefault(name, []).append(column)
     for tier in NAMES["fields"][field]:
         if found := [column for name in tier.split() for column in by_lower.get(name, ())]:

@@ -617,18 +617,23 @@ def decimal_marks(
     """
     stated, marks = (reading.options or {}).get("decimal"), dict[str, str]()
     for name in (name for name in seen.names if name not in taken):
-        shown, said = _mark_in(seen.values(name)), stated or known.get(name)
+        said = stated or known.get(name)
+        shown = _mark_in(seen.values(name), partly=said is not None)
         mark = said if shown in ("", "?") else shown
         if mark == "," or mark == said == ".":
             marks[name] = str(mark)
     return marks
 
 
-def _mark_in(values: Iterable[object]) -> str:
-    """Return what parts decimals in all texts of a column; ? where both may, "" where none does."""
+def _mark_in(values: Iterable[object], *, partly: bool) -> str:
+    """Return what parts decimals in all texts of a column; ? where both may, "" where none does.
+
+    With ``partly``, in all that spell numbers.
+    """
     texts = {v.strip() for v in values if isinstance(v, str) and len(v) < 40}
     texts = {text for text in texts if text and text.lower() not in ABSENT}
     read = [(number_in(text, "."), number_in(text, ",")) for text in texts]
+    read = [pair for pair in read if not partly or pair != (None, None)]
     points, commas = (any(pair[side] is None for pair in read) for side in (1, 0))
     if points or commas:
         return "" if points and commas else "." if points else ","

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
+from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -110,6 +111,10 @@ def parquet_batches(
     number = 0
     try:
         with seekable(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
+            if b"pandas." in bytes(file.schema_arrow.serialize()):
+                # It knows its periods when it is there; else they are numbers.
+                with suppress(ImportError):
+                    import_module("pandas.core.arrays.arrow.extension_types")
             chosen = _chosen(path, file.schema_arrow, columns)
             size, texts = _form(path, file, chosen)
             how: Any = {"metadata": file.metadata, "pre_buffer": False, "read_dictionary": texts}
@@ -376,6 +381,9 @@ def widened_column(column: Any) -> Any:
     """Return a column of Arrow as `widened` does a batch."""
     import pyarrow as pa
 
+    if getattr(column.type, "extension_name", "").startswith("pandas."):
+        cells = zip(column.to_pandas(), column.is_valid().to_pylist(), strict=True)
+        return string_array([str(cell) if valid else None for cell, valid in cells])
     if pa.types.is_dictionary(column.type) and pa.types.is_floating(column.type.value_type):
         column = column.cast(column.type.value_type)
     small = (pa.float16(), pa.float32())

@@ -10,7 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Final, Self
@@ -545,13 +545,13 @@ def _plainly(text: str) -> str:
     """Return a text as a name: in canonical form, without needless decimals, flags as in Python."""
     text = canonical_text(text)
     if needless := _NEEDLESS.fullmatch(text):
-        return needless[1] or needless[2]
+        return "0" if needless[1] == "-0" else needless[1] or needless[2]
     if moment := _MOMENT.fullmatch(text):
         with suppress(ValueError, OverflowError):
             at = datetime.fromisoformat(moment[1].replace(" ", "T") + (moment[2] or ""))
             return str(at.astimezone(UTC) if moment[2] else at)
     if _OF_R.fullmatch(text) and (number := Decimal(text)) == number.to_integral_value():
-        return str(int(number))
+        return name_of(float(text)) or text
     return text.capitalize() if text in _FLAGS else text
 
 
@@ -642,8 +642,8 @@ def column_value(value: object) -> float | str | None:
 ABSENT: Final = frozenset(
     ["na", "n/a", "nan", "null", "none", "nil", "nat", "<na>", "#n/a", "#na", "-", "--"]
 )
-#: What pandas writes where nothing is, besides NaN.
-_ABSENT: Final = ("NAType", "NaTType")
+#: What pandas writes where nothing is, besides NaN; and what it writes into files as a text.
+_ABSENT, _SPELT = ("NAType", "NaTType"), ("Period", "Interval")
 #: From 10 to this on a `Decimal` is no whole number that anybody counted.
 _DIGITS: Final = 100
 
@@ -670,6 +670,11 @@ def native(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if type(value).__name__ in _ABSENT:
         return None
+    if isinstance(value, timedelta):
+        sign, rest = "+" * (value.days < 0), value - timedelta(value.days)
+        return f"{value.days} days {sign}{(datetime.min + rest).time()}"
+    if type(value).__name__ in _SPELT:
+        return str(value)
     if small_float(value):
         return native(doubles(value).tolist())
     value = in_microseconds(value)

@@ -338,14 +338,14 @@ class DataUse(Record):
 
     def common(self, other: "DataUse") -> tuple[set[str], int]:
         """Return which of a fair sample of these answers the other look has, and its size."""
-        mine, theirs = self.lowest, other.lowest
-        if self.answers and other.answers:
-            mine, theirs = self.answers, other.answers
         # Other lots from the same traces are another chance, whichever answers they fall on.
         alike = self.traces and self.traces == other.traces
         if alike or (self.n and self.content == other.content):
+            mine = self.answers if self.answers and other.answers else self.lowest
             return set(mine) or {self.content}, len(mine) or 1
-        ways = [_common(mine, theirs), self._by_name(other)]
+        # Earlier versions took other spellings for the same, or for another answer.
+        ways = [_common(self.answers, other.answers), _common(self.lowest, other.lowest)]
+        ways.append(self._by_name(other))
         # Texts may lack a column that they had: labels and scores tell, too.
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         if min(len(self.ranks), len(other.ranks)) >= _ROWS:
