@@ -16,7 +16,7 @@ from benchmarks.size import Size, measure
 #: when looks in other folders, keys in answers and redirections were found, and when logs of
 #: Inspect were read and silent judges told.)
 LINES, LINES_BUDGET = 60_534, 46_000
-MODULES, MODULES_BUDGET = 239, 240
+MODULES, MODULES_BUDGET = 240, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220
 #: Modules that import each other when they are imported.

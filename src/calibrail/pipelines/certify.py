@@ -33,7 +33,14 @@ from calibrail.options import Costs, ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import calibration_overlap, data_reuse, independence, loading, run
+from calibrail.pipelines import (
+    calibration_overlap,
+    data_reuse,
+    data_use,
+    independence,
+    loading,
+    run,
+)
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
@@ -87,7 +94,7 @@ class DecisionCounts:
         # Where they count at an end: the counts where near copies count once, and which count each.
         self._between: tuple[Self, NDArray[np.bool_], NDArray[np.bool_]] | None = None
         #: All of these answers, whichever count.
-        self.looked_at = data_reuse.TestSetFingerprint()
+        self.looked_at = data_use.TestSetFingerprint()
         self.n_undefined = self.n_errors = self.n_undefined_sentences = 0
 
     @property
@@ -511,7 +518,7 @@ def _begun(
     tally: DecisionCounts,
     counts: ClassCounts,
     limits: Requirement,
-) -> tuple[data_reuse.DataUse, data_reuse.Standing]:
+) -> tuple[data_use.DataUse, data_reuse.Standing]:
     """Keep the look at these answers; return it, and what it may err with.
 
     It is the very same one where the same answers, limits and counts are: the verdict follows.
@@ -524,15 +531,15 @@ def _begun(
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
         tally.looked_at.look(tally.copies.sketches, assumed=limits.assume_independent),
-        detector=data_reuse.digest_of(plain(decides)),
-        score=data_reuse.digest_of(plain(spec)),
-        question=data_reuse.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
-        limits=data_reuse.limits_of(limits, config.promise.unit),
+        detector=data_use.digest_of(plain(decides)),
+        score=data_use.digest_of(plain(spec)),
+        question=data_use.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
+        limits=data_use.limits_of(limits, config.promise.unit),
     )
     standing = history.record(
         config.digest,
         look,
-        *data_reuse.own_look(config),
+        *data_use.own_look(config),
         spends=True,
         n_looks=limits.n_looks,
     )

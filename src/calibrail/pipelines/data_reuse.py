@@ -13,43 +13,30 @@ Whoever sets detectors side by side may choose among them: a detector that stood
 look here, or in a folder beside this one, has no certificate from these answers. Where others had
 looks of their own in folders beside it, nobody knows whether these chose it; that is said.
 
-Answers are known again by their texts; by their ids, or all that their rows hold, where most labels
-are the same, too; else by label and score to four digits, or by the labels in the order of the
-scores; where rows have no ids, by their labels in the order of the file, too. Of each, a look keeps
-the lowest digests, a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps
-sketches, of 240 bytes each, by which they are known again where a fifth of them are reworded.
-
 Labels of one folder are one look, from where they were begun, and so is a verdict that is
 recomputed.
 """
 
 import json
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from math import nan
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from calibrail.atomic_files import folder_lock, new_folder, write_atomically
-from calibrail.data.duplicates import Sketches, reworded
-from calibrail.data.example import Example, mix64, n_repeated
-from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.evaluate import ReportWarning
-from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Costs, Promise, Requirement
@@ -57,11 +44,19 @@ from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.options.guarantee import TAKEN
 from calibrail.pipelines.calibration_overlap import (
     ALIKE,
-    KnownBy,
     revised_report,
-    rounded,
     withdrawn_for,
     without_cost_bound,
+)
+from calibrail.pipelines.data_use import (
+    KEPT,
+    DataUse,
+    Earlier,
+    digest_of,
+    exceeds_reuse_limit,
+    limits_of,
+    look_at,
+    overlapping_uses,
 )
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import (
@@ -70,431 +65,6 @@ from calibrail.report.documents.calibrate_sections import (
     message,
 )
 from calibrail.report.messages import say, spell
-from calibrail.serialization import Record
-
-#: Digests kept of every look, and of the answers of a large one: a share of them, at most so many,
-#: so that a few hundred of them are known again.
-KEPT: Final = 256
-_KEPT_SHARE, _MOST_KEPT = 0.05, 16_384
-#: Share of the answers that were looked at before from which a look is a further one.
-VOID: Final = 0.1
-#: Share of the smaller look's digests from which two looks are at the same answers; so much more
-#: than chance must labels agree where scores of one detector can tell that answers are others.
-_SAME: Final = 0.5
-#: So much more must they agree where nothing but ids and labels can: other answers to the same
-#: questions are often hallucinated where the first ones were.
-_BY_LABELS: Final = 0.8
-#: Fewest answers from whose scores it is told that those of one id are two, and the correlation
-#: of their scores within the classes below which they are.
-_FEWEST, _UNRELATED = 20, 0.7
-#: Share of rewordings, beyond that among a look's own answers, from which two are at the same:
-#: answers of another model to the same questions are fewer.
-_REWORDED: Final = 0.2
-#: Labels in a row by which answers in the order of their scores are known, and how often these
-#: change in it at least: others come by chance. So do those of a file of which more come again.
-_ROW, _CHANGES, _AGAIN = 32, 8, 0.1
-#: Fewest such rows.
-_ROWS: Final = 5
-#: Digits of scores by which answers are known.
-_DIGITS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class DataUse(Record):
-    """One look at labelled data.
-
-    Attributes
-    ----------
-    n : int
-        Answers.
-    seed : int or None
-        Of the split; None where the data says it or there is none.
-    content : str
-        Digest of all answers' digests, whatever their order.
-    lowest, answers : tuple of str
-        The lowest digests of its answers, as they are spelt and whatever their spelling; empty
-        where these do not tell them apart.
-    verdict : str
-        What it said.
-    assumed : bool
-        Whether all answers were taken as independent.
-    reported : bool
-        Whether it is the look of the guardrail's own report at its test part.
-    detector : str
-        Digest of the detector's specification, or of what a guardrail decides by.
-    question : str
-        Digest of what was asked about it (alpha, guarantee, ...).
-    session : str
-        Digest of what was agreed on before answers were labelled one after another; empty where
-        they were not. However far it goes on, it is one look.
-    traces, folder : str
-        Of such a session: the digest of what it draws from, and where its labels are.
-    told : str
-        Digest of all answers with their labels, parts, and scores or decisions; with the question
-        and the limits it makes the very same look.
-    limits : str
-        The limits as JSON.
-    compared : tuple of str
-        The digests of all detectors' specifications, where several stood side by side.
-    given : str
-        Digest of what was asked as it was named: guarantee and delta may have been left open.
-    rows : str
-        Digest of all answers with their labels and scores to the last digit, whatever their parts.
-    whole : bool
-        Whether no part is left that tests, so that seed and parts change nothing.
-    tried : int
-        Other detectors that had looks of their own at these answers, in folders beside this one.
-    again : int
-        Other looks of this detector at them, there.
-    order : int
-        Its place among all looks of the file, from 1 on; 0 in older ones.
-    by : str
-        What tells the answers from others: texts, id, or less.
-    names : tuple of str
-        The lowest digests of ids, each with the answer's label and score; without ids, of rows that
-        differ.
-    values, repeated : tuple of str, float
-        The lowest digests of labels with scores to four digits, and how many occur again.
-    ranks, placed : tuple of str
-        The lowest digests of labels in a row, in the order of the scores, and of the file.
-    score : str
-        Digest of the specification of a guardrail's detector; else ``detector`` is it.
-    sketches : str
-        Of a sample of the answers (`Sketches.sample`), 82 kB at most, from which no text can be
-        read; empty without texts, and in older files.
-    share : float or None
-        Of the error that verdicts may have, what this look may err with; None in older files.
-    declared : int or None
-        How many looks there were to be.
-    """
-
-    later: ClassVar = (
-        *("answers", "told", "limits", "names", "values", "repeated", "ranks", "share", "declared"),
-        *("by", "order", "compared", "tried", "again", "given", "rows", "whole", "sketches"),
-        *("placed", "score"),
-    )
-    #: By which earlier versions knew a look again.
-    derived: ClassVar = ("split", "answers_split", "valued")
-
-    n: int
-    seed: int | None
-    content: str
-    lowest: tuple[str, ...]
-    verdict: str = ""
-    assumed: bool = False
-    reported: bool = False
-    detector: str = ""
-    question: str = ""
-    session: str = ""
-    traces: str = ""
-    folder: str = ""
-    answers: tuple[str, ...] = ()
-    told: str = ""
-    limits: str = ""
-    names: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    repeated: int | float = 0.0
-    ranks: tuple[str, ...] = ()
-    share: int | float | None = None
-    declared: int | None = None
-    by: str = ""
-    order: int = 0
-    compared: tuple[str, ...] = ()
-    tried: int = 0
-    again: int = 0
-    given: str = ""
-    rows: str = ""
-    whole: bool = False
-    sketches: str = ""
-    placed: tuple[str, ...] = ()
-    score: str = ""
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            value, kind = getattr(self, item.name), cast(Any, item.type)
-            if kind == tuple[str, ...]:
-                spelt = re.compile("[0-9a-f]{16}" + "-?[01] [-+.0-9a-z]+" * (item.name == "names"))
-                right = all(isinstance(text, str) and spelt.fullmatch(text) for text in value)
-            else:
-                right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-            if not right:
-                raise ValueError(f"{item.name} of a look is {value!r:.40}")
-        Sketches.from_text(self.sketches)
-
-    @classmethod
-    def at(
-        cls,
-        digests: NDArray[np.uint64],
-        labels: NDArray[np.int8],
-        scores: NDArray[np.float64],
-        *,
-        spelt: NDArray[np.uint64] | None = None,
-        kinds: Iterable[str] = (),
-        codes: NDArray[np.int8] | None = None,
-        marks: NDArray[np.uint64] | None = None,
-        decided: bool = False,
-        sketches: Sketches | None = None,
-    ) -> "DataUse":
-        """Return the look at answers with these digests, labels, scores and parts of a split.
-
-        ``digests`` are of what texts say, ``spelt`` of texts as they stand, ``kinds`` what tells
-        the answers apart, and ``marks`` stand for the labels of their sentences, where they count.
-        Where ``decided``, the codes are decisions, which count in place of the scores. ``sketches``
-        are of all of them.
-        """
-        known, near = set(kinds), rounded(scores, _DIGITS)
-        bits = np.where(np.isnan(near), nan, near).view(np.uint64)
-        parts = np.zeros(len(digests), np.int8) if codes is None else codes
-        exact = np.where(np.isnan(scores), nan, scores + 0.0).view(np.uint64)
-        last = [] if marks is None else [marks]
-        told, rows = (
-            _of_all(_mixed(digests, labels, *first, *([] if decided else [values]), *last))
-            for first, values in (([parts], bits), ([], exact))
-        )
-        answers, apart = _known_by(digests, scores, known)
-        numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
-        most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
-        values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
-        by = "id" if known - {"texts"} else "".join(known)
-        by = "rows" if known & {"content", "nothing"} else by
-        alike = by == "rows" and not _differ(digests, known)
-        placed = _in_rows(labels, np.arange(len(labels), dtype=np.float64))
-        sampled = sketches and sketches.sample()
-        return cls(
-            len(digests),
-            None,
-            _of_all(numbers),
-            _lowest(numbers, most) if apart else (),
-            answers=_lowest(answers, most) if apart else (),
-            told=told,
-            rows=rows,
-            by=by,
-            names=() if by == "texts" or alike else _named(digests, labels, near),
-            values=_lowest(values),
-            repeated=round(n_repeated(values) / max(1, len(values)), 4),
-            ranks=_lowest(_in_rows(labels, scores)),
-            placed=_lowest(placed) if n_repeated(placed) <= _AGAIN * len(placed) else (),
-            sketches=sampled.to_text() if sampled else "",
-        )
-
-    def chose(self, detector: str) -> bool:
-        """Return whether it may have chosen a detector: one of several, not named as its own."""
-        return detector in self.compared and detector != self.detector
-
-    def goes_on_with(self, subject: str, name: str, other: "DataUse") -> bool:
-        """Return whether another look is at the same guardrail, however named, or at these answers.
-
-        Of this one the ``subject`` is given, of the other one the ``name``.
-        """
-        same = name == subject or other.detector == self.detector != ""
-        return same or self.is_at_answers_of(other)
-
-    def is_at_answers_of(self, other: "DataUse") -> bool:
-        """Return whether it is at so many answers of another look that it goes on with that."""
-        return exceeds_reuse_limit(overlapping_uses(self, [other]))
-
-    def error(self, asked: float) -> float:
-        """Return what its verdicts might err with by itself; what is asked now where none says."""
-        return 1.0 - float(json.loads(self.limits or "{}").get("confidence", asked))
-
-    def same(self, other: "DataUse") -> bool:
-        """Return whether this is the very same look as an earlier one, or goes on with it."""
-        if self.session or other.session:
-            return self.session == other.session
-        about = attrgetter("seed", "assumed", "reported", "question", "detector")
-        own, its = about(self), about(other)
-        if not (self.told and other.told):
-            # An earlier version kept it, without its limits.
-            return own == its and self.content == other.content
-        # Earlier versions did not keep the rows.
-        rows = self.rows == other.rows or not (self.rows and other.rows)
-        if own == its and self.told == other.told and rows:
-            return self._same_limits(other)
-        return self._asks_after(other) and self._same_limits(other)
-
-    def _asks_after(self, other: "DataUse") -> bool:
-        """Return whether this look first asks for a verdict on what the other one showed.
-
-        Nothing was chosen by it: guarantee and delta follow from the limit, as nobody named them,
-        and what is promised was fixed before.
-        """
-        about = attrgetter("assumed", "reported", "detector", "given", "rows")
-        unasked = json.loads(other.limits or "{}").get("min_coverage") is None
-        parts = self.whole or (self.seed, self.told) == (other.seed, other.told)
-        return bool(self.given) and about(self) == about(other) and unasked and parts
-
-    def _same_limits(self, other: "DataUse") -> bool:
-        """Return whether an earlier look had these limits, or had not the one that decides yet.
-
-        The first limit may be read off: its bound holds wherever it comes to lie, and what must be
-        caught was fixed before.
-        """
-        if self.limits == other.limits:
-            return True
-        then, now = json.loads(other.limits or "{}"), json.loads(self.limits or "{}")
-        later = {"sentence": ("min_kept",), "threshold": ("max_fpr", "min_coverage")}
-        unset = dict.fromkeys(later.get(then.get("unit"), ("max_fpr",)))
-        return bool(then.items() >= unset.items() and then == {**now, **unset})
-
-    def common(self, other: "DataUse") -> tuple[set[str], int]:
-        """Return which of a fair sample of these answers the other look has, and its size."""
-        # Other lots from the same traces are another chance, whichever answers they fall on.
-        alike = self.traces and self.traces == other.traces
-        if alike or (self.n and self.content == other.content):
-            mine = self.answers if self.answers and other.answers else self.lowest
-            return set(mine) or {self.content}, len(mine) or 1
-        # Earlier versions took other spellings for the same, or for another answer.
-        ways = [_common(self.answers, other.answers), _common(self.lowest, other.lowest)]
-        ways.append(self._by_name(other))
-        # Texts may lack a column that they had: labels and scores tell, too.
-        ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
-        if min(len(self.ranks), len(other.ranks)) >= _ROWS:
-            ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
-        in_order = _common(self.placed, other.placed)
-        # One detector's scores tell by themselves.
-        others = not other.reported and self.detector != other.detector
-        if in_order[1] >= _ROWS and "rows" in (self.by, other.by) and others:
-            ways.append(_beyond(in_order, self, other, 0.0))
-        if self.sketches and other.sketches:
-            again, near = reworded(self.sketches, other.sketches)
-            both, size = set(map(str, np.flatnonzero(again).tolist())), len(again)
-            repeated = float(near.sum()) / max(1, size)
-            ways.append(_beyond((both, size), self, other, repeated, _REWORDED))
-        return max(ways, key=lambda way: len(way[0]) / max(1, way[1]))
-
-    def _by_name(self, other: "DataUse") -> tuple[set[str], int]:
-        """Return which answers have the ids and the labels of the other look's.
-
-        Another batch may be numbered alike: its labels are others, and so is what one detector
-        says of its answers.
-        """
-        mine, theirs = (
-            {item[:16]: item[16:].split() for item in look.names} for look in (self, other)
-        )
-        both, size = _common(tuple(mine), tuple(theirs))
-        if not both:
-            return both, size
-        cells = [[names[key] for key in both] for names in (mine, theirs)]
-        labels, scores = np.moveaxis(np.array(cells, np.float64), 2, 0)
-        agree = labels[0] == labels[1]
-        shares = (labels == 1).mean(axis=1)
-        chance = shares.prod() + (1.0 - shares).prod()
-        usable = agree & ~np.isnan(scores).any(axis=0)
-        # A guardrail's own report is by its own detector.
-        alike = other.reported or self.detector == other.detector
-        least, related = _BY_LABELS, True
-        if alike and usable.sum() >= _FEWEST:
-            within = [_ranks_within(row[usable], labels[0][usable]) for row in scores]
-            spread = np.std(within[0]) * np.std(within[1])
-            if spread:
-                least = _SAME
-                related = abs(np.mean(within[0] * within[1])) >= _UNRELATED * spread
-        if not related or agree.mean() < chance + least * (1.0 - chance):
-            return set(), size
-        return both, size
-
-
-def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank of each value in its class, from -1/2 to 1/2; values that tie share it."""
-    result = np.zeros(len(values))
-    for label in set(labels.tolist()):
-        rows = labels == label
-        ordered = np.sort(values[rows])
-        places = [np.searchsorted(ordered, values[rows], side) for side in ("left", "right")]
-        result[rows] = (places[0] + places[1]) / 2.0 / len(ordered) - 0.5
-    return result
-
-
-def _beyond(
-    way: tuple[set[str], int], look: DataUse, other: DataUse, repeated: float, least: float = _SAME
-) -> tuple[set[str], int]:
-    """Return what two looks have in common where it is more than chance; nothing else.
-
-    Chance gives what a look of its own answers has ``repeated``, more where the other is larger.
-    """
-    both, size = way
-    times = other.n / max(1, look.n)
-    chance, part = repeated * max(1.0, times), min(1.0, times)
-    enough = chance <= _SAME and len(both) >= size * (chance + least * part * (1.0 - chance))
-    return (both, size) if enough else (set(), size)
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
-    """Return which of a fair sample of one look's digests the other's hold, and its size."""
-    # Only below the lower of both limits do both samples hold all that there is.
-    limit = min(kept[-1] if len(kept) >= KEPT else "g" for kept in (one, other))
-    sample = {item for item in one if item <= limit}
-    return sample & set(other), len(sample)
-
-
-def _mixed(*columns: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each row of some columns."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        mixed = mix64(mixed ^ column.astype(np.uint64))
-    return mixed
-
-
-def _of_all(numbers: NDArray[np.uint64]) -> str:
-    """Return a digest of numbers in any order."""
-    return sha256(np.sort(numbers).astype("<u8").data).hexdigest()
-
-
-def _lowest(numbers: NDArray[np.uint64], most: int = KEPT) -> tuple[str, ...]:
-    """Return so many of the lowest numbers, each once."""
-    ordered = np.sort(numbers)
-    lowest = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]][:most]
-    return tuple(f"{value:016x}" for value in lowest.tolist())
-
-
-def _named(
-    digests: NDArray[np.uint64], labels: NDArray[np.int8], scores: NDArray[np.float64]
-) -> tuple[str, ...]:
-    """Return the lowest digests, each once, with label and score."""
-    _, first = np.unique(digests, return_index=True)
-    return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in first[:KEPT].tolist())
-
-
-def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return digests of the labels in a row, in the order of the scores, either way."""
-    known = ~np.isnan(scores)
-    ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
-    if len(ordered) < _ROW:
-        return np.zeros(0, np.uint64)
-    rows = sliding_window_view(ordered.astype(np.uint64), _ROW)
-    powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
-    ahead, back = rows @ powers, rows @ powers[::-1]
-    changes = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
-    enough = changes[_ROW - 1 :] - changes[: len(rows)] >= _CHANGES
-    return mix64(np.minimum(ahead, back)[enough])
-
-
-#: Earlier looks, each with the estimated share of the answers that it was the first to look at.
-Earlier: TypeAlias = tuple[tuple[DataUse, float], ...]
-
-
-def overlapping_uses(look: DataUse, others: Sequence[DataUse], *, every: bool = False) -> Earlier:
-    """Return the looks at data that shares answers with this one, each with the share it adds.
-
-    With ``every`` those at other data return, too.
-
-    Those that return without traces drew from other ones.
-    """
-    found: set[str] = set()
-    result = []
-    for other in others:
-        among, size = look.common(other)
-        if among or every:
-            same = other if other.traces == look.traces else replace(other, traces="")
-            result.append((same, len(among - found) / max(1, size)))
-        found |= among
-    return tuple(result)
-
-
-def exceeds_reuse_limit(earlier: Earlier) -> bool:
-    """Return whether so many answers were looked at before that this is a further look."""
-    # Of several estimates, each of which is a share of another sample.
-    return sum(share for _, share in earlier) >= VOID - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,7 +178,6 @@ SCHEMA: Final = "calibrail.looks/1"
 SPLIT: Final = "split"
 #: Subject of those that a guardrail has taken over from the folders of runs.
 BESIDE: Final = "beside"
-
 _REMEDY: Final = "; it keeps what was looked at, so that a verdict is no second chance: "
 
 
@@ -925,7 +494,7 @@ def begin_report(
     bounds then has half of the error, so that they hold for any. ``given`` is the promise as it was
     named.
     """
-    looks = [_look_at(scored, key, slice(None)) for key in sorted(keys)]
+    looks = [look_at(scored, key, slice(None)) for key in sorted(keys)]
     # Of coarse scores, those of one say nothing of the others.
     told = [item for item in looks if item.repeated <= ALIKE] or looks[:1]
     specs: Any = {key: scored.specs[key] for key in keys}
@@ -952,12 +521,6 @@ def begin_report(
     )
     wants = None if asked else 0.5
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)
-
-
-def limits_of(requirement: Requirement, unit: str) -> str:
-    """Return what is required, as JSON, but for how many looks there are to be."""
-    asked = {**replace(requirement, n_looks=None).to_dict(), "min_kept": requirement.min_kept}
-    return json.dumps({**asked, "unit": unit}, sort_keys=True)
 
 
 def _looks_beside(path: Path | None, below: bool = False) -> Iterator[DataUse]:
@@ -1031,115 +594,6 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
         "looked_before" if void else None,
     )
     return _with_tried(revised, standing.tried, standing.again)
-
-
-class TestSetFingerprint:
-    """Collects which answers are looked at, one by one.
-
-    Rows of scores are known by id and score together. Those without an id are known by their
-    scores, which further columns beside them do not change; where many have the same score, by all
-    that the row holds; where many of these are alike, too, not at all.
-    """
-
-    def __init__(self) -> None:
-        self.known_by = KnownBy()
-        self._scores, self._labels = list[float](), list[int]()
-        self._marks, self._decided = list[int](), list[int]()
-
-    def add(self, example: Example, score: float | None, decided: int | None = None) -> None:
-        """Add one answer; what was decided about it counts in place of its score."""
-        self.known_by.add(example)
-        if decided is not None:
-            self._decided.append(decided)
-        self._labels.append(int(example.label or 0))
-        self._scores.append(nan if score is None else score)
-
-    def mark(self, labels: Iterable[int | None]) -> None:
-        """Note the labels of the sentences of the answer that was added last: they count, too."""
-        self._marks.append(_of_marks(-1 if label is None else label for label in labels))
-
-    def look(self, sketches: Sketches | None, *, assumed: bool) -> DataUse:
-        """Return the look at all of them, of which sketches are given."""
-        look = DataUse.at(
-            self.known_by.digests,
-            np.array(self._labels, np.int8),
-            np.array(self._scores, np.float64),
-            spelt=self.known_by.spelt,
-            kinds=self.known_by.kinds,
-            codes=np.array(self._decided, np.int8) if self._decided else None,
-            marks=np.array(self._marks, np.uint64) if self._marks else None,
-            decided=bool(self._decided),
-            sketches=sketches,
-        )
-        return replace(look, assumed=assumed)
-
-
-def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> DataUse:
-    """Return the look of a guardrail's own report: at the test part by the first detector.
-
-    With ``everyone``, at the faithful calibration answers, too, on which a certificate rests where
-    the coverage is proven by construction.
-    """
-    codes, labels = scored.codes, scored.table.labels
-    rows = (codes == TEST) | (everyone & (codes > 0) & (labels == 0))
-    return replace(_look_at(scored, scored.keys[0], rows), verdict=verdict, reported=True)
-
-
-def own_look(config: FrozenConfig) -> tuple[DataUse, ...]:
-    """Return the look of a guardrail's own report, where its file holds it."""
-    held = config.data.looked_at
-    return () if held is None else (DataUse.from_dict(held),)
-
-
-def _look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUse:
-    marks = None
-    if (sentences := scored.sentences) is not None:
-        each = np.split(sentences.labels, sentences.first[1:-1])
-        marks = np.array([_of_marks(part.tolist()) for part in each], np.uint64)[rows]
-    look = DataUse.at(
-        scored.known_by.digests[rows],
-        scored.table.labels[rows],
-        scored.table.columns[key][rows],
-        spelt=scored.known_by.spelt[rows],
-        kinds={kind for kind, n in scored.data["known_by"].items() if n and kind != "alike"},
-        codes=scored.codes[rows],
-        marks=marks,
-        sketches=scored.sketches and scored.sketches.of_rows(rows),
-    )
-    return replace(look, seed=scored.data["split"]["seed"])
-
-
-def _of_marks(labels: Iterable[int]) -> int:
-    """Return a number for the labels of an answer's sentences, from -1 to 1."""
-    spelt = bytes(label + 1 for label in labels)
-    return int.from_bytes(sha256(spelt).digest()[:8], "little")
-
-
-def _known_by(
-    digests: NDArray[np.uint64], scores: NDArray[np.float64], known: set[str]
-) -> tuple[NDArray[np.uint64], bool]:
-    """Return the numbers by which answers are known, and whether these tell them apart."""
-    if known <= {"texts"}:
-        return digests, True
-    # Adding zero makes one of both zeros.
-    hashed = mix64((scores + 0.0).view(np.uint64))
-    if not known & {"content", "nothing"}:
-        # Another batch may be numbered alike: an id is one answer only together with its score.
-        return mix64(digests ^ hashed), True
-    if _differ(hashed):
-        return hashed, True
-    return (digests, True) if _differ(digests, known) else (hashed, False)
-
-
-def _differ(numbers: NDArray[np.uint64], known: Iterable[str] = ()) -> bool:
-    """Return whether numbers tell rows apart: of one that nothing is known of it is its place."""
-    return "nothing" not in known and n_repeated(numbers) <= ALIKE * len(numbers)
-
-
-def digest_of(content: Any) -> str:
-    """Return a short digest of anything that JSON can hold."""
-    text = json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")
-    return sha256(text).hexdigest()[:16]
 
 
 def history_of_labels(
