@@ -357,21 +357,6 @@ def test_what_pandas_alone_knows_is_named_as_it_writes_it(cells: Any, tmp_path: 
     assert again.stdout.strip() == repr(made[0])
 
 
-def test_an_empty_answer_without_an_id_is_known_by_its_row_in_every_source(tmp_path: Path) -> None:
-    rows = [
-        {"question": "q", "contexts": ["c"], "response": text, "lot": lot, "label": 1}
-        for lot, text in enumerate(["", "", "x"])
-    ]
-    frame = pd.DataFrame(rows)
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    frame.to_parquet(tmp_path / "a.parquet")
-    made = [
-        [(item.known_by, item.digest(), item.told_by) for item in read(source, require=())]
-        for source in (rows, frame, tmp_path / "a.csv", tmp_path / "a.parquet")
-    ]
-    assert len(set(made[0])) == 3 and all(item == made[0] for item in made)
-
-
 def test_signs_that_nobody_sees_hide_no_column(tmp_path: Path) -> None:
     names = ("\ufeffquestion", "contexts", "respon\u00adse", "label")
     row = dict(zip(names, ("q", ["c"], "r", 1), strict=True))

@@ -18,7 +18,7 @@ from calibrail import read
 from calibrail.data import Example
 from calibrail.data.duplicates import Sketches, copies_of
 from calibrail.guardrail import Guardrail
-from calibrail.pipelines import calibration_overlap, data_use
+from calibrail.pipelines import calibration_overlap
 from calibrail.pipelines.calibration_overlap import Fresh, KnownBy
 from calibrail.pipelines.certify_labels import Certification
 from calibrail.pipelines.select import NewAnswers
@@ -348,20 +348,26 @@ def test_guardrails_and_looks_of_earlier_versions_know_their_answers(of_texts: G
         rows = list(map(EXACT[how], textual()))
         assert len(list(seen.admitted(read(rows)))) == 60 - len(known)
 
-    def look(rows: Rows) -> data_use.DataUse:
-        looked = data_use.TestSetFingerprint()
+    def look(rows: Rows) -> look_overlap.DataUse:
+        looked = look_overlap.TestSetFingerprint()
         for item in read(rows):
             looked.add(item, 0.5)
         return looked.look(None, assumed=False)
 
     now = look(textual())
     names = ("answers",)
-    then = data_use.DataUse.from_dict({k: v for k, v in now.to_dict().items() if k not in names})
-    assert now.same(then) and then.same(now) and data_use.overlapping_uses(now, [then])[0][1] == 1.0
+    then = look_overlap.DataUse.from_dict(
+        {k: v for k, v in now.to_dict().items() if k not in names}
+    )
+    assert (
+        now.same(then)
+        and then.same(now)
+        and look_overlap.overlapping_uses(now, [then])[0][1] == 1.0
+    )
     again = look(list(map(EXACT["ordered"], map(EXACT["lines of Windows"], textual()))))
     assert again.content != now.content and again.same(now)
     half = look(list(map(EXACT["joined"], textual()[:30])))
-    assert data_use.overlapping_uses(half, [now])[0][1] == 1.0
+    assert look_overlap.overlapping_uses(half, [now])[0][1] == 1.0
 
 
 def test_select_looks_for_near_copies_many_at_a_time(

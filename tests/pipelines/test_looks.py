@@ -17,8 +17,8 @@ import calibrail
 from calibrail.data.duplicates import sketched
 from calibrail.data.example import mix64
 from calibrail.pipelines.data_reuse import DataUseHistory
-from calibrail.pipelines.data_use import DataUse, exceeds_reuse_limit, overlapping_uses
 from calibrail.pipelines.independence import joint_comparison
+from calibrail.pipelines.look_overlap import DataUse, exceeds_reuse_limit, overlapping_uses
 from calibrail.report.documents.compare import finding, next_step
 from tests.command_line import calibrail as run_command
 

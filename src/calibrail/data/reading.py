@@ -215,8 +215,9 @@ class Reading:
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._opened, self._reading = opened, reading
         needs = needs.keeping(fields, self.columns)
-        # Rows without ids are known by all that they hold, where their answer is empty, too.
-        narrow = opened.batches if "id" in self.columns.present and not opened.cells else None
+        # Rows with neither answers nor ids are known by all that they hold.
+        named = bool({"response", "id"} & self.columns.present)
+        narrow = opened.batches if named and not opened.cells else None
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
         self._numbered = opened.rectangular and "id" not in self.columns.present
         self._interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)

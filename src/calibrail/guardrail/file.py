@@ -159,7 +159,7 @@ class DataRecord(_Frozen):
     ``known_by`` counts the answers by what tells them from others
     (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
     tell apart; None in a guardrail that was frozen before this was kept. ``looked_at`` is the look
-    of its report at the answers that tested it (``calibrail.pipelines.data_use.DataUse``),
+    of its report at the answers that tested it (``calibrail.pipelines.look_overlap.DataUse``),
     likewise. ``choice`` says among how many detectors the data chose this one, and on how many
     answers of the half that did not choose its certificate rests; None where it was named
     beforehand. ``sketches`` are those of ``calibration_examples``

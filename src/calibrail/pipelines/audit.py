@@ -23,7 +23,7 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, U
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, data_use, loading, run, scoring
+from calibrail.pipelines import data_reuse, loading, run, scoring
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
@@ -207,7 +207,7 @@ class AuditRun(Shown):
     audit: measures.Audit
     table: ScoreTable
     codes: NDArray[np.int8]
-    look: data_use.DataUse
+    look: look_overlap.DataUse
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""

@@ -39,7 +39,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, data_use, fixed_threshold, independence, scoring
+from calibrail.pipelines import data_reuse, fixed_threshold, independence, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.loading import Context, calibration_source, open_source
@@ -441,7 +441,7 @@ def calibrate(
     report = data_reuse.report_after_reuse(report, standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
     report = with_repeats(report, scored, sample, rule, names)
-    tested = data_use.with_reuse_reported(
+    tested = look_overlap.with_reuse_reported(
         scored, everyone=promise.of_this_threshold, verdict=report.verdict
     )
     examples = page_examples(scored, rule, names, text=context.text)

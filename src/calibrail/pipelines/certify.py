@@ -36,7 +36,6 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import (
     calibration_overlap,
     data_reuse,
-    data_use,
     independence,
     loading,
     run,
@@ -94,7 +93,7 @@ class DecisionCounts:
         # Where they count at an end: the counts where near copies count once, and which count each.
         self._between: tuple[Self, NDArray[np.bool_], NDArray[np.bool_]] | None = None
         #: All of these answers, whichever count.
-        self.looked_at = data_use.TestSetFingerprint()
+        self.looked_at = look_overlap.TestSetFingerprint()
         self.n_undefined = self.n_errors = self.n_undefined_sentences = 0
 
     @property
@@ -518,7 +517,7 @@ def _begun(
     tally: DecisionCounts,
     counts: ClassCounts,
     limits: Requirement,
-) -> tuple[data_use.DataUse, data_reuse.Standing]:
+) -> tuple[look_overlap.DataUse, data_reuse.Standing]:
     """Keep the look at these answers; return it, and what it may err with.
 
     It is the very same one where the same answers, limits and counts are: the verdict follows.
@@ -531,15 +530,15 @@ def _begun(
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
         tally.looked_at.look(tally.copies.sketches, assumed=limits.assume_independent),
-        detector=data_use.digest_of(plain(decides)),
-        score=data_use.digest_of(plain(spec)),
-        question=data_use.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
-        limits=data_use.limits_of(limits, config.promise.unit),
+        detector=look_overlap.digest_of(plain(decides)),
+        score=look_overlap.digest_of(plain(spec)),
+        question=look_overlap.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
+        limits=look_overlap.limits_of(limits, config.promise.unit),
     )
     standing = history.record(
         config.digest,
         look,
-        *data_use.own_look(config),
+        *look_overlap.own_look(config),
         spends=True,
         n_looks=limits.n_looks,
     )

@@ -26,7 +26,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
-from calibrail.pipelines import data_reuse, data_use, independence
+from calibrail.pipelines import data_reuse, independence
 from calibrail.pipelines.calibration_overlap import Freshness, revised, withdrawn_for, without_proof
 from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
@@ -267,7 +267,7 @@ def certify_labels(
     # At the answers with whose labels the verdict fell, or at all so far.
     decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
     look = data_reuse.look_at_labels(place, plan, decided_by)
-    standing = data_reuse.record_labels(history, look, plan, *data_use.own_look(frozen))
+    standing = data_reuse.record_labels(history, look, plan, *look_overlap.own_look(frozen))
     again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, _ = revised(certificate, None, again)
     history.conclude(frozen.digest, look, certificate.verdict)

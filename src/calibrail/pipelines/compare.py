@@ -30,7 +30,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.pipelines import data_reuse, data_use, independence
+from calibrail.pipelines import data_reuse, independence
 from calibrail.pipelines.independence import Ends
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
@@ -372,7 +372,7 @@ def _candidate(
         "confirming": winner.halves["confirming"],
     }
     report = replace(report, notes=(*report.notes, say("compare.chosen", choice)))
-    tested = data_use.with_reuse_reported(alone, everyone=True, verdict=report.verdict)
+    tested = look_overlap.with_reuse_reported(alone, everyone=True, verdict=report.verdict)
     return run_of(alone, report, rule, sample.split, looked_at=tested.to_dict(), choice=choice)
 
 

@@ -48,7 +48,7 @@ from calibrail.pipelines.calibration_overlap import (
     withdrawn_for,
     without_cost_bound,
 )
-from calibrail.pipelines.data_use import (
+from calibrail.pipelines.look_overlap import (
     KEPT,
     DataUse,
     Earlier,

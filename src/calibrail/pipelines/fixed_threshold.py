@@ -36,7 +36,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional
 from calibrail.options.guarantee import Undefined
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, data_use, independence, scoring
+from calibrail.pipelines import data_reuse, independence, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.loading import Context, calibration_source
@@ -197,7 +197,7 @@ def test(
         notes=(*report.notes, *notes),
     )
     report = with_repeats(report, scored, sample, rule, None)
-    looked_at = data_use.with_reuse_reported(scored, everyone=False, verdict=report.verdict)
+    looked_at = look_overlap.with_reuse_reported(scored, everyone=False, verdict=report.verdict)
     return Run(
         report=add_messages(report),
         rule=rule,

@@ -33,7 +33,7 @@ from calibrail.monitoring.promise import is_first_asked, take_rows, wider
 from calibrail.options import Promise, RecalibrateOptions, Requirement, fields
 from calibrail.options.data import judge_of
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_use, monitor_inputs, run
+from calibrail.pipelines import look_overlap, monitor_inputs, run
 from calibrail.report.documents import recalibrate as words
 from calibrail.report.messages import say
 from calibrail.serialization import plain
@@ -334,7 +334,7 @@ def _data_record(
     if reading is not None and judge_of(reading) is not None:
         # These labels are people's, whoever gave those before.
         reading = {**reading, "settings": {**reading["settings"], "labelled_by": "people"}}
-    looked, threshold = data_use.TestSetFingerprint(), dict[str, Example]()
+    looked, threshold = look_overlap.TestSetFingerprint(), dict[str, Example]()
     rows = np.flatnonzero(taken & ~np.isnan(sample.label))
     for row in rows.tolist():
         label, score = int(sample.label[row]), float(sample.score[row])

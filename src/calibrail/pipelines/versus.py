@@ -26,7 +26,7 @@ from calibrail.formatting import ShownContent
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, data_use, independence, loading
+from calibrail.pipelines import data_reuse, independence, loading
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents import agree as words
@@ -445,12 +445,12 @@ class _Table:
         times = ((end - estimate) / gap) ** 2 if gap else math.inf
         return math.ceil(times * n) if times <= _MOST_TIMES and n >= _FEWEST else None
 
-    def look(self, question: Any, asked: Requirement) -> data_use.DataUse:
+    def look(self, question: Any, asked: Requirement) -> look_overlap.DataUse:
         """Return the look that this comparison is, whatever its margin, and whichever is A."""
         (human, judge), known = self.gaps, self.known
         kinds = ("texts",) if self.by_text else ("id",)
         labels = np.abs(human[known]).astype(np.int8)
-        look = data_use.DataUse.at(self.lots[known], labels, np.abs(judge[known]), kinds=kinds)
+        look = look_overlap.DataUse.at(self.lots[known], labels, np.abs(judge[known]), kinds=kinds)
         if not self.by_text:
             # Another batch may be numbered alike: ids are known together with their labels.
             look = replace(look, lowest=(), answers=())
@@ -460,8 +460,8 @@ class _Table:
         # Zero has one sign.
         turned = np.vstack([each[:-2], -each[-2:]]) + 0.0
         ways = (sorted(map(list, way.T.tolist())) for way in (each + 0.0, turned))
-        told, key = (data_use.digest_of(item) for item in ([look.told, min(ways)], question))
-        limits = data_use.limits_of(asked, "versus")
+        told, key = (look_overlap.digest_of(item) for item in ([look.told, min(ways)], question))
+        limits = look_overlap.limits_of(asked, "versus")
         return replace(look, told=told, question=key, detector=key, limits=limits)
 
 
