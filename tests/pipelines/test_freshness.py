@@ -18,7 +18,7 @@ from calibrail import read
 from calibrail.data import Example
 from calibrail.data.duplicates import Sketches, copies_of
 from calibrail.guardrail import Guardrail
-from calibrail.pipelines import calibration_overlap
+from calibrail.pipelines import calibration_overlap, look_overlap
 from calibrail.pipelines.calibration_overlap import Fresh, KnownBy
 from calibrail.pipelines.certify_labels import Certification
 from calibrail.pipelines.select import NewAnswers

@@ -23,7 +23,7 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, U
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, loading, run, scoring
+from calibrail.pipelines import data_reuse, loading, look_overlap, run, scoring
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons

@@ -39,7 +39,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, optional
 from calibrail.options.guarantee import Guarantee, Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, fixed_threshold, independence, scoring
+from calibrail.pipelines import data_reuse, fixed_threshold, independence, look_overlap, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.loading import Context, calibration_source, open_source

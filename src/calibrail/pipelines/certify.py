@@ -38,6 +38,7 @@ from calibrail.pipelines import (
     data_reuse,
     independence,
     loading,
+    look_overlap,
     run,
 )
 from calibrail.pipelines.certify_labels import Certification, certify_labels

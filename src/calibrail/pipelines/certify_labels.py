@@ -26,7 +26,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
-from calibrail.pipelines import data_reuse, independence
+from calibrail.pipelines import data_reuse, independence, look_overlap
 from calibrail.pipelines.calibration_overlap import Freshness, revised, withdrawn_for, without_proof
 from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
 from calibrail.report.documents import label as words

@@ -30,7 +30,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, fields, keywords
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.pipelines import data_reuse, independence
+from calibrail.pipelines import data_reuse, independence, look_overlap
 from calibrail.pipelines.independence import Ends
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run

@@ -36,7 +36,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional
 from calibrail.options.guarantee import Undefined
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, independence, scoring
+from calibrail.pipelines import data_reuse, independence, look_overlap, scoring
 from calibrail.pipelines.estimate import with_repeats
 from calibrail.pipelines.examples import origin_of, page_examples
 from calibrail.pipelines.loading import Context, calibration_source

@@ -26,7 +26,7 @@ from calibrail.formatting import ShownContent
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, independence, loading
+from calibrail.pipelines import data_reuse, independence, loading, look_overlap
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents import agree as words
