@@ -40,6 +40,8 @@ Polarity = Literal["hallucinated", "faithful"]
 _ASKED: Final = 300
 #: By this share of their range scores of one model that differ count as equal.
 _NEAR: Final = 1e-9
+#: What an undefined score counts as, by its policy.
+_END: Final = {"flag": np.inf, "review": np.inf, "pass": -np.inf}
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -183,18 +185,15 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         else:
             X, y = indexable(X, column_or_1d(y, warn=True))  # noqa: N806
         self.classes_, labels = _encoded(y, name)
-        clusters = None
-        if groups is not None:
-            check_consistent_length(y, groups)
-            clusters = _numbered(groups)
+        check_consistent_length(y, groups)
+        clusters = None if groups is None else _numbered(groups)
         if scores is None:
             params = fit_params
             if sklearn.get_config()["enable_metadata_routing"]:
                 given = {"groups": groups} if groups is not None else {}
                 params = process_routing(self, "fit", **given, **fit_params).estimator.fit
             scores, labels, clusters = self._cross_fit(X, y, labels, clusters, params)
-        everyone = np.ones(len(scores), dtype=bool)
-        rule = fit_rule(scores, labels, everyone, promise, clusters=clusters)
+        rule = fit_rule(scores, labels, labels >= 0, promise, clusters=clusters)
         self.calibration_ = rule.calibration
         self.threshold_ = self._sign() * rule.calibration.threshold
         return self
@@ -246,7 +245,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         for held, weights in zip(
             values, np.split(1.0 / size[place], np.cumsum([*map(len, rows)])[:-1]), strict=True
         ):
-            order = np.argsort(scores := np.where(np.isnan(held), _end(self.undefined), held))
+            order = np.argsort(scores := np.where(np.isnan(held), _END[self.undefined], held))
             # A score differs by rounding with the batch that it is computed in.
             finite = scores[np.isfinite(scores)]
             near = _NEAR * np.ptp(finite) if len(finite) else 0.0
@@ -321,7 +320,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         """
         scores = self._scores(X)
         passes = np.nextafter(self.calibration_.threshold, -np.inf)
-        return np.where(np.isnan(scores), _end(self.calibration_.undefined), scores - passes)
+        return np.where(np.isnan(scores), _END[self.calibration_.undefined], scores - passes)
 
     def p_values(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return conformal p-values of "this answer is hallucinated"; NaN where undefined.
@@ -359,12 +358,11 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         values = [self._values(model, X) for model in self.estimators_]
         if not self._ladders:
             return values[0]
-        lost, end = np.isnan(values), _end(self.calibration_.undefined)
+        lost, end = np.isnan(values), _END[self.calibration_.undefined]
+        ranked = np.where(lost, end, values)
         counts = sum(
             ladder[np.searchsorted(scores, value + near, side="right")]
-            for value, (scores, ladder, near) in zip(
-                np.where(lost, end, values), self._ladders, strict=True
-            )
+            for value, (scores, ladder, near) in zip(ranked, self._ladders, strict=True)
         )
         # A score that one fold lacks passes for that fold alone, and is flagged for all.
         lost = lost.any(axis=0) if end > 0.0 else lost.all(axis=0)
@@ -376,11 +374,6 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         if checked.shape[1] != 1:
             raise InputError(error_text("sklearn_one_score", checked=checked))
         return self._sign() * checked[:, 0]
-
-
-def _end(undefined: Undefined) -> float:
-    """Return what an undefined score counts as, by its policy."""
-    return -np.inf if undefined == "pass" else np.inf
 
 
 def _frames() -> Iterator[FrameType]:

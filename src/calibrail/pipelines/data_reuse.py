@@ -954,6 +954,12 @@ def begin_report(
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)
 
 
+def look_of_run(scored: Scored, keys: Sequence[str], asked: Requirement) -> DataUse:
+    """Return the look of a run that gives no verdict, and may choose detectors all the same."""
+    look, _ = begin_report(DataUseHistory(None), scored, keys, Promise(), asked)
+    return replace(look, verdict="inconclusive")
+
+
 def limits_of(requirement: Requirement, unit: str) -> str:
     """Return what is required, as JSON, but for how many looks there are to be."""
     asked = {**replace(requirement, n_looks=None).to_dict(), "min_kept": requirement.min_kept}
