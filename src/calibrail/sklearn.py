@@ -251,7 +251,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             near = _NEAR * np.ptp(finite) if len(finite) else 0.0
             self._ladders.append((scores[order], np.append(0.0, np.cumsum(weights[order])), near))
         numbers = np.arange(len(size), dtype=np.int64)
-        counts = numbers + 1.0
+        counts = np.asarray(numbers + 1.0, np.float64)
         # What passes for want of a score counts first: more than alpha of that is refused.
         passed = (np.isnan(np.concatenate(values)) & (self.undefined == "pass")) / size[place]
         counts[: math.ceil(passed.sum() - 1e-9)] = np.nan
@@ -365,9 +365,9 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             for value, (scores, ladder, near) in zip(ranked, self._ladders, strict=True)
         )
         # A score that one fold lacks passes for that fold alone, and is flagged for all.
-        lost = lost.any(axis=0) if end > 0.0 else lost.all(axis=0)
+        gone = lost.any(axis=0) if end > 0.0 else lost.all(axis=0)
         # Part of a group counts as a whole one: so more is flagged.
-        return np.where(lost, np.nan, np.ceil(counts - 1e-9))
+        return np.where(gone, np.nan, np.ceil(counts - 1e-9))
 
     def _one_column(self, checked: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores, shape (n,), higher = more likely hallucinated."""

@@ -108,17 +108,17 @@ def as_doctor_says(rng: np.random.Generator, folder: Path) -> bool:
     alpha, limit = 0.2, 0.36
     asked: dict[str, Any] = {"alpha": alpha, "max_false_alarms": limit, "baselines": False}
     if words[1] == "calibrate":
-        run = calibrail.calibrate(folder / "scores.csv", *specs, **asked)
-        verdict, threshold = run.verdict, run.calibration.threshold
+        run = calibrail.calibrate(folder / "scores.csv", specs[0], **asked)
+        certified, threshold = run.verdict == "certified", run.calibration.threshold
     else:
         made = calibrail.compare(folder / "scores.csv", specs, **asked).comparison
         winner = made.winner.name
         if winner is None:
             return False
-        verdict = (made.winner.certificate or {}).get("verdict")
-        threshold = dict(made.detectors)[winner].threshold
+        certified = (made.winner.certificate or {}).get("verdict") == "certified"
+        threshold = dict(made.detectors)[winner].threshold or 0.0
     missed, flagged = ndtr(threshold - _TOLD), ndtr(-threshold)
-    return bool(verdict == "certified" and (missed > alpha or flagged > limit))
+    return bool(certified and (missed > alpha or flagged > limit))
 
 
 ATTACKS = [
