@@ -263,6 +263,47 @@ def test_an_estimator_is_cross_fitted_and_its_groups_stay_whole() -> None:
     assert told.predict(["word1 kind1", "word1 kind0"]).tolist() == ["FAIL", "PASS"]
 
 
+class _OneColumn(BaseEstimator):  # type: ignore[misc]
+    """Scores that are features; those of one fold alone may be undefined."""
+
+    def __init__(self, lost: bool = False) -> None:
+        self.lost = lost
+
+    def fit(self, X: Any, y: Any) -> Any:  # noqa: N803
+        self.classes_, self.first_ = np.unique(y), bool(X[0, 1])
+        return self
+
+    def decision_function(self, X: Any) -> Any:  # noqa: N803
+        scores = np.asarray(X)[:, 0]
+        return np.full(len(X), np.nan) if self.lost and self.first_ else scores
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(400) // 4])
+def test_undefined_scores_that_pass_count_in_a_cross_fit(groups: Any) -> None:
+    labels = np.tile([0, 0, 1, 1], 100)
+    scores = np.random.default_rng(1).normal(labels * 2.0)
+    made = ConformalThresholdClassifier(0.1, estimator=_OneColumn(), undefined="pass", cv=5)
+    features = np.column_stack([scores, np.zeros(400)])
+    features[np.flatnonzero(labels)[:16], 0] = np.nan
+    made.fit(features, labels, groups)
+    assert (made.predict(features) == 0)[labels == 1].mean() <= 0.1
+    # Otherwise the promise would be broken by those that pass for want of a score.
+    features[np.flatnonzero(labels)[:60], 0] = np.nan
+    with pytest.raises(InputError, match="undefined and would be passed"):
+        made.fit(features, labels, groups)
+    assert made.set_params(undefined="flag").fit(features, labels, groups).predict([[np.nan, 0]])
+
+
+def test_a_score_that_one_fold_lacks_passes_for_that_fold_alone() -> None:
+    labels, half = np.tile([0, 1], 100), np.repeat([1.0, 0.0], 100)
+    features = np.column_stack([np.random.default_rng(1).normal(labels * 2.0), half])
+    folds = [(np.arange(100), np.arange(100, 200, 7)), (np.arange(100, 200), np.arange(100))]
+    made = ConformalThresholdClassifier(0.3, estimator=_OneColumn(True), undefined="pass", cv=folds)
+    assert made.fit(features, labels).predict([[9.0, 0.0], [-9.0, 0.0]]).tolist() == [1, 0]
+    made.set_params(undefined="flag").fit(features, labels)
+    assert made.predict([[9.0, 0.0], [-9.0, 0.0]]).tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("guarantee", ["marginal", "pac"])
 def test_a_fitted_estimator_and_a_single_split_set_a_threshold_on_its_scores(
     guarantee: Any,
@@ -303,6 +344,7 @@ def test_a_fitted_estimator_and_a_single_split_set_a_threshold_on_its_scores(
         ),
         ({"cv": GroupKFold(5)}, None, ValueError, "'groups' parameter should not be None"),
         ({"cv": RepeatedKFold(n_splits=3, n_repeats=2)}, None, InputError, "twice"),
+        ({"cv": [(range(300), range(200, 300))]}, None, InputError, "learns from answers that it"),
         ({"higher": "faithful"}, None, InputError, "an estimator without classes"),
         ({"cv": "prefit"}, None, NotFittedError, "not fitted"),
         (

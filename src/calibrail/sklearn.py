@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 import numbers
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -39,6 +40,8 @@ Polarity = Literal["hallucinated", "faithful"]
 _ASKED: Final = 300
 #: By this share of their range scores of one model that differ count as equal.
 _NEAR: Final = 1e-9
+#: What an undefined score counts as, by its policy.
+_END: Final = {"flag": np.inf, "review": np.inf, "pass": -np.inf}
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -182,18 +185,15 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         else:
             X, y = indexable(X, column_or_1d(y, warn=True))  # noqa: N806
         self.classes_, labels = _encoded(y, name)
-        clusters = None
-        if groups is not None:
-            check_consistent_length(y, groups)
-            clusters = _numbered(groups)
+        check_consistent_length(y, groups)
+        clusters = None if groups is None else _numbered(groups)
         if scores is None:
             params = fit_params
             if sklearn.get_config()["enable_metadata_routing"]:
                 given = {"groups": groups} if groups is not None else {}
                 params = process_routing(self, "fit", **given, **fit_params).estimator.fit
             scores, labels, clusters = self._cross_fit(X, y, labels, clusters, params)
-        everyone = np.ones(len(scores), dtype=bool)
-        rule = fit_rule(scores, labels, everyone, promise, clusters=clusters)
+        rule = fit_rule(scores, labels, labels >= 0, promise, clusters=clusters)
         self.calibration_ = rule.calibration
         self.threshold_ = self._sign() * rule.calibration.threshold
         return self
@@ -242,21 +242,20 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         # Each group counts once, whatever its number of answers.
         numbers = np.arange(len(used)) if clusters is None else clusters[used]
         _, place, size = np.unique(numbers, return_inverse=True, return_counts=True)
-        lowest = -np.inf if self.undefined == "pass" else np.inf
         for held, weights in zip(
             values, np.split(1.0 / size[place], np.cumsum([*map(len, rows)])[:-1]), strict=True
         ):
-            order = np.argsort(scores := np.where(np.isnan(held), lowest, held))
+            order = np.argsort(scores := np.where(np.isnan(held), _END[self.undefined], held))
             # A score differs by rounding with the batch that it is computed in.
             finite = scores[np.isfinite(scores)]
             near = _NEAR * np.ptp(finite) if len(finite) else 0.0
             self._ladders.append((scores[order], np.append(0.0, np.cumsum(weights[order])), near))
         numbers = np.arange(len(size), dtype=np.int64)
-        return (
-            np.asarray(numbers + 1.0, np.float64),
-            ones[: len(size)],
-            None if clusters is None else numbers,
-        )
+        counts = np.asarray(numbers + 1.0, np.float64)
+        # What passes for want of a score counts first: more than alpha of that is refused.
+        passed = (np.isnan(np.concatenate(values)) & (self.undefined == "pass")) / size[place]
+        counts[: math.ceil(passed.sum() - 1e-9)] = np.nan
+        return counts, ones[: len(size)], None if clusters is None else numbers
 
     def _folds(
         self, labels: NDArray[np.int8], clusters: NDArray[np.int64] | None
@@ -265,9 +264,10 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         cv = check_cv(self.cv, labels, classifier=True)
         if clusters is not None and (self.cv is None or isinstance(self.cv, numbers.Integral)):
             cv = StratifiedGroupKFold(cv.n_splits)
+        alone = np.arange(len(labels)) if clusters is None else clusters
         for train, test in cv.split(np.zeros((len(labels), 1)), labels, clusters):
-            if clusters is not None and np.isin(clusters[test], clusters[train]).any():
-                raise InputError("cv parts the answers of a group; give GroupKFold, or a number")
+            if np.isin(alone[test], alone[train]).any():
+                raise InputError(error_text("sklearn_not_held_out"))
             yield train, test
 
     def _values(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
@@ -320,8 +320,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         """
         scores = self._scores(X)
         passes = np.nextafter(self.calibration_.threshold, -np.inf)
-        undefined = -np.inf if self.calibration_.undefined == "pass" else np.inf
-        return np.where(np.isnan(scores), undefined, scores - passes)
+        return np.where(np.isnan(scores), _END[self.calibration_.undefined], scores - passes)
 
     def p_values(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return conformal p-values of "this answer is hallucinated"; NaN where undefined.
@@ -359,12 +358,16 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         values = [self._values(model, X) for model in self.estimators_]
         if not self._ladders:
             return values[0]
+        lost, end = np.isnan(values), _END[self.calibration_.undefined]
+        ranked = np.where(lost, end, values)
         counts = sum(
             ladder[np.searchsorted(scores, value + near, side="right")]
-            for value, (scores, ladder, near) in zip(values, self._ladders, strict=True)
+            for value, (scores, ladder, near) in zip(ranked, self._ladders, strict=True)
         )
+        # A score that one fold lacks passes for that fold alone, and is flagged for all.
+        gone = lost.any(axis=0) if end > 0.0 else lost.all(axis=0)
         # Part of a group counts as a whole one: so more is flagged.
-        return np.where(np.isnan(values).any(axis=0), np.nan, np.ceil(counts - 1e-9))
+        return np.where(gone, np.nan, np.ceil(counts - 1e-9))
 
     def _one_column(self, checked: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores, shape (n,), higher = more likely hallucinated."""

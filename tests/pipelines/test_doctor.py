@@ -94,6 +94,21 @@ def test_labels_do_not_choose_among_columns_of_scores(write: Write, mixed: bool)
     assert call.startswith(f"calibrail.compare({str(path)!r}, {specs!r}, alpha=0.")
 
 
+def test_labels_do_not_choose_among_columns_whose_names_say_nothing(write: Write) -> None:
+    rng, names = np.random.default_rng(0), ["s0", "s1", "s2"]
+    rows = [
+        {"id": f"r{i}", "label": i % 2, "same": 1.0}
+        | {name: round(float(rng.normal(i % 2)), 6) for name in names}
+        for i in range(400)
+    ]
+    path = write(*rows)
+    with cli_spelling():
+        typed = document(diagnose(path).to_dict()).next_step
+    named = " ".join(f"--score-column {name}" for name in names)
+    assert f": calibrail compare {path} {named} --higher hallucinated --alpha 0." in typed
+    assert "of s0, s1 and s2 means" in typed and "AUROC" not in typed
+
+
 def test_what_the_calibration_half_supports(write: Write) -> None:
     diagnosis = diagnose(write(*_rows(80)))
     marginal = {s.alpha: s for s in diagnosis.supports if s.guarantee == "marginal"}

@@ -895,3 +895,18 @@ def test_an_audit_of_several_detectors_may_have_chosen_one(tmp_path: Path) -> No
     assert verdict("run") == "certified" and not (tmp_path / "one" / "looks.json").exists()
     calibrail.audit(data, [*map(by, SCORES)], geometry=False).save(tmp_path / "audit")
     assert verdict("later") == "inconclusive"
+
+
+def test_what_shift_has_shown_may_have_chosen_a_detector(tmp_path: Path) -> None:
+    data, home = scored_file(tmp_path / "a.csv"), scored_file(tmp_path / "b.csv", seed=7)
+    options: dict[str, Any] = {"alpha": 0.2, "max_fpr": 0.3, "baselines": False}
+    frozen = calibrail.calibrate(home, by("s1"), **options).freeze()
+    frozen.save(tmp_path / "g.json")
+    calibrail.shift(home, by("s2"), test=data, alpha=0.2).save(tmp_path / "shift")
+    run = calibrail.calibrate(data, by("s1"), **options, looks=tmp_path / "run" / "looks.json")
+    assert "others_tried" in {warning.code for warning in run.report.warnings}
+    # What sets the threshold was not looked at; what tests it was.
+    looks = tmp_path / "home" / "looks.json"
+    assert calibrail.calibrate(home, by("s1"), **options, looks=looks).verdict == "certified"
+    made = calibrail.certify(tmp_path / "g.json", data, max_false_alarms=0.3)
+    assert made.verdict == "inconclusive"

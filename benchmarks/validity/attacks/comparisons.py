@@ -4,9 +4,14 @@ A reference that is the best of all on the very answers that test it has won tha
 holds every answer lets who reads it choose by all of them.
 """
 
+import shlex
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy.special import ndtr
 
 import calibrail
 from calibrail.conformal import ClassCounts, certify_counts
@@ -15,6 +20,8 @@ from calibrail.evaluation import compare_detectors
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.winner import CONFIRMING, halve
 from calibrail.options import Promise, Requirement
+from calibrail.options.fields import cli_spelling
+from calibrail.report.documents.doctor import document
 from calibrail.scores.registry import ColumnScore
 
 from .attack import Attack, Try
@@ -82,6 +89,38 @@ def best_row_again(rng: np.random.Generator, folder: Path) -> bool | None:
     return certify_counts(counts, asked).verdict == "certified"
 
 
+#: Columns of a file whose names say nothing, and by how much each tells hallucinated answers.
+_COLUMNS, _TOLD = 30, 1.5
+
+
+def as_doctor_says(rng: np.random.Generator, folder: Path) -> bool:
+    """Run the command that `doctor` prints, with a limit: a broken threshold is certified."""
+    labels, names = np.arange(300) % 2, [f"s{place}" for place in range(_COLUMNS)]
+    scores = {name: rng.normal(_TOLD * labels) for name in names}
+    table = pd.DataFrame({"id": [f"a{row}" for row in range(300)], "label": labels} | scores)
+    table.to_csv(folder / "scores.csv", index=False)
+    with cli_spelling():
+        step = document(calibrail.diagnose(folder / "scores.csv").to_dict()).next_step
+    # Hallucinated answers have the higher scores here; the other command is not for them.
+    words = shlex.split(step[step.index("calibrail ") :].partition("\nor, if")[0])
+    named = [name for word, name in pairwise(words) if word == "--score-column"]
+    specs = [f"column:column={name},higher=hallucinated" for name in named]
+    alpha, limit = 0.2, 0.36
+    asked: dict[str, Any] = {"alpha": alpha, "max_false_alarms": limit, "baselines": False}
+    if words[1] == "calibrate":
+        run = calibrail.calibrate(folder / "scores.csv", specs[0], **asked)
+        certified, threshold = run.verdict == "certified", run.calibration.threshold
+    else:
+        made = calibrail.compare(folder / "scores.csv", specs, **asked).comparison
+        winner = made.winner.name
+        if winner is None:
+            return False
+        certified = (made.winner.certificate or {}).get("verdict") == "certified"
+        threshold = dict(made.detectors)[winner].threshold or 0.0
+    missed, flagged = ndtr(threshold - _TOLD), ndtr(-threshold)
+    return bool(certified and (missed > alpha or flagged > limit))
+
+
 ATTACKS = [
     Attack("the best of 30 equals", "400 answers, 5 %", 0.05, (10, 30), best_of(30), 100),
     Attack(
@@ -98,5 +137,13 @@ ATTACKS = [
         0.05,
         (8, 36),
         best_row_again,
+    ),
+    Attack(
+        "the column that doctor names is certified",
+        f"{_COLUMNS} equal columns of 300 answers, 80 % caught, a limit that half of them keep",
+        0.05,
+        (16, 100),
+        as_doctor_says,
+        100,
     ),
 ]

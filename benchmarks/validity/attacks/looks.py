@@ -133,8 +133,24 @@ def _best_of_runs(rng: np.random.Generator, place: Path) -> bool:
             rows, name, threshold=threshold, min_caught=least, max_false_alarms=1.0, looks=kept
         )
         caught[number] = (shown.report.test.coverage.estimate or 0.0) - least
-    best = max(caught, key=caught.__getitem__)
-    guardrail = _guardrails(10)[best]
+    return _best_is_certified(rows, caught, place)
+
+
+def _best_of_shifts(rng: np.random.Generator, place: Path) -> bool:
+    """Certify that of ten guardrails whose detector catches most there by a test of shift."""
+    rows, home = _ten(rng), _rows(_TEN.draw(np.random.default_rng(0), _N))
+    caught = dict[int, float]()
+    for number in range(10):
+        name = f"column:column=s{number},higher=hallucinated"
+        run = calibrail.shift(home, name, test=rows, alpha=0.2)
+        run.save(place / f"shift{number}")
+        (shown,) = run.content["tests"]
+        caught[number] = shown["coverage"]["estimate"] - ALONE.coverage(shown["threshold"])
+    return _best_is_certified(rows, caught, place)
+
+
+def _best_is_certified(rows: dict[str, Any], shown: dict[int, float], place: Path) -> bool:
+    guardrail = _guardrails(10)[max(shown, key=shown.__getitem__)]
     guardrail.save(file := place / "guardrail.json")
     return calibrail.certify(file, rows, _broken(guardrail)).verdict == "certified"
 
@@ -226,7 +242,7 @@ ATTACKS = [
         "certified any of ten columns of scores, by test of one threshold",
         f"coverage just too low, the same {_N} rows without ids",
         0.05,
-        (16, 51),
+        (29, 100),
         _any_column,
         100,
     ),
@@ -234,15 +250,23 @@ ATTACKS = [
         "certified the best of ten guardrails, by what tests beside them have shown",
         f"coverage just too low, the same {_N} answers",
         0.05,
-        (11, 54),
+        (37, 200),
         _best_of_runs,
+        100,
+    ),
+    Attack(
+        "certified the best of ten guardrails, by what shift has shown",
+        f"coverage just too low, the same {_N} answers",
+        0.05,
+        (26, 100),
+        _best_of_shifts,
         100,
     ),
     Attack(
         "certified one of ten detectors, each on a fresh rewording of the same answers",
         f"coverage just too low, {_N} answers, {_CHANGED:.0%} of the words and the order changed",
         0.05,
-        (11, 24),
+        (21, 50),
         _on_rewordings,
         100,
     ),

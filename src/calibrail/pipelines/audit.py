@@ -1,7 +1,7 @@
 """Audit()."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Unpack
@@ -19,7 +19,7 @@ from calibrail.evaluation.stats.intervals import Floats, Mask
 from calibrail.formatting import Shown
 from calibrail.models.embeddings import Encoder
 from calibrail.models.loading import DEFAULT_MODEL
-from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, Undefined, fields
+from calibrail.options import ReadOptions, Requirement, SplitOptions, Undefined, fields
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
@@ -228,8 +228,7 @@ class AuditRun(Shown):
             folder, files, document(content), self.table, codes=self.codes, force=force
         )
         if self.look.compared:
-            history = data_reuse.DataUseHistory(place / "looks.json")
-            history.record(data_reuse.SPLIT, replace(self.look, verdict="inconclusive"))
+            data_reuse.DataUseHistory(place / "looks.json").record(data_reuse.SPLIT, self.look)
         return place
 
 
@@ -350,7 +349,5 @@ def audit(
     unused = [
         key for key, column in table.columns.items() if key not in keys and np.isnan(column).all()
     ]
-    look, _ = data_reuse.begin_report(
-        data_reuse.DataUseHistory(None), scored, keys, Promise(), Requirement(confidence=confidence)
-    )
+    look = data_reuse.look_of_run(scored, keys, Requirement(confidence=confidence))
     return AuditRun(spell_reasons(result), table.without(unused), scored.codes, look)

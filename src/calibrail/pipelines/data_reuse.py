@@ -523,6 +523,12 @@ def begin_report(
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)
 
 
+def look_of_run(scored: Scored, keys: Sequence[str], asked: Requirement) -> DataUse:
+    """Return the look of a run that gives no verdict, and may choose detectors all the same."""
+    look, _ = begin_report(DataUseHistory(None), scored, keys, Promise(), asked)
+    return replace(look, verdict="inconclusive")
+
+
 def _looks_beside(path: Path | None, below: bool = False) -> Iterator[DataUse]:
     """Yield the looks of runs in the folders beside a file's and, with ``below``, beside it."""
     own = Path() if path is None else path.absolute()

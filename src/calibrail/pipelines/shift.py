@@ -17,6 +17,7 @@ from calibrail.formatting import Scale, ShownContent
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
+from calibrail.pipelines import data_reuse
 from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
@@ -40,12 +41,15 @@ class ShiftRun(ShownContent):
         Score, promise and one entry a test under ``tests``, JSON-able.
     scored : tuple of Scored
         The scores behind it: of the one source, or of both.
+    look : DataUse
+        The look that it is, at the answers that test.
     """
 
     shown_as = "shift"
 
     content: Mapping[str, Any]
     scored: tuple[Scored, ...]
+    look: data_reuse.DataUse
 
     @property
     def n_quarantined(self) -> int:
@@ -53,11 +57,11 @@ class ShiftRun(ShownContent):
         return int(self.content["data"]["n_quarantined"])
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
-        """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""
-        tables = (scored.table for scored in self.scored)
-        return write_run(
-            folder, {"shift.json": self.content}, document(self.content), *tables, force=force
-        )
+        """Write ``shift.json``, ``report.html``, ``cost.json``, ``looks.json`` and ``figures/``."""
+        tables, files = (scored.table for scored in self.scored), {"shift.json": self.content}
+        place = write_run(folder, files, document(self.content), *tables, force=force)
+        data_reuse.DataUseHistory(place / "looks.json").record(data_reuse.SPLIT, self.look)
+        return place
 
 
 @keywords.options_from_keywords(
@@ -196,7 +200,8 @@ def shift(
         },
         "reproduce": context.reproduce(),
     }
-    return ShiftRun(spell_reasons(content), scored)
+    look = data_reuse.look_of_run(scored[-1], scored[-1].keys, requirement)
+    return ShiftRun(spell_reasons(content), scored, look)
 
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:

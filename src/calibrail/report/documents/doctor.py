@@ -236,34 +236,31 @@ def _calibrations(diagnosis: Json) -> list[str]:
 
 
 def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -> list[str]:
-    """Return the command for its detector: one that reads all answers, or the best column.
+    """Return the command for its detector: one that reads all answers, or a column.
 
-    Where its name does not say what a higher value means, there are two: these labels, which are to
-    test the detector, never choose.
+    Where names do not say what a higher value means, there are two. These labels, which are to test
+    the detector, never choose: of several columns `compare` counts the choice.
     """
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
-    command = partial(_command, "calibrate", diagnosis, *diagnosis["reading"]["options"])
     known = [row for row in columns if row["higher"]]
     # The file's own score goes before one that calibrail computes.
     if not known and not (columns and set(names) <= {"length"}):
-        return [command("--score", names[0] if names else "NAME", *end)]
-    if len(known) > 1:
-        # Labels that are to test a detector do not choose it; compare counts the choice.
-        if len({row["higher"] for row in known}) == 1:
-            named = [word for row in known for word in ("--score-column", row["name"])]
-            named += ["--higher", known[0]["higher"]]
-        else:
-            spec = "column:column={},higher={}"
-            each = [spec.format(json.dumps(row["name"]), row["higher"]) for row in known]
-            named = [word for item in each for word in ("--score", item)]
-        return [_command("compare", diagnosis, *diagnosis["reading"]["options"], *named, *end)]
-    best = max(known or columns, key=lambda column: abs(column["auroc"] - 0.5))
-    command = partial(command, "--score-column", best["name"], "--higher")
-    if best["higher"]:
-        return [command(best["higher"], *end)]
+        named = ["--score", names[0] if names else "NAME"]
+        return [_command("calibrate", diagnosis, *diagnosis["reading"]["options"], *named, *end)]
+    # Sentences, of which nobody counts values, are not compared: the first column is as good.
+    rows = [row for row in known or columns if row.get("distinct", 0) > 1] or (known or columns)[:1]
+    what = "calibrate" if len(rows) == 1 else "compare"
+    command = partial(_command, what, diagnosis, *diagnosis["reading"]["options"])
+    named = [word for row in rows for word in ("--score-column", row["name"])]
+    if len({row["higher"] for row in rows}) > 1:
+        each = [f"column:column={json.dumps(row['name'])},higher={row['higher']}" for row in rows]
+        return [command(*(word for item in each for word in ("--score", item)), *end)]
+    if known:
+        return [command(*named, "--higher", rows[0]["higher"], *end)]
+    about = {"columns": [row["name"] for row in rows], "auroc": rows[0]["auroc"]}
     return [
-        f"{say(f'doctor.if_{higher}', best)}: {command(higher, *end)}"
+        f"{say(f'doctor.if_{higher}', about)}: {command(*named, '--higher', higher, *end)}"
         for higher in ("hallucinated", "faithful")
     ]
 
