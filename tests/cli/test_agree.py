@@ -51,8 +51,10 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     text, (judge,) = words(done), result.judges
     parts = (str(result.verdict).upper(), "Of what people call hallucinated judge catches")
+    # Which ranges hold together, and which each alone.
+    parts += ("both ranges together have 95% confidence", "each interval alone")
     parts += ("Finds hallucinated (sensitivity)", "Cohen's kappa", "McNemar", "Rates by people")
-    parts += ("Assumptions", "Next:")
+    parts += ("each alone with a 95% interval", "Assumptions", "Next:")
     order = [text.index(part) for part in parts]
     assert order == sorted(order)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Caught ")]
@@ -146,6 +148,7 @@ def test_a_class_that_people_never_saw_is_unknown_and_judges_are_called_so(answe
     )
     text = words(run(path, *LABELS, "--judge-column", "judge2", *LIMITS))
     assert "catches an unknown share (people call none so)" in text
+    assert "both ranges" not in text
     assert "Corrected for 2 judges (Holm)" in text
 
 

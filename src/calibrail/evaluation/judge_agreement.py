@@ -362,8 +362,7 @@ def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
     """
     level = share(confidence, "confidence")
     table = counts.both.sum(axis=2)
-    names = ("faithful", "hallucinated")
-    n = int(table.sum())
+    names, n = ("faithful", "hallucinated"), int(table.sum())
     hits, faithful = int(table[1, 1]), int(table[0, 0])
     return Agreement(
         table={
@@ -397,10 +396,8 @@ def asymmetry(judge_alone: int, human_alone: int, confidence: float = 0.95) -> A
     if not n:
         return Asymmetry(0, 0, None, "not shown", "no_disagreement")
     p_value = float(binomtest(judge_alone, n, 0.5).pvalue)
-    direction: Direction = "not shown"
-    if p_value <= level:
-        direction = "too often" if judge_alone > human_alone else "too rarely"
-    return Asymmetry(judge_alone, human_alone, p_value, direction)
+    way: Direction = "too often" if judge_alone > human_alone else "too rarely"
+    return Asymmetry(judge_alone, human_alone, p_value, way if p_value <= level else "not shown")
 
 
 def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
@@ -536,8 +533,7 @@ class Ends:
         """Return the interval of the quantity, within [0, 1]."""
         tail = (1.0 - level) / 2.0
         ends = np.quantile(self.low, tail), np.quantile(self.high, 1.0 - tail)
-        lower, upper = (min(1.0, max(0.0, float(end))) for end in ends)
-        return bounds.Interval(lower, upper)
+        return bounds.Interval(*np.clip(ends, 0.0, 1.0).tolist())
 
 
 def melded_share(count: float, n: float, rng: np.random.Generator) -> Ends:
@@ -567,11 +563,14 @@ def _mixed(table: NDArray[Any], rows: NDArray[Any], rng: np.random.Generator) ->
     no, yes = (melded_share(table[1, judge], labelled[judge], rng) for judge in (0, 1))
     if table[1, 1] * labelled[0] < table[1, 0] * labelled[1]:
         called, no, yes = called.turned(), yes, no
-    ends = Ends(
-        called.low * yes.low + (1.0 - called.low) * no.low,
-        called.high * yes.high + (1.0 - called.high) * no.high,
+    return float(shares @ rows / max(1, rows.sum())), _mix(called, yes, no)
+
+
+def _mix(v: Ends, yes: Ends, no: Ends) -> Ends:
+    """Return a share of both parts of a whole, v being that of the one where it is larger."""
+    return Ends(
+        v.low * yes.low + (1.0 - v.low) * no.low, v.high * yes.high + (1.0 - v.high) * no.high
     )
-    return float(shares @ rows / max(1, rows.sum())), ends
 
 
 def _part(v: Ends, flagged: Ends, passed: Ends) -> Ends:
@@ -584,9 +583,7 @@ def _part(v: Ends, flagged: Ends, passed: Ends) -> Ends:
 
 def _ratio(above: Draws, below: Draws, unknown: float) -> Draws:
     """Return a quotient, and where its denominator is not above 0 what is not ruled out."""
-    result: Draws = np.full(len(above), unknown)
-    np.divide(above, below, out=result, where=below > 0.0)
-    return result
+    return cast(Draws, np.divide(above, below, np.full(len(above), unknown), where=below > 0.0))
 
 
 RateName = Literal["prevalence", "coverage", "fpr"]
@@ -602,19 +599,15 @@ def _measure(estimate: float, interval: bounds.Interval, method: str, level: flo
     return Measure(estimate, min(estimate, interval[0]), max(estimate, interval[1]), method, level)
 
 
-def _exact(count: float, n: float, level: float) -> bounds.Interval:
-    """Return the exact interval of a share of rows, whose weights may be no whole numbers."""
-    return bounds.Interval(*map(float, bounds.interval(count, n, level)))
-
-
 def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
-    """Return the share of hallucinated answers by the judge's error rates, with exact bounds.
+    """Return the share of hallucinated answers by the judge's error rates.
 
     With the judge's label J, its sensitivity s and e = P(J | faithful), one minus the specificity,
-    Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). The interval takes Clopper
-    and Pearson's bounds of all three, each at a third of the error (Bonferroni): it is exact
-    whatever the judge is like, as long as it errs on the answers with a human label as on the rest
-    of their class.
+    Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). That is the same share
+    among answers without a human label, mixed with the one among those with a label: independent
+    counts, of whose exact bounds the interval is melded. It holds whatever the judge is like and
+    whichever class is labelled, as long as the judge errs on answers with a human label as on the
+    rest of their class.
 
     Parameters
     ----------
@@ -635,23 +628,33 @@ def rogan_gladen(counts: LabelCounts, level: float) -> Measure:
     >>> cells[:, :2, 0] = [[60, 10], [8, 42], [620, 350]]
     >>> found = rogan_gladen(LabelCounts(cells), 0.95)
     >>> round(found.estimate, 3), round(found.lower, 3), round(found.upper, 3)
-    (0.324, 0.094, 0.557)
+    (0.324, 0.207, 0.427)
     """
-    name, table = "Rogan-Gladen (1978); joint exact bounds", counts.both.sum(axis=2)
-    rows = table.sum(axis=0) + counts.judge_alone.sum(axis=1)
-    shares = [(part[1], part.sum()) for part in (*table, rows)]
-    if not shares[0][1] or not shares[1][1]:
+    name, table = "Rogan-Gladen (1978); melded exact bounds (2015)", counts.both.sum(axis=2)
+    alone, rng = counts.judge_alone.sum(axis=1), np.random.default_rng(0)
+    rows, people = table.sum(axis=0) + alone, table.sum(axis=1)
+    if not people.all():
         return missing(name, "class_not_judged", level)
-    error, sensitivity, called = (k / n for k, n in shares)
+    error, sensitivity, called = (k[1] / k.sum() for k in (*table, rows))
     if sensitivity <= error:
         return missing(name, f"judge_uninformative:{sensitivity - error:.2f}", level)
-    part = 1.0 - (1.0 - level) / 3.0
-    errors, hits, calls = (_exact(*item, part) for item in shares)
-    interval, unbounded = bounds.share_behind(calls, hits, errors)
-    estimate = (called - error) / (sensitivity - error)
-    if unbounded == "contradiction":
+    estimate = float((called - error) / (sensitivity - error))
+    e, s, seen = (melded_share(k[1], k.sum(), rng) for k in (*table, alone))
+    if not Ends(s.low - e.high, s.high - e.low).interval(level).lower:
+        # The judge is not shown to tell classes apart.
+        return _measure(estimate, bounds.ANYTHING, name, level)
+    low = _ratio(seen.low - e.high, s.high - e.high, 0.0)
+    high = _ratio(seen.high - e.low, s.low - e.low, 1.0)
+    # Lower ends below 0, and upper ones above 1, stay: cut off they would narrow the mixed one.
+    beside = Ends(np.minimum(low, 1.0), np.maximum(high, 0.0))
+    if not beside.interval(level).width:
         return missing(name, f"rate_outside:{estimate:.2f}", level)
-    return _measure(float(estimate), interval, name, level)
+    known = melded_share(people[1], people.sum(), rng)
+    labelled = melded_share(people.sum(), rows.sum(), rng)
+    # Where people drew by class the labelled answers may hold less of it than the others.
+    if people[1] < estimate * people.sum():
+        labelled, known, beside = labelled.turned(), beside, known
+    return _measure(estimate, _mix(labelled, known, beside).interval(level), name, level)
 
 
 def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> Measure:
@@ -678,11 +681,12 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
         return missing(_POWERED, "two_needed" if counts.n_both < 2 else "class_not_labelled", level)
     if not counts.judge_alone.sum():
         # There is nothing to add to what people say.
-        return Measure(float(hits / n), *_exact(hits, n, level), "clopper-pearson", level)
+        ends = bounds.Interval(*map(float, bounds.interval(hits, n, level)))
+        return Measure(float(hits / n), *ends, "clopper-pearson", level)
     rows = both.sum(axis=0) + counts.judge_alone
     if not flagged:
-        estimate, ends = _mixed(both.sum(axis=2), rows.sum(axis=1), rng)
-        return _measure(estimate, ends.interval(level), _POWERED, level)
+        estimate, mixed = _mixed(both.sum(axis=2), rows.sum(axis=1), rng)
+        return _measure(estimate, mixed.interval(level), _POWERED, level)
     v, share = melded_share(rows[:, 1].sum(), rows.sum(), rng), rows[:, 1].sum() / rows.sum()
     passed, caught = (_mixed(both[:, :, k], rows[:, k], rng) for k in (0, 1))
     of_class = share * caught[0] + (1.0 - share) * passed[0]
@@ -722,11 +726,13 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
 
     - ``rogan_gladen`` (Rogan and Gladen, 1978), of the prevalence alone, solves P(judge says
       hallucinated) = sensitivity * prevalence + (1 - specificity) * (1 - prevalence) for the truth.
-      Its bounds are exact together. Coverage and FPR would need judge and detector to err on
-      different answers, which they seldom do.
+      Coverage and FPR would need judge and detector to err on different answers, which they seldom
+      do.
     - ``prediction_powered`` (Angelopoulos et al., 2023) weights what people say within each judge
-      label. Its interval is melded of exact bounds (see above), so that it holds with few labels
-      and with shares near 0 and 1, too, though by simulation and not by proof.
+      label.
+
+    Intervals are melded of exact bounds (see above), so that they hold with few labels and with
+    shares near 0 and 1, too, though by simulation and not by proof.
 
     Rows count as independent: see `LabelCounts.weighted`.
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from calibrail.evaluation.judge_agreement import corrected_rates
+from calibrail.conformal import bounds
+from calibrail.evaluation.judge_agreement import LabelCounts, corrected_rates
 from tests.evaluation.agree.tables import (
     ALONE,
     BOTH,
@@ -46,6 +47,28 @@ def test_rogan_gladen_is_right_whatever_the_judge_is_like(
     measures = [by_errors(counts) for counts in drawn]
     wrong = [m for m in measures if m.lower is not None and not m.lower <= prevalence <= m.upper]
     assert len(wrong) <= binom.isf(1e-4, RUNS, 0.05)
+
+
+def test_rogan_gladen_holds_where_people_label_by_class() -> None:
+    """Of 100 hallucinated answers people label 90, of 900 faithful ones 45."""
+    rng, truth, runs, wrong = np.random.default_rng(4), 0.1, 150, 0
+    for _ in range(runs):
+        of_class = rng.multinomial(1000, (0.9 * truth, 0.1 * truth, 0.05 * 0.9, 0.95 * 0.9))
+        called = rng.binomial(of_class, (0.8, 0.8, 0.1, 0.1))
+        cells = np.zeros((3, 3, 2), np.int64)
+        for row, at in ((1, [0]), (0, [2]), (2, [1, 3])):
+            count = called[at].sum()
+            cells[row, :2, 0] = of_class[at].sum() - count, count
+        found = by_errors(LabelCounts(cells, decided=False))
+        wrong += found.lower is not None and not found.lower <= truth <= found.upper
+    assert wrong <= binom.isf(1e-4, runs, 0.05)
+
+
+def test_rogan_gladen_is_not_much_wider_than_labels_alone() -> None:
+    drawn = list(files(law(0.1, 0, 0, 0.9, 0.9), 300, 1700, 40, seed=5))
+    alone = [bounds.interval(counts.both[1].sum(), 300, 0.95) for counts in drawn]
+    wide = [found.upper - found.lower for found in map(by_errors, drawn)]
+    assert np.median(wide) < 1.5 * np.median([upper - lower for lower, upper in alone])
 
 
 def test_rogan_gladen_by_hand() -> None:

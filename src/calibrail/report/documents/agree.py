@@ -65,7 +65,7 @@ def document(result: Json) -> Document:
 def _in_short(item: Json, result: Json) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: phrases.share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say("agree.in_short", rates, result, judge=phrases.plain(item["judge"]))
+    text = say("agree.in_short", item, rates, result, judge=phrases.plain(item["judge"]))
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
@@ -128,7 +128,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
     people = labeller(result["data"])
-    title = f"{whose}, where there are labels of {people}, too"
+    title = f"{whose}, where there are labels of {people}, too, each interval alone"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
     errs = [
         say("agree.errs", row, feature=phrases.plain(row["feature"]))
@@ -155,7 +155,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
-    title = f"Rates by {people} and {whose}, with {level} intervals"
+    title = f"Rates by {people} and {whose}, each alone with a {level} interval"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
     yield parts.Bullets("Assumptions", list(granted.values()))
