@@ -49,7 +49,7 @@ def next_step(diagnosis: Diagnosis | dict[str, Any]) -> str:
 
 def run(step: str) -> dict[str, Any]:
     """Run a suggested command as it stands."""
-    words = shlex.split(step.partition("  (")[0])
+    words = shlex.split(step[step.rindex("calibrail ") :])
     result = CliRunner().invoke(app, [*words[1:], "--json"])
     assert result.exit_code == 0, result.output
     return dict(json.loads(result.stdout))
@@ -57,7 +57,8 @@ def run(step: str) -> dict[str, Any]:
 
 def followed(diagnosis: Diagnosis) -> dict[str, Any]:
     """Run the suggested command, and the suggested call, which reads the same."""
-    call = (document(diagnosis.to_dict()).next_step or "").partition("  (")[0]
+    said = document(diagnosis.to_dict()).next_step or ""
+    call = said[said.rindex("calibrail.") :]
     assert call.startswith("calibrail.diagnose(")
     found = run(next_step(diagnosis))
     called = eval(call, {"calibrail": calibrail}).to_dict()
@@ -85,7 +86,7 @@ def test_the_suggested_command_reads_the_file(write: Write) -> None:
     found = followed(diagnosis)
     assert (found["n_hallucinated"], found["n_faithful"], found["suggested"]) == (20, 20, [])
     # What was named stands in the command that comes next.
-    path_and_options = shlex.split(next_step(diagnosis).partition("  (")[0])[2:]
+    path_and_options = shlex.split(next_step(diagnosis).rpartition(": ")[2])[2:]
     calibrated = next_step(found)
     assert shlex.split(calibrated)[2 : 2 + len(path_and_options)] == path_and_options
 
@@ -96,7 +97,7 @@ def test_labels_that_may_mean_either_are_left_to_a_person(write: Write) -> None:
     )
     diagnosis = diagnose(path)
     assert diagnosis.usable == 0 and dict(diagnosis.columns)["contexts"] == "document"
-    assert "(if no is what means hallucinated; else name the other label)" in next_step(diagnosis)
+    assert "If no is what means hallucinated; else name the other label: " in next_step(diagnosis)
     path = write(
         *(
             {"document": c, "summary": r, "label": ["Fine", "Odd", "Unwanted"][i % 3]}
@@ -106,7 +107,9 @@ def test_labels_that_may_mean_either_are_left_to_a_person(write: Write) -> None:
     diagnosis = diagnose(path)
     step, call = next_step(diagnosis), document(diagnosis.to_dict()).next_step or ""
     assert "--label-map 'Fine=?,Odd=?,Unwanted=?'" in step and "in place of each ?" in step
-    assert "label_map={'Fine': '?', 'Odd': '?', 'Unwanted': '?'})  (put 1" in call
+    assert (
+        call.startswith("Put 1") and "label_map={'Fine': '?', 'Odd': '?', 'Unwanted': '?'})" in call
+    )
 
 
 def test_of_rivals_the_first_is_proposed(write: Write) -> None:

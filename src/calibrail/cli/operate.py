@@ -70,6 +70,7 @@ def check_command(
             options = {"labelled": False, "unit": loaded.unit, "in_batches": False}
             show.planned(traces, loaded.score, reading=reading, **options)
         read: list[Reading] = []
+        within = Counter[bool]()
         results = check_source(
             loaded,
             traces,
@@ -78,6 +79,7 @@ def check_command(
             evidence=evidence,
             progress=context.progress,
             opened=read.append,
+            within=within,
         )
     total, errors, outcomes = results.total(), results["error"], Counter(results)
     trimmed = {name: outcomes.pop(name, 0) for name in ("trimmed", "emptied")}
@@ -94,6 +96,7 @@ def check_command(
             **({"trimmed": trimmed} if loaded.unit == "sentence" else {}),
             "left_out": dict(read[0].filtered),
             "part": read[0].part(),
+            **({"beyond": within[False]} if within[False] > within[True] else {}),
             # Of a threshold that was given, of which nothing was asked.
             **({} if loaded.config.promise.coverage else {"goal": None}),
         },

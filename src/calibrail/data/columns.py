@@ -201,6 +201,9 @@ def label_columns_of(
     if opened.export is not None:
         return _of_people(seen, opened.format, source, needed)
     found = aliases_of("label", seen.names) if opened.table else []
+    if len(found) == 1 and _is_graded(seen.values(found[0])):
+        # It may be a program's score of what its name says.
+        found = _labels_of_people(seen) or found
     if opened.table and not found:
         inside = {
             path: own
@@ -211,8 +214,8 @@ def label_columns_of(
         }
         found = list(inside)
     if opened.table and not found:
-        likely = likely_labels(seen.rows)
-        found = list(filter(is_of_people, likely)) or list(filter(is_plain_name, likely))
+        found = _labels_of_people(seen)
+        found = found or list(filter(is_plain_name, likely_labels(seen.rows)))
     if opened.table and not found:
         # An answer in which something is marked is hallucinated.
         marked = (reading.mapping or {}).get("spans")
@@ -222,6 +225,16 @@ def label_columns_of(
         option = spell_option(ReadOptions, "label_column", found[0])
         raise DataError(error_text("labels_found", source=source, found=listing(found), by=option))
     return (found[0],) if len(found) == 1 else ("label",)
+
+
+def _labels_of_people(seen: Seen) -> list[str]:
+    return list(filter(is_of_people, likely_labels(seen.rows)))
+
+
+def _is_graded(values: Sequence[object]) -> bool:
+    """Say whether most values are numbers that are no class."""
+    graded = [number_in(key) not in (None, 0.0, 1.0) for key in map(label_key, values)]
+    return 2 * sum(graded) > len(graded)
 
 
 #: Different values that a label may have, characters of each, and rows that are looked at for it.
@@ -354,10 +367,13 @@ def _rivals(
     inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
     paths = dict.fromkeys((*seen.names, *inside))
     twins = []
+    # What one person said is the label, where it is not what another column says.
+    people = () if is_of_people(label_columns[0]) else _labels_of_people(seen)
     for name in paths:
         own = name.rpartition(".")[2]
         spells = spells_label(own)
         strict = is_plain_name(own) or spells or bool(own == name and aliases_of("label", (own,)))
+        strict |= [name] == people
         if name in (*label_columns, *keep):
             continue
         reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))

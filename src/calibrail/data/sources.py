@@ -253,7 +253,8 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if not table:
         suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
-        raise DataError(error_text("no_format", path=path, suffix=suffix, by=option, names=known))
+        name = spoken(STANDARD_INPUT) if "standard_input_" in path.name else path
+        raise DataError(error_text("no_format", path=name, suffix=suffix, by=option, names=known))
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"

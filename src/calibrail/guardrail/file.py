@@ -441,7 +441,7 @@ class FrozenConfig(_Frozen):
             numbers: Any = {"parse_float": _finite, "parse_int": _whole}
             content = json.loads(text, parse_constant=_refuse_constant, **numbers)
         if not isinstance(content, dict):
-            raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
+            raise GuardrailError(error_text("no_guardrail", source=source, error="no JSON object"))
         newest = migrate(content, source)
         if content_digest(content) != content.get("digest") or render(content) != raw:
             raise GuardrailError(error_text("guardrail_changed", source=source))

@@ -183,6 +183,7 @@ def check_source(
     evidence: bool = False,
     progress: Progress | None = None,
     opened: Callable[[Reading], None] | None = None,
+    within: Counter[bool] | None = None,
 ) -> Counter[str]:
     """Write one decision a line for every row of ``source``, and count what became of them.
 
@@ -205,6 +206,8 @@ def check_source(
     opened : callable, optional
         Called with the reading when it begins; its counts, of what made no answer among them, are
         final in the end.
+    within : Counter, optional
+        Counts the scores of a column: whether each lies among those that the guardrail was made of.
 
     Returns
     -------
@@ -212,6 +215,9 @@ def check_source(
         How many answers had which ``Decision.result``.
     """
     outcomes: Counter[str] = Counter()
+    traffic = guardrail.config.traffic if guardrail.score.name == "column" else None
+    known = [x for x in traffic.score if x is not None] if traffic is not None else []
+    low, high = min(known, default=0.0), max(known, default=0.0)
     with ExitStack() as stack:
         file: TextIO = sys.stdout
         if output is not None:
@@ -230,6 +236,8 @@ def check_source(
                 outcomes["error"] += 1
             else:
                 (outcome, line), place = item
+                if within is not None and known and (at := json.loads(line)["score"]) is not None:
+                    within[low <= at <= high] += 1
                 line = f"{line[:-1]}, {json.dumps(_where(*place), ensure_ascii=False)[1:]}"
                 outcomes[outcome] += 1
             file.write((line if output is not None else encodable_json(line, file)) + "\n")

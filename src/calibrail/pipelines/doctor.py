@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.labels import PLAIN, holds_others, label_key, map_to_fill
+from calibrail.data.labels import PLAIN, holds_others, is_of_people, label_key, map_to_fill
 from calibrail.data.reading import Reading, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
@@ -239,6 +239,7 @@ def diagnose(
     if disputed:
         chosen = ",".join(opened.columns.label_columns)
         about = " and ".join((chosen, *sorted(disputed)))
+        chosen = next(filter(is_of_people, disputed), chosen)
         advice = Suggestion({**advice.options, "label_column": chosen}, "rivals", about)
     elif known is not None:
         advice = known

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
@@ -174,6 +175,8 @@ def test(
     values = scored.table.columns[scored.keys[0]]
     if threshold is not None and (far := _far(scored, edge)) is not None:
         scored = replace(scored, data={**scored.data, "far": far})
+    if stand_in := _stand_in(np.asarray(registry.scale_of(scored.detectors[0]).shown(values))):
+        scored = replace(scored, data={**scored.data, "stand_in": stand_in})
     n_tied, beyond = int(np.sum(values == edge)), values[values > edge]
     if threshold is not None and len(beyond) and n_tied >= _MANY_TIED * len(values):
         tied = {"n": n_tied, "beyond": float(beyond.min())}
@@ -322,6 +325,20 @@ def _far(scored: scoring.Scored, edge: float) -> dict[str, Any] | None:
     if unit is None and min(n_flagged, len(known) - n_flagged) > max(1, _FAR * len(known)):
         return None
     return {"n": len(known), "n_flagged": n_flagged, "ends": [low, high], "nearer": unit}
+
+
+#: Numbers that are written where there is no score.
+_STAND_INS: Final = (-1.0, -9.0, -99.0, -999.0, 99.0, 999.0, 9999.0)
+
+
+def _stand_in(shown: NDArray[np.float64]) -> dict[str, float] | None:
+    """Return a number that comes again, apart from all others, as one for a missing score does."""
+    there, counts = np.unique(shown[~np.isnan(shown)], return_counts=True)
+    for place in np.flatnonzero(np.isin(there, _STAND_INS) & (counts > 1)):
+        at, others = float(there[place]), np.delete(there, place)
+        if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
+            return {"at": at, "n": int(counts[place])}
+    return None
 
 
 def found_column(

@@ -306,13 +306,12 @@ def _hindrance(diagnosis: Json) -> str | None:
         command = _command("doctor", diagnosis, *diagnosis["suggested"])
         # What a person must check of options that are a guess.
         if because := diagnosis["because"]:
-            return f"{command}  {say(f'doctor.check_{because}', diagnosis)}"
+            return f"{say(f'doctor.check_{because}', diagnosis)}: {command}"
         return command
     export, columns = reading.get("export"), diagnosis["columns"]
     spoken = export["annotations"] if export else "label" in columns or "response" not in columns
     if not spoken and not _n_labelled(diagnosis):
-        command = _command("label", diagnosis)
-        return f"{command}  {say('doctor.nobody_spoke')}"
+        return f"{say('doctor.nobody_spoke')}: {_command('label', diagnosis)}"
     return None if _both_classes(diagnosis) else say("doctor.one_class")
 
 

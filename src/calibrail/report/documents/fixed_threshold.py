@@ -158,8 +158,17 @@ def _is_of_other_unit(report: Json) -> bool:
     return (report["data"].get("far") or {"nearer": None})["nearer"] is not None
 
 
+#: Answers from which on no detector separates all labels by chance.
+_ENOUGH: Final = 40
+
+
 def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     """Yield between what nearly all scores lie, where the threshold parts next to none."""
+    told = report["test"]["auroc"]["estimate"] in (0.0, 1.0)
+    if told and report["data"]["n_examples"] >= _ENOUGH:
+        yield "No mistake", say("fixed_threshold.told", report, about)
+    if stand_in := report["data"].get("stand_in"):
+        yield "No score?", say("fixed_threshold.stand_in", about, stand_in)
     if far := report["data"].get("far"):
         yield f"{about['at']} is far", say("fixed_threshold.far", far)
 
