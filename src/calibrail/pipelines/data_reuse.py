@@ -42,7 +42,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import folder_lock, new_folder, write_atomically
+from calibrail.atomic_files import folder_lock, new_folder, read_regular, write_atomically
 from calibrail.data.duplicates import Sketches, reworded
 from calibrail.data.example import Example, mix64, n_repeated
 from calibrail.data.splits import CALIBRATION, TEST
@@ -840,7 +840,7 @@ class DataUseHistory:
             with file_errors(f"cannot read {path}", remedy):
                 if not path.exists():
                     return {}
-                content = json.loads(path.read_bytes())
+                content = json.loads(read_regular(path))
             if content["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {content['schema']!r}")
             return {

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from calibrail.atomic_files import append_whole
+from calibrail.atomic_files import append_whole, read_regular
 from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
@@ -57,6 +57,8 @@ for _name in (_log.name, "uvicorn.error"):
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
+#: Characters after which a batch takes no more: what is late is dropped only between two of them.
+_TOGETHER: Final = 2**20
 #: Who asks, by the name of its token; empty where there are no names.
 CLIENT: Final = contextvars.ContextVar("client", default="")
 
@@ -91,6 +93,12 @@ class PendingAnswer:
     settled: bool = False
     client: str = field(default_factory=lambda: CLIENT.get())
 
+    @property
+    def size(self) -> int:
+        """Characters that are to be read."""
+        item = self.example
+        return sum(map(len, (item.question, item.response, *item.contexts, *item.samples)))
+
 
 @dataclass(slots=True, eq=False)
 class StreamStep:
@@ -101,6 +109,7 @@ class StreamStep:
     done: Future[Any] = field(default_factory=Future)
     alone: bool = True
     settled: bool = False
+    size: int = 0
 
 
 def settle(done: Future[Result], work: Callable[[], Result]) -> None:
@@ -128,9 +137,11 @@ class WorkQueue:
         first = self.waiting.popleft()
         batch: list[PendingAnswer | StreamStep] = [first]
         left: list[PendingAnswer | StreamStep] = []
-        while self.waiting and len(batch) < most and not first.alone:
+        size = first.size
+        while self.waiting and len(batch) < most and size < _TOGETHER and not first.alone:
             answer = self.waiting.popleft()
             shares = answer.loaded is first.loaded and not answer.alone
+            size += answer.size if shares else 0
             (batch if shares else left).append(answer)
         self.waiting.extendleft(reversed(left))
         return batch
@@ -629,7 +640,7 @@ class Tokens:
             state = path.stat()
             if (stamp := (state.st_mtime_ns, state.st_ino)) == self._stamp:
                 return False
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = read_regular(path).decode("utf-8").splitlines()
         self._stamp = stamp
         before = {client.name: client for client in self._clients.values()}
         clients = dict[bytes, TokenHolder]()
@@ -641,7 +652,7 @@ class Tokens:
             why = ""
             if not 2 <= len(parts) <= 3:
                 why = f"there are {len(parts)} words"
-            elif not NAME.fullmatch(parts[0]) or not parts[1].isascii():
+            elif not NAME.fullmatch(parts[0]) or not _is_sent(parts[1]):
                 why = "the name, or the token, has other characters"
             elif parts[1].encode() in clients:
                 why = "another line has the same token"
@@ -661,6 +672,11 @@ class Tokens:
         return True
 
 
+def _is_sent(secret: str) -> bool:
+    """Return whether a client can send it in a header."""
+    return all("!" <= letter <= "~" for letter in secret)
+
+
 def token() -> str | None:
     """Return the token that requests must bring, None where the environment has none.
 
@@ -675,7 +691,7 @@ def token() -> str | None:
     if given is None:
         return None
     secret = given.removesuffix("\n").removesuffix("\r")
-    if not secret or not all("!" <= letter <= "~" for letter in secret):
+    if not secret or not _is_sent(secret):
         # It is a secret: the message does not repeat it.
         what = "is set, but holds nothing" if not secret.strip() else "holds other characters"
         raise InputError(error_text("token_unusable", variable=TOKEN_VARIABLE, what=what))
