@@ -74,7 +74,7 @@ def test_a_batch_takes_no_more_than_a_mebibyte_of_text_behind_what_it_has(
     visit: Visiting, surface: Path
 ) -> None:
     held, load = holding(surface)
-    long = {**ANSWER, "contexts": ["w " * 200_000]}
+    long = {**ANSWER, "contexts": ["w" * 400_000]}
 
     async def go(client: Any, service: Service) -> None:
         posts = [asyncio.create_task(client.post("/v1/check", json=ANSWER))]

@@ -31,9 +31,7 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 #: What a client may ask as often as it likes.
 _UNCOUNTED: Final = OPEN | {"/metrics"}
 #: Headers on which it depends who asks for what: of two, another party may have read the other.
-_ONCE: Final = (
-    *(b"host", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
-)
+_ONCE: Final = b"host authorization content-type content-encoding transfer-encoding".split()
 #: Header of an answer: the digest of the guardrail that decided.
 DECIDED_BY: Final = b"calibrail-guardrail"
 #: Where an answer may come in pieces, and as which type of body it then does.
@@ -319,7 +317,7 @@ class _Patient(HttpToolsProtocol):
         if self._has_too_many():
             self._refuse(ServiceProblem.of("headers_too_many", n=MOST_NAMES, most=MOST_HEADERS))
         elif len(self.pipeline) == MOST_WAITING:
-            self._refuse(ServiceProblem.of("too_many_waiting", most=MOST_WAITING))
+            self._refuse(ServiceProblem.of("too_many_waiting", n=MOST_WAITING))
         else:
             self._refuse(ServiceProblem.of("not_http"))
 
