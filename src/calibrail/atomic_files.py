@@ -271,24 +271,28 @@ def _is_written_through(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def read_regular(path: Path, most: int = -1) -> bytes:
+def read_regular(path: Path, most: int | None = None) -> bytes:
     """Return the bytes of a regular file.
 
     Parameters
     ----------
     path : Path
         The file, or a link to one.
-    most : int
-        No more bytes are read; all where it is negative.
+    most : int, optional
+        No more bytes are read. Without it all are, and a file of more than 1 GiB is refused.
 
     Raises
     ------
     OSError
-        If it cannot be read, or is a pipe, a device or a folder. None of them is waited for.
+        If it cannot be read, is too large, or is a pipe, a device or a folder. None of them is
+        waited for.
     """
     with open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
+        if most is None and state.st_size > 2**30:
+            raise OSError(errno.EINVAL, "it is larger than 1 GiB")
         return file.read(most)
 
 

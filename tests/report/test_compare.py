@@ -139,6 +139,15 @@ def test_without_a_winner_the_page_says_so_and_what_to_do() -> None:
 
 
 @pytest.mark.painted
+def test_a_baseline_that_cannot_be_calibrated_takes_no_line_of_the_figure() -> None:
+    # Names and numbers are in few answers: the share that such a baseline flags is none.
+    value = comparison(baselines={"length": NOISE, "entities": np.full(400, np.nan)})
+    assert [item["fpr"] is None for item in value["baselines"]] == [False, True]
+    assert "False alarms and ranking" in words(page_of(value))
+    assert "length" in shown(value)
+
+
+@pytest.mark.painted
 def test_nothing_to_compare_makes_a_page() -> None:
     value = comparison(alpha=0.001)
     assert value["detectors"] == []

@@ -70,6 +70,24 @@ def test_what_waits_while_another_is_scored_is_scored_together(
     assert [len(batch) for batch in held.batches] == [1, 8, 3]
 
 
+def test_a_batch_takes_no_more_than_a_mebibyte_of_text_behind_what_it_has(
+    visit: Visiting, surface: Path
+) -> None:
+    held, load = holding(surface)
+    long = {**ANSWER, "contexts": ["w" * 400_000]}
+
+    async def go(client: Any, service: Service) -> None:
+        posts = [asyncio.create_task(client.post("/v1/check", json=ANSWER))]
+        await until(lambda: held.batches)
+        posts += [asyncio.create_task(client.post("/v1/check", json=long)) for _ in range(7)]
+        await until(lambda: service.batcher.depth == 8)
+        held.may.set()
+        assert [(await post).status_code for post in posts] == [200] * 8
+
+    visit(go, surface, load=load)
+    assert [len(batch) for batch in held.batches] == [1, 3, 3, 1]
+
+
 def test_beyond_the_queue_requests_are_refused_and_nothing_else_is_lost(
     visit: Visiting, column: Path
 ) -> None:

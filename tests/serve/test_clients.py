@@ -20,11 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrail import Guardrail
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import DataError, GuardrailError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.decision_log.verify import export_log, verify_log
 from calibrail.guardrail.signing import SignatureTerms, make_keys, signature_path
 from calibrail.options import ServeOptions
+from calibrail.pipelines.data_reuse import DataUseHistory
+from calibrail.pipelines.run import read_json
 from calibrail.serve import guardrails, process
 from calibrail.serve import service as served
 from calibrail.serve.guardrails import Guardrails, Serials
@@ -161,6 +163,7 @@ def test_a_client_may_ask_so_often(
         ("shop s3cret 5 6\n", "line 1 .* there are 4 words"),
         ("a/b s3cret\n", "line 1 .* other characters"),
         ("shop s3crét\n", "line 1 .* other characters"),
+        ("shop s3cr\0t\n", "line 1 .* other characters"),
         ("shop s3cret none\n", "line 1 .* no number"),
         ("shop s3cret nan\n", "line 1 .* no number"),
         ("shop s3cret 0\n", "line 1 .* is 0"),
@@ -177,6 +180,32 @@ def test_a_file_of_no_tokens_is_refused_without_its_secrets(
     assert "s3cr" not in str(caught.value)
     with pytest.raises(InputError, match="cannot be read"):
         Tokens(tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("kind", ["pipe", "device", "3 GiB"])
+def test_what_is_no_file_of_that_kind_is_neither_waited_for_nor_read(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "serials.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(3 * 2**30)
+    said = "it is larger than 1 GiB" if kind == "3 GiB" else "it is no regular file"
+    with pytest.raises(InputError, match=said):
+        Tokens(path)
+    with pytest.raises(GuardrailError, match=r"serials\.json should say"):
+        Serials(tmp_path, allow_rollback=False).take("g", mock.Mock())
+    with pytest.raises(DataError, match=said):
+        DataUseHistory.read(path)
+    with pytest.raises(DataError, match=said):
+        read_json(path)
+    with pytest.raises((DataError, InputError), match=f"{said}|holds none"):
+        verify_log(tmp_path, noted=[str(path)])
 
 
 def test_what_a_client_may_ask_is_shared_by_the_processes_and_survives_a_reload(

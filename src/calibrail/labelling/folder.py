@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.ledger import (
     Label,
@@ -221,7 +221,7 @@ def read_plan(folder: Path, maker: str = "label") -> SessionPlan:
     remedy = f"; name a folder that `calibrail {maker}` made"
     with errors_as(DataError, (ValueError, RecursionError), "plan_damaged", path=path):
         with file_errors(f"cannot read {path}", remedy):
-            content = json.loads(path.read_bytes())
+            content = json.loads(read_regular(path))
         name, _, number = str(schema := content.get("schema")).partition("/")
         if name == SessionPlan.schema.partition("/")[0] and number.isdecimal() and number != "1":
             raise DataError(

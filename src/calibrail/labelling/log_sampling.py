@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.audited_calibration import labelling_probability
 from calibrail.conformal.sequential.sequential_test import share_so_far
@@ -359,7 +359,7 @@ class Batches:
         path = self._files.path / _CURSOR
         remedy = "; restore it from a copy: without it lines would be drawn again"
         with file_errors(f"cannot read {path}", remedy):
-            raw = path.read_bytes()
+            raw = read_regular(path)
         try:
             content = json.loads(raw)
             cursor: Mapping[str, Any] = content["cursor"]

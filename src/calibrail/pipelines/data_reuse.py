@@ -32,7 +32,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
-from calibrail.atomic_files import folder_lock, new_folder, write_atomically
+from calibrail.atomic_files import folder_lock, new_folder, read_regular, write_atomically
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import Report
@@ -409,7 +409,7 @@ class DataUseHistory:
             with file_errors(f"cannot read {path}", remedy):
                 if not path.exists():
                     return {}
-                content = json.loads(path.read_bytes())
+                content = json.loads(read_regular(path))
             if content["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {content['schema']!r}")
             return {

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import whole_folder, write_atomically
+from calibrail.atomic_files import read_regular, whole_folder, write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import NegatedCalibration
@@ -152,7 +152,7 @@ def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     remedy = f"; name a folder that `calibrail {command} ... -o FOLDER` wrote"
     try:
         with file_errors(f"cannot read {path}", remedy):
-            content = json.loads(path.read_bytes())
+            content = json.loads(read_regular(path))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}; run `calibrail {command}` again") from error
     if not isinstance(content, dict):
@@ -416,7 +416,7 @@ class Run(Shown):
         if (digest := content.get("state_sha256")) is not None:
             action = f"cannot read {folder / STATE}, what the detector has learnt"
             with file_errors(action, "; run `calibrail calibrate` again"):
-                state = (folder / STATE).read_bytes()
+                state = read_regular(folder / STATE)
             if hashlib.sha256(state).hexdigest() != digest:
                 raise DataError(say("refused.state_changed", path=folder / STATE))
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from calibrail import errors
-from calibrail.atomic_files import folder_lock, write_atomically
+from calibrail.atomic_files import folder_lock, read_regular, write_atomically
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, GuardrailError, InputError, error_text, errors_as
 from calibrail.guardrail.runtime import Guardrail
@@ -175,7 +175,7 @@ class Serials:
             return {}
         wrong = (OSError, ValueError, AttributeError, TypeError, OverflowError)
         with errors_as(GuardrailError, wrong, "serials_unreadable", path=self._path):
-            known = json.loads(self._path.read_bytes()) if self._path.exists() else {}
+            known = json.loads(read_regular(self._path)) if self._path.exists() else {}
             # What is no time is refused, too.
             times = {name: datetime.fromtimestamp(int(at), UTC) for name, at in known.items()}
             return {name: int(time.timestamp()) for name, time in times.items()}

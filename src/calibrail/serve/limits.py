@@ -31,9 +31,7 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 #: What a client may ask as often as it likes.
 _UNCOUNTED: Final = OPEN | {"/metrics"}
 #: Headers on which it depends who asks for what: of two, another party may have read the other.
-_ONCE: Final = (
-    *(b"host", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"),
-)
+_ONCE: Final = b"host authorization content-type content-encoding transfer-encoding".split()
 #: Header of an answer: the digest of the guardrail that decided.
 DECIDED_BY: Final = b"calibrail-guardrail"
 #: Where an answer may come in pieces, and as which type of body it then does.
@@ -211,6 +209,8 @@ def is_loopback(host: str) -> bool:
 MOST_HEADERS: Final = 64 * 2**10
 #: And how many headers.
 MOST_NAMES: Final = 100
+#: And how many requests of one connection may wait for the answer to an earlier one.
+MOST_WAITING: Final = 100
 #: Seconds that whoever reads a body has to refuse a slow one in its own words.
 _GRACE: Final = 1.0
 
@@ -287,7 +287,9 @@ class _Patient(HttpToolsProtocol):
             raise OverflowError
 
     def on_headers_complete(self) -> None:
-        """Wait for the body to end."""
+        """Wait for the body to end, as long as there are not too many requests in a row."""
+        if len(self.pipeline) == MOST_WAITING:
+            raise OverflowError
         super().on_headers_complete()
         self._in_headers = False
         self._n_header = self._n_names = self._n_named = 0
@@ -311,9 +313,11 @@ class _Patient(HttpToolsProtocol):
             )
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, or has too many headers."""
+        """Refuse what is not HTTP, has too many headers, or comes behind too many requests."""
         if self._has_too_many():
             self._refuse(ServiceProblem.of("headers_too_many", n=MOST_NAMES, most=MOST_HEADERS))
+        elif len(self.pipeline) == MOST_WAITING:
+            self._refuse(ServiceProblem.of("too_many_waiting", n=MOST_WAITING))
         else:
             self._refuse(ServiceProblem.of("not_http"))
 

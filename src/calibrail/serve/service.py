@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from calibrail.atomic_files import append_whole
+from calibrail.atomic_files import append_whole, read_regular
 from calibrail.data.example import Example
 from calibrail.errors import InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
@@ -57,6 +57,8 @@ for _name in (_log.name, "uvicorn.error"):
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
+#: Characters after which a batch takes no more: what is late is dropped only between two of them.
+_TOGETHER: Final = 2**20
 #: Who asks, by the name of its token; empty where there are no names.
 CLIENT: Final = contextvars.ContextVar("client", default="")
 
@@ -91,6 +93,12 @@ class PendingAnswer:
     settled: bool = False
     client: str = field(default_factory=lambda: CLIENT.get())
 
+    @property
+    def size(self) -> int:
+        """Characters that are to be read."""
+        item = self.example
+        return sum(map(len, (item.question, item.response, *item.contexts, *item.samples)))
+
 
 @dataclass(slots=True, eq=False)
 class StreamStep:
@@ -101,6 +109,7 @@ class StreamStep:
     done: Future[Any] = field(default_factory=Future)
     alone: bool = True
     settled: bool = False
+    size: int = 0
 
 
 def settle(done: Future[Result], work: Callable[[], Result]) -> None:
@@ -126,11 +135,12 @@ class WorkQueue:
     def take(self, most: int) -> list[PendingAnswer | StreamStep]:
         """Return the first answer, and with it others that may share its batch."""
         first = self.waiting.popleft()
-        batch: list[PendingAnswer | StreamStep] = [first]
-        left: list[PendingAnswer | StreamStep] = []
-        while self.waiting and len(batch) < most and not first.alone:
+        batch, left = [first], list[PendingAnswer | StreamStep]()
+        size = first.size
+        while self.waiting and len(batch) < most and size < _TOGETHER and not first.alone:
             answer = self.waiting.popleft()
             shares = answer.loaded is first.loaded and not answer.alone
+            size += answer.size if shares else 0
             (batch if shares else left).append(answer)
         self.waiting.extendleft(reversed(left))
         return batch
@@ -180,10 +190,8 @@ class Batcher:
         """Return whether all threads of some lane have been at one batch for so many deadlines."""
         late = time.monotonic() - deadlines * self._deadline
         with self._lock:
-            return any(
-                len(lane.began) == lane.n_threads and max(lane.began.values()) < late
-                for lane in self._lanes.values()
-            )
+            full = [lane for lane in self._lanes.values() if len(lane.began) == lane.n_threads]
+            return any(max(lane.began.values()) < late for lane in full)
 
     async def decide(
         self,
@@ -211,10 +219,8 @@ class Batcher:
         Problem
             If there is no room, or a decision cannot be kept.
         """
-        answers = [
-            PendingAnswer(self._loop.create_future(), item, loaded, alone, kept)
-            for item in examples
-        ]
+        future = self._loop.create_future
+        answers = [PendingAnswer(future(), item, loaded, alone, kept) for item in examples]
         with self._lock:
             self._make_room(len(examples))
             lane = self._lane(loaded)
@@ -296,12 +302,8 @@ class Batcher:
         lane = self._lanes.setdefault(name, WorkQueue(self._lock, n))
         lane.threads = [thread for thread in lane.threads if thread.is_alive()]
         for number in range(len(lane.threads), n):
-            thread = threading.Thread(
-                target=self._context.copy().run,
-                args=(self._work, lane),
-                name=f"scorer {name or 'local'} {number}",
-                daemon=True,
-            )
+            run, called = self._context.copy().run, f"scorer {name or 'local'} {number}"
+            thread = threading.Thread(None, run, called, (self._work, lane), daemon=True)
             lane.threads.append(thread)
             thread.start()
         return lane
@@ -375,9 +377,7 @@ class Batcher:
             for lane in self._lanes.values():
                 lane.drop_settled()
         error = DeadlineError(late_for)
-        decided = [
-            (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
-        ]
+        decided = [(item, item.loaded.guardrail.failed(item.example, error)) for item in late]
         if decided:
             self._late.submit(self._context.copy().run, self._give, decided)
 
@@ -561,8 +561,7 @@ class TokenHolder:
         """Return 0 and count a request, or the seconds after which one is taken."""
         if math.isinf(self.rate):
             return 0.0
-        now = time.monotonic()
-        most = max(1.0, self.rate)
+        now, most = time.monotonic(), max(1.0, self.rate)
         self.left, self.at = min(most, self.left + (now - self.at) * self.rate / 60), now
         if self.left < 1.0:
             return (1.0 - self.left) * 60 / self.rate
@@ -605,11 +604,9 @@ class Tokens:
 
     def find(self, given: bytes) -> TokenHolder | None:
         """Return whose token it is; how long that takes tells nothing of the tokens."""
-        found = None
-        for known, client in tuple(self._clients.items()):
-            if hmac.compare_digest(given, known):
-                found = client
-        return found
+        known = tuple(self._clients.items())
+        found = [client for token, client in known if hmac.compare_digest(given, token)]
+        return found[-1] if found else None
 
     def look(self) -> None:
         """Read the file if it is another one; one that is wrong leaves the clients as they are."""
@@ -629,7 +626,7 @@ class Tokens:
             state = path.stat()
             if (stamp := (state.st_mtime_ns, state.st_ino)) == self._stamp:
                 return False
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = read_regular(path).decode("utf-8").splitlines()
         self._stamp = stamp
         before = {client.name: client for client in self._clients.values()}
         clients = dict[bytes, TokenHolder]()
@@ -641,7 +638,7 @@ class Tokens:
             why = ""
             if not 2 <= len(parts) <= 3:
                 why = f"there are {len(parts)} words"
-            elif not NAME.fullmatch(parts[0]) or not parts[1].isascii():
+            elif not NAME.fullmatch(parts[0]) or not re.fullmatch("[!-~]+", parts[1]):
                 why = "the name, or the token, has other characters"
             elif parts[1].encode() in clients:
                 why = "another line has the same token"
@@ -675,7 +672,7 @@ def token() -> str | None:
     if given is None:
         return None
     secret = given.removesuffix("\n").removesuffix("\r")
-    if not secret or not all("!" <= letter <= "~" for letter in secret):
+    if not re.fullmatch("[!-~]+", secret):
         # It is a secret: the message does not repeat it.
         what = "is set, but holds nothing" if not secret.strip() else "holds other characters"
         raise InputError(error_text("token_unusable", variable=TOKEN_VARIABLE, what=what))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -376,6 +378,25 @@ def test_requests_before_a_bad_one_are_answered_and_it_is_refused(
     nothing_is_invented([Exchange(*pair) for pair in zip(sent, answers, strict=True)], guardrail)
     assert (refusal.status, refusal.headers["connection"]) == (status, "close")
     is_refusal(refusal)
+
+
+def test_requests_without_end_on_one_connection_hold_up_nobody(service: Service) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    *answers, refusal = answers_in(service.raw(request * 300))
+    assert 100 <= len(answers) < 300 and all(answer.status == 200 for answer in answers)
+    assert (refusal.status, refusal.headers["connection"]) == (429, "close")
+    is_refusal(refusal)
+
+    def flood() -> None:
+        with service.connect() as connection, contextlib.suppress(OSError):
+            connection.sendall(request * 50_000)
+
+    writer = threading.Thread(target=flood)
+    writer.start()
+    began = time.monotonic()
+    assert all(service.ask("GET", "/healthz").status == 200 for _ in range(20))
+    assert time.monotonic() - began < 5.0
+    writer.join()
 
 
 @pytest.fixture(scope="module")

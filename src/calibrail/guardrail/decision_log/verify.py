@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from calibrail.atomic_files import whole_file
+from calibrail.atomic_files import read_regular, whole_file
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.guardrail.decision_log import writer as line_format
@@ -400,7 +400,7 @@ def verify_log(folders: Folders, *, noted: Iterable[str] = ()) -> LogCheck:
         lines, before = [item], len(hashes)
         if len(item) != 64 and Path(item).is_file():
             with file_errors(f"cannot read {item}"):
-                lines = Path(item).read_text(encoding="utf-8", errors="replace").splitlines()
+                lines = read_regular(Path(item)).decode("utf-8", "replace").splitlines()
         for n, line in enumerate(lines, 1):
             digest = line.partition(" ")[0]
             if len(digest) == 64 and set(digest) <= set("0123456789abcdef"):

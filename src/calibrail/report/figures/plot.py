@@ -188,8 +188,8 @@ def axis_text(text: str, narrow: bool = False) -> str:
     return flat if len(flat) <= most else flat[: most - 3] + "..."
 
 
-#: What a row shows: its name, a share with its ends, and the share that was asked, if any.
-Row = tuple[str, Json, float | None]
+#: What a row shows: its name, a share with its ends, if any, and the share that was asked, if any.
+Row = tuple[str, Any, float | None]
 
 #: Characters from 0 to 100 %.
 _WIDTH: Final = 40
@@ -222,7 +222,7 @@ def interval_lines(rows: Iterable[Row], what: str = "") -> list[str]:
     <BLANKLINE>
             ● measured   ├─┤ its interval   ┃ required
     """
-    shown = [row for row in rows if row[1]["estimate"] is not None]
+    shown = [row for row in rows if row[1] and row[1]["estimate"] is not None]
     if not shown:
         return []
     names = [axis_text(name, narrow=True) for name, _, _ in shown]
