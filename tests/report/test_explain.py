@@ -86,3 +86,19 @@ def test_text_cannot_steer_the_terminal(width: int) -> None:
     assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
     if width == 80:
         assert "[bold]x[/bold]" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "step"),
+    [
+        ("pass", "Use the answer."),
+        ("flag", "Withhold the answer"),
+        ("review", "Have a person read"),
+        ("error", "Remove the cause"),
+    ],
+)
+def test_a_decision_ends_in_what_to_do_now(outcome: str, step: str) -> None:
+    text = shown(None, outcome=outcome)
+    assert text.split("\n\n")[-1].startswith(f"Next: {step}")
+    trimmed = {"outcome": outcome, "removed": [], "text": "It was built."}
+    assert ("Show what is left" in shown(None, **trimmed)) == (outcome in ("pass", "flag"))

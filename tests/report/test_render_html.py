@@ -15,7 +15,7 @@ from reports import ATTACKS, NOISE, VALUES, attacked, classes, errors, hostile, 
 
 from calibrail.formatting import Scale
 from calibrail.report import Document, render_page
-from calibrail.report.document import Table, TableColumn, numbers
+from calibrail.report.document import Table, TableColumn, Text, numbers
 from calibrail.report.documents.calibrate import document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import distributions_svg
@@ -312,3 +312,21 @@ def test_a_title_names_files_and_models_without_their_folders() -> None:
     for title in re.findall(r"<(?:title|h1)>.*?</(?:title|h1)>", page, re.DOTALL):
         assert "/home" not in title and "b/" not in title.replace("</b", "")
         assert "nli:model=nli-small" in re.sub(r"</?(?:wbr|bdi|b)>", "", title)
+
+
+def test_on_a_phone_a_column_has_one_width() -> None:
+    rows = [("a", "short", "x", "1"), ("b", "a text of more than thirty-six letters", "x", "2")]
+    table = Table("Alarms", [TableColumn(name) for name in ("Alarm", "What", "Since", "E")], rows)
+    page = render_page(Document("watch of", headline="Kept", blocks=(table,)))
+    cells = [cell for cell in Elements(page).named("td") if "data-of" in cell]
+    broad = ["broad" in str(cell["class"]) for cell in cells]
+    assert broad == [True, False, False] * 2
+
+
+def test_a_sheet_of_more_letters_is_printed_smaller() -> None:
+    pages = [
+        render_page(Document("card of", headline="Kept", blocks=(Text("word " * n),), sheet=True))
+        for n in (10, 1_200)
+    ]
+    assert ["zoom: 1;" in page for page in pages] == [True, False]
+    assert "zoom: 0.79;" in pages[1]

@@ -199,3 +199,17 @@ def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
     del headline["certificate"]
     older["guardrail"]["headline"] = headline
     assert [item.name for item in figures(card_document(older))] == ["target"]
+
+
+def test_ends_that_show_nothing_are_said_to() -> None:
+    def shown(*bounds: float | None, method: str = "exact") -> tuple[str, str]:
+        share = dict(zip(("estimate", "lower", "upper"), bounds, strict=True), method=method)
+        ends = {"coverage_at_least": bounds[1] or 0.0, "fpr_at_most": bounds[2] or 1.0}
+        row = {"coverage": share, "fpr": share, "min_coverage": 0.8, "max_fpr": 0.3, **ends}
+        return measures.shown_end("coverage", row), measures.shown_end("fpr", row)
+
+    nothing = "too few answers to show anything"
+    assert shown(None, None, None) == (nothing, nothing)
+    assert shown(1.0, 0.0008, 1.0) == (nothing, nothing)
+    assert shown(1.0, 0.73, 1.0) == ("at least 73% shown", "at least 73% shown")
+    assert shown(None, 0.9, None, method="rank")[0] == "at least 90% shown"

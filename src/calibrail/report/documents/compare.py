@@ -119,6 +119,7 @@ def paired_tests(comparison: Json) -> parts.Section | None:
         return None
     return parts.section(
         "Who is ahead",
+        parts.Text(plain(ranking(comparison))),
         parts.Text(say("compare.paired", winner), where="page"),
         _paired(comparison, winner["candidate"], paired["against_best"]),
         _paired(comparison, winner["best_baseline"], paired["against_best_baseline"]),
@@ -292,13 +293,15 @@ _MOST_NAMED: Final = 4
 _HALVES: Final = ("choosing", "confirming")
 
 
-def finding(comparison: Json) -> str:
+def finding(comparison: Json, *, ranked: bool = True) -> str:
     """Return who wins and what confirms it, or whom the data does not separate.
 
     Parameters
     ----------
     comparison : mapping
         ``Comparison.to_dict()``.
+    ranked : bool
+        Whether `ranking` is said, too.
     """
     detectors, winner, paired = (comparison[key] for key in ("detectors", "winner", "paired"))
     if not detectors:
@@ -311,10 +314,7 @@ def finding(comparison: Json) -> str:
     flags, tests = say("compare.flags", detector), paired["against_best"]
     if not tests:
         return f"{name} {flags} {say('compare.alone')}"
-    ahead = []
-    if first is not detector:
-        ahead.append(say("compare.first_in_table", detector, first=first, winner=winner))
-    ahead.append(_ahead(winner, tests))
+    ahead = ranking(comparison) if ranked else ""
     rates = (
         say(
             "compare.rate",
@@ -328,7 +328,7 @@ def finding(comparison: Json) -> str:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
         confirmed = say("compare.confirmed", winner=winner, rates="; ".join(rates), reason=reason)
-        sentences = [f"{headline(comparison)}: it {flags}", *ahead, confirmed]
+        sentences = [f"{headline(comparison)}: it {flags}", ahead, confirmed]
     else:
         why = _undecided(winner, tests)
         if winner["contradicted_by"]:
@@ -336,8 +336,20 @@ def finding(comparison: Json) -> str:
         elif withheld := winner.get("withheld"):
             why = say(f"compare.withheld_{withheld}", winner)
         more = "" if winner["times"] is None else say("compare.times", winner)
-        sentences = [f"{headline(comparison)}: {why} {name} {flags}", *ahead, more]
+        sentences = [f"{headline(comparison)}: {why} {name} {flags}", ahead, more]
     return " ".join(filter(None, sentences))
+
+
+def ranking(comparison: Json) -> str:
+    """Say whom the best detector is ahead of, and why the table may begin with another one."""
+    detectors, winner = comparison["detectors"], comparison["winner"]
+    first, best = detectors[0], winner["candidate"] or detectors[0]["name"]
+    detector = next(item for item in detectors if item["name"] == best)
+    ahead = _ahead(winner, comparison["paired"]["against_best"])
+    if first is detector:
+        return ahead
+    why = say("compare.first_in_table", detector, first=first, winner=winner)
+    return f"{why} {ahead}".rstrip()
 
 
 def headline(comparison: Json) -> str:
@@ -463,14 +475,17 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         The content of ``cost.json``. Its times are measured, so only the page shows them.
     """
     detectors, winner = comparison["detectors"], comparison["winner"]
-    lead, text = headline(comparison), plain(finding(comparison))
+    lead, text = headline(comparison), plain(finding(comparison, ranked=False))
+    text = text.removeprefix(f"{plain(lead)}: ")
+    named = text.startswith(plain(str(winner["candidate"])))
     return Document(
         "comparison of",
         subject=say("compare.subject", comparison) if detectors else "detectors",
         headline=lead,
         verdict=winner["certificate"]["verdict"] if winner["confirmed"] else "",
-        summary=capital(text.removeprefix(f"{plain(lead)}: ")),
-        brief=text,
+        # A detector's name stays as it is, at the beginning of a sentence, too.
+        summary=text if named else capital(text),
+        brief=f"{lead}: {text}",
         blocks=(
             *(_split_and_forest(comparison) if detectors else ()),
             all_scores(comparison),

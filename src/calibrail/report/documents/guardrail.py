@@ -136,6 +136,7 @@ def document(decision: Json, score: str) -> Document:
         verdict=_TONES[decision["outcome"]],
         summary=f"{reason}.{likely}",
         blocks=(Text(say_first(cases, decision)), *left, evidence, Text(nothing)),
+        next_step=say("guardrail.next", decision, trims=trims),
         footer="Everything on this page is in what --json prints.",
     )
 

@@ -23,7 +23,7 @@ from calibrail.report.document import Json
 from calibrail.report.figures import scores as figures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.messages import say, word
-from calibrail.report.text import share
+from calibrail.report.text import is_proven, share
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
@@ -134,6 +134,9 @@ def shown_end(name: str, asked: Json) -> str:
     side, end = _deciding(name, asked)
     if end is None:
         return ""
+    shown = (asked.get("certificate") or asked)[name]
+    if not is_proven(shown) and (shown["lower"] or 0.0) < 0.005 and (shown["upper"] or 1.0) > 0.995:
+        return say("measure.too_few")
     return f"at {'least' if side == 'lower' else 'most'} {_END[side](end)} shown"
 
 
