@@ -84,10 +84,7 @@ def export_command(
 
 
 def freeze_into(
-    output: Path,
-    frozen: calibrail.Run,
-    written: opt.NewGuardrail,
-    freezing: Freezing | None = None,
+    output: Path, frozen: calibrail.Run, written: opt.NewGuardrail, freezing: Freezing | None = None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Write a run's guardrail; return what is printed of it, as words and as JSON, and notes."""
     from calibrail.conformal.group_thresholds import spelled

@@ -323,12 +323,7 @@ class _Core(Generic[One, Several, Content]):
         return decisions
 
     def select(
-        self,
-        items: Sequence[object],
-        *,
-        fdr: float,
-        method: str = "auto",
-        confidence: float = 0.95,
+        self, items: Sequence[object], *, fdr: float, method: str = "auto", confidence: float = 0.95
     ) -> Content:
         """Release what can be released of a batch with the false discovery rate bounded.
 

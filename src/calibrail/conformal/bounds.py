@@ -538,9 +538,7 @@ _NEGLIGIBLE: Final = 1e-14
 
 
 def stays_below(
-    limits: Sequence[int],
-    increments: Iterable[tuple[int, Floats]],
-    last: Callable[[Ints], Floats],
+    limits: Sequence[int], increments: Iterable[tuple[int, Floats]], last: Callable[[Ints], Floats]
 ) -> float:
     """Return P(N_1 <= limits[0], ..., N_r <= limits[r - 1], N_{r + 1} = final count).
 

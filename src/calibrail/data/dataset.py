@@ -413,11 +413,7 @@ class ColumnReader:
     """
 
     def __init__(
-        self,
-        columns: ColumnMapping,
-        needs: Needs,
-        interpreter: RowParser,
-        scores: Collection[str],
+        self, columns: ColumnMapping, needs: Needs, interpreter: RowParser, scores: Collection[str]
     ) -> None:
         by_row = needs.require or needs.expect or needs.allow_none or columns.labels.spans
         by_row = by_row or len(columns.label_columns) > 1 or columns.marks is not None

@@ -494,9 +494,7 @@ def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
 
 
 def artefacts(
-    survey: Survey,
-    copies: NDArray[np.int64],
-    area_of: Callable[..., tuple[float, float, float]],
+    survey: Survey, copies: NDArray[np.int64], area_of: Callable[..., tuple[float, float, float]]
 ) -> tuple[Artefact, ...]:
     """Return what of the look of answers tells their labels beyond chance, the most telling first.
 

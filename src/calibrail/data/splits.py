@@ -150,10 +150,7 @@ def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
 
 
 def split_from_column(
-    values: Sequence[object],
-    groups: Groups = None,
-    *,
-    column: str = "split",
+    values: Sequence[object], groups: Groups = None, *, column: str = "split"
 ) -> NDArray[np.int8]:
     """Turn a user's own split into codes.
 

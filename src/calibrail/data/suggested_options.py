@@ -521,10 +521,7 @@ def _class_named(name: str) -> int | None:
 
 
 def _by_length(
-    layout: Sequence[ColumnLook],
-    fields: set[str],
-    taken: set[str],
-    lengths: Mapping[str, float],
+    layout: Sequence[ColumnLook], fields: set[str], taken: set[str], lengths: Mapping[str, float]
 ) -> dict[str, str]:
     """Return the longest texts for the answer and its contexts, where no name says which."""
     texts = sorted(

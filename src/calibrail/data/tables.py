@@ -303,10 +303,7 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
 
 
 def saved_batches(
-    folder: Path,
-    split: object = None,
-    columns: Collection[str] | None = None,
-    rows: int = _BATCH,
+    folder: Path, split: object = None, columns: Collection[str] | None = None, rows: int = _BATCH
 ) -> Iterator[Any]:
     """Yield the record batches of such a folder; see `saved_files` and `parquet_batches`."""
     import pyarrow as pa

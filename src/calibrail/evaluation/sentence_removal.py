@@ -88,10 +88,7 @@ _METHOD: Final = "bootstrap-groups, characters"
 _REMOVED: Final = 1
 _MARKED: Final = 2
 #: Why a share without an interval has none, by why it would have no value.
-_FEW: Final = {
-    "nothing_removed": "few_answers_removed",
-    "nothing_marked": "few_answers_marked",
-}
+_FEW: Final = {"nothing_removed": "few_answers_removed", "nothing_marked": "few_answers_marked"}
 
 
 def find_spans(

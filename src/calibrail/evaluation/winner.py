@@ -724,10 +724,7 @@ class Winner(Record):
 
 
 def halve(
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    groups: NDArray[np.int64],
-    seed: int = 0,
+    labels: NDArray[np.int8], codes: NDArray[np.int8], groups: NDArray[np.int64], seed: int = 0
 ) -> NDArray[np.int8]:
     """Return which half of the test part each example belongs to; no group is torn apart.
 

@@ -120,8 +120,4 @@ def _asked(answer: Any, metadata: dict[str, Any]) -> dict[str, Any]:
     for name in GuardrailValidator.required_metadata_keys:
         if name not in metadata:
             raise InputError(f"metadata has no {name!r}; got {', '.join(map(str, metadata))}")
-    return {
-        "question": metadata["question"],
-        "contexts": metadata["contexts"],
-        "response": answer,
-    }
+    return {"question": metadata["question"], "contexts": metadata["contexts"], "response": answer}

@@ -205,11 +205,7 @@ class GuardrailMiddleware(middleware.AgentMiddleware):
             chunks = list(self._contexts(messages))
             if wrong := [chunk for chunk in chunks if not isinstance(chunk, str)]:
                 raise TypeError(f"contexts must be texts; got {wrong[0]!r:.80}")
-            return {
-                "question": question(messages),
-                "contexts": chunks,
-                "response": text_of(answer),
-            }
+            return {"question": question(messages), "contexts": chunks, "response": text_of(answer)}
         except Exception as error:
             # Whatever a callable of the user's raises leaves it to the failure policy.
             return {"response": error}
@@ -314,8 +310,7 @@ def _shown(gate: Gate, answer: Any, decision: Decision, *, whole: bool = False) 
 
 
 def _step(
-    guardrail: Guarding,
-    result: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]],
+    guardrail: Guarding, result: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]]
 ) -> RunnableLambda[Any, Any]:
     """Return what decides about the answer in a mapping, and makes a result of what changes."""
     gate = Gate.of(guardrail)

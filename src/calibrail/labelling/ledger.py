@@ -369,10 +369,7 @@ def parse_label(line: StoredLine, path: Path) -> Label:
     label, annotator, order = (line.content.get(name) for name in ("label", "annotator", "order"))
     spans = line.content.get("spans", [])
     due = {
-        "label": (
-            not isinstance(label, bool) and label in (0, 1, None),
-            "must be 1, 0 or null",
-        ),
+        "label": (not isinstance(label, bool) and label in (0, 1, None), "must be 1, 0 or null"),
         "annotator": (
             isinstance(annotator, str) and bool(annotator.strip()),
             "must name who labelled",

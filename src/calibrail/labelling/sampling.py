@@ -96,11 +96,7 @@ class PooledAnswer:
 
 
 def first_units(
-    examples: Iterable[Example],
-    order: Order,
-    *,
-    whole_groups: bool,
-    after: str = "",
+    examples: Iterable[Example], order: Order, *, whole_groups: bool, after: str = ""
 ) -> list[PooledAnswer]:
     """Return what is drawn first, in the order of drawing, after one streaming pass.
 
@@ -430,11 +426,7 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        folder: LabelFolder,
-        judge: Judge | None,
-        reread: Reread,
-        lots: Lots | None = None,
+        self, folder: LabelFolder, judge: Judge | None, reread: Reread, lots: Lots | None = None
     ) -> None:
         self._folder, self._judge, self._reread, self._lots = folder, judge, reread, lots
         self._order = Order(folder.plan.seed)

@@ -20,14 +20,7 @@ from calibrail.data.example import Example
 from calibrail.data.splits import groups_to_add
 from calibrail.errors import InputError, error_text
 from calibrail.labelling.folder import Event, LabelFolder, Seat, event_line, now
-from calibrail.labelling.ledger import (
-    Label,
-    LabelLedger,
-    LedgerAnswer,
-    Lots,
-    Span,
-    checked_spans,
-)
+from calibrail.labelling.ledger import Label, LabelLedger, LedgerAnswer, Lots, Span, checked_spans
 from calibrail.labelling.sampling import Judge, Reread, Sampler
 from calibrail.options.data import SplitOptions
 from calibrail.options.fields import whole

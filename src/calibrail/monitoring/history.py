@@ -202,14 +202,7 @@ def moment(seconds: float | None) -> str | None:
 
 
 #: In the order of the rows of every table of features.
-FEATURES: Final = (
-    "score",
-    "undefined",
-    "question_length",
-    "response_length",
-    "chunks",
-    "language",
-)
+FEATURES: Final = ("score", "undefined", "question_length", "response_length", "chunks", "language")
 #: Features whose values are numbers, of which a mean is shown.
 NUMBERS: Final = ("score", "question_length", "response_length", "chunks")
 UNDEFINED: Final = FEATURES.index("undefined")

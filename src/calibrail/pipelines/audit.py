@@ -108,9 +108,7 @@ class _Features:
 
 
 def _divide(
-    features: Mapping[str, Floats],
-    cells: Mapping[str, Sequence[Any]],
-    absent: str | None,
+    features: Mapping[str, Floats], cells: Mapping[str, Sequence[Any]], absent: str | None
 ) -> tuple[list[Division], list[measures.LeftOut]]:
     """Return how answers are divided into strata, and what is left out for which reason.
 

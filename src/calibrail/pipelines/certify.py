@@ -537,11 +537,7 @@ def _begun(
         limits=look_overlap.limits_of(limits, config.promise.unit),
     )
     standing = history.record(
-        config.digest,
-        look,
-        *look_overlap.own_look(config),
-        spends=True,
-        n_looks=limits.n_looks,
+        config.digest, look, *look_overlap.own_look(config), spends=True, n_looks=limits.n_looks
     )
     return look, standing
 

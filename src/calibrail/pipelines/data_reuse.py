@@ -59,11 +59,7 @@ from calibrail.pipelines.look_overlap import (
     overlapping_uses,
 )
 from calibrail.pipelines.scoring import Scored
-from calibrail.report.documents.calibrate_sections import (
-    few_looked_before,
-    looked_before,
-    message,
-)
+from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before, message
 from calibrail.report.messages import say, spell
 
 
@@ -344,18 +340,10 @@ class DataUseHistory:
         earlier = overlapping_uses(look, chain if chain else at_few, every=bool(chain))
         share = 1.0 if look.share is None else look.share
         left, following = _shared([*chain, look], None, spends=spends)
-        return Standing(
-            len(chain) + 1,
-            share,
-            left,
-            following,
-            look.declared,
-            tuple(chain),
-            (*elsewhere, *earlier),
-            max((len(item.compared) for item, _ in overlapping_uses(look, chose)), default=0),
-            look.tried,
-            look.again,
-        )
+        spent = (len(chain) + 1, share, left, following, look.declared, tuple(chain))
+        compared = (len(item.compared) for item, _ in overlapping_uses(look, chose))
+        beside_it = (max(compared, default=0), look.tried, look.again)
+        return Standing(*spent, (*elsewhere, *earlier), *beside_it)
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
         """Keep what a look that was recorded says; one that has shown nothing (None) is none."""

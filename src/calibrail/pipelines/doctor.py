@@ -170,9 +170,7 @@ _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,lengt
 
 @keywords.options_from_keywords(reading=ReadOptions, override=True)
 def diagnose(
-    source: Source,
-    reading: ReadOptions | None = None,
-    **named: Unpack[ReadKeywords],
+    source: Source, reading: ReadOptions | None = None, **named: Unpack[ReadKeywords]
 ) -> profile.Diagnosis:
     """Read a whole source and describe it.
 

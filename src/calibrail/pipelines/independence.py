@@ -103,9 +103,7 @@ Samples: TypeAlias = tuple[Sample, ...]
 
 
 def extreme(
-    ways: Sequence[Samples],
-    apart: NDArray[np.bool_],
-    among_all: NDArray[np.bool_] | None = None,
+    ways: Sequence[Samples], apart: NDArray[np.bool_], among_all: NDArray[np.bool_] | None = None
 ) -> Samples:
     """Return the samples as near copies count at worst, or at best, for one of the detectors.
 

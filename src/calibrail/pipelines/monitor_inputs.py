@@ -196,8 +196,7 @@ def _traffic(content: Any) -> Any:
 def _numbers(traffic: Sequence[Any], name: str) -> NDArray[np.float64]:
     values = (item.get(name) for item in traffic)
     return np.array(
-        [value if is_number(value) and value >= 0 else math.nan for value in values],
-        np.float64,
+        [value if is_number(value) and value >= 0 else math.nan for value in values], np.float64
     )
 
 

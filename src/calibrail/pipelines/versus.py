@@ -377,8 +377,7 @@ class _Table:
             raise DataError(say("refused.half_drawn", n=half))
         # One that could not be drawn says nothing, and neither do the others of it.
         return replace(
-            table,
-            chance=np.array([loading.chance_of(source, one, name) for one, _ in examples]),
+            table, chance=np.array([loading.chance_of(source, one, name) for one, _ in examples])
         )
 
     @property

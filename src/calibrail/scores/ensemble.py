@@ -351,11 +351,8 @@ class Ensemble(Combined):
                 raise InputError(error_text("member_undefined", key=key, option=option))
             state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:
-            raise InputError(
-                error_text(
-                    "ensemble_points_wrong", names=", ".join(f"{area:.2f}" for area in reached)
-                )
-            )
+            names = ", ".join(f"{area:.2f}" for area in reached)
+            raise InputError(error_text("ensemble_points_wrong", names=names))
         return self.restore({"auroc": np.array(reached), **state})
 
     @property

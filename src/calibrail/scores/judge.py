@@ -159,10 +159,9 @@ def load_template(
             text = raw.decode().replace("\r\n", "\n").replace("\r", "\n")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
+            names = ", ".join(known)
             raise InputError(
-                error_text(
-                    "template_unreadable", template=template, names=", ".join(known), why=why
-                )
+                error_text("template_unreadable", template=template, names=names, why=why)
             ) from error
     words: tuple[str, ...] = (f'"{HALLUCINATION}"',)
     if reply != "grade":

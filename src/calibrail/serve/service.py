@@ -194,12 +194,7 @@ class Batcher:
             return any(max(lane.began.values()) < late for lane in full)
 
     async def decide(
-        self,
-        loaded: Loaded,
-        examples: Sequence[Example],
-        *,
-        alone: bool = False,
-        kept: bool = True,
+        self, loaded: Loaded, examples: Sequence[Example], *, alone: bool = False, kept: bool = True
     ) -> list[Decision]:
         """Return the decision about each answer, in their order.
 

@@ -281,11 +281,7 @@ def _begun(command: Sequence[str]) -> "subprocess.Popen[bytes]":
         variables.pop(name, None)
     # Standard input ends with this process; a terminal's Ctrl-C is for this one alone.
     return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        env=variables,
-        process_group=0,
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=variables, process_group=0
     )
 
 

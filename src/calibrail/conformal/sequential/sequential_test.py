@@ -303,11 +303,7 @@ class SequentialTest(Record):
         return coverage, fpr
 
     def _weights(
-        self,
-        flagged: Bools,
-        labels: Floats,
-        probability: ArrayLike | None,
-        guess: ArrayLike | None,
+        self, flagged: Bools, labels: Floats, probability: ArrayLike | None, guess: ArrayLike | None
     ) -> Floats:
         """Return W of each answer, or raise naming the first one whose probability is too low."""
         active = self.drawing.weighted

@@ -171,12 +171,7 @@ def draws_for(n: int, most: int = DRAWS) -> int:
 
 
 def bootstrap_counts(
-    groups: Ints,
-    labels: Codes,
-    *,
-    draws: int,
-    seed: int,
-    stream: int = 0,
+    groups: Ints, labels: Codes, *, draws: int, seed: int, stream: int = 0
 ) -> Iterator[Ints]:
     """Yield how often each example is drawn, a chunk of draws at a time.
 

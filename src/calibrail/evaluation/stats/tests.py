@@ -209,12 +209,7 @@ MAX_ATOMS = 32
 _METHOD: Final = "upper bound, DKW"
 
 
-def overlap(
-    hallucinated: Floats,
-    faithful: Floats,
-    *,
-    confidence: float = 0.95,
-) -> Measure:
+def overlap(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -> Measure:
     """Return the overlapping coefficient, the shared area of the two densities, 0 to 1.
 
     Both samples are counted on one Freedman-Diaconis grid of the pooled scores (Scott's width

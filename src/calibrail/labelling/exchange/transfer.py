@@ -120,11 +120,7 @@ def joined(contexts: Sequence[str]) -> str:
 
 def texts_of(task: Task) -> dict[str, str]:
     """Return what an annotator reads of an answer, by its names in every format."""
-    return {
-        "question": task.question,
-        "contexts": joined(task.contexts),
-        "response": task.response,
-    }
+    return {"question": task.question, "contexts": joined(task.contexts), "response": task.response}
 
 
 def changed_text(given: ImportedLabel, task: Task) -> str | None:
@@ -384,10 +380,9 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
         cells = {name.strip().lower(): value for name, value in item.values.items()}
         for name in ("id", label.lower()):
             if name not in cells:
+                names = ", ".join(cells)
                 raise DataError(
-                    error_text(
-                        "import_column_missing", path=path, name=name, names=", ".join(cells)
-                    )
+                    error_text("import_column_missing", path=path, name=name, names=names)
                 )
         marked = str(cells.get("unsupported") or "").split(_NEXT.strip())
         yield ImportedLabel(

@@ -30,7 +30,7 @@ _QUIET: Final = {"LITELLM_OFFLINE_MODE": "true", "LITELLM_MODE": "PRODUCTION"}
 
 #: What every call says: the waits, the attempts and the cache are ours; nobody else is told.
 _CALL: Final[Mapping[str, Any]] = {
-    **{"num_retries": 0, "max_retries": 0, "caching": False, "no-log": True, "drop_params": False},
+    **{"num_retries": 0, "max_retries": 0, "caching": False, "no-log": True, "drop_params": False}
 }
 
 #: Providers that have OpenAI's Responses API.

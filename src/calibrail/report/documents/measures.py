@@ -417,9 +417,7 @@ def flips(certificate: Json) -> str:
 
 
 def with_baselines(
-    row: Callable[[Json], parts.Row],
-    items: Iterable[Json],
-    baselines: Iterable[Json],
+    row: Callable[[Json], parts.Row], items: Iterable[Json], baselines: Iterable[Json]
 ) -> list[parts.Row]:
     """Return the rows of detectors, and below them those of the baselines, if there are any."""
     below = [row(item) for item in baselines]

@@ -47,10 +47,7 @@ def document(content: Json) -> Document:
             parts.Text(say("recalibrate.threshold", content, scale=scale, sure=_sure(content))),
             _same_answers(content, scale),
             _changed(content["comparison"], scale),
-            parts.section(
-                "On everything that was logged",
-                parts.Text(_logged(log) if log else ""),
-            ),
+            parts.section("On everything that was logged", parts.Text(_logged(log) if log else "")),
             parts.section(
                 "What it rests on",
                 parts.Facts(facts("recalibrate.facts", content, first=first, last=last)),

@@ -95,11 +95,7 @@ FIGURE_FORMATS: Final[Mapping[str, Mapping[str, str | None]]] = {
 }
 
 #: The verdicts, each with its line.
-VERDICTS: Final = {
-    "certified": "-",
-    "rejected": (0, (5, 2)),
-    "inconclusive": (0, (1, 1.5)),
-}
+VERDICTS: Final = {"certified": "-", "rejected": (0, (5, 2)), "inconclusive": (0, (1, 1.5))}
 
 
 def plan_svg(plan: Json, narrow: bool = False) -> str:
