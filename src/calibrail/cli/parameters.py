@@ -86,10 +86,8 @@ def to_file(help: str, kind: str = "", *flags: str) -> Any:
     """
 
     def checked(path: Path | None) -> Path | None:
-        if kind in ("decisions", "selection") and Path(path or "").suffix in (".csv", ".xlsx"):
-            raise InputError(
-                error_text("lines_in_a_table", path=path, by=path.with_suffix(".jsonl"))
-            )
+        if path and kind in ("decisions", "selection") and path.suffix in (".csv", ".xlsx"):
+            raise InputError(error_text("lines_in_a_table", path=path))
         return file_to_write(path)
 
     _KINDS[checked] = kind

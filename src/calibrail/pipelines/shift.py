@@ -17,7 +17,7 @@ from calibrail.formatting import Scale, ShownContent
 from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
-from calibrail.pipelines import data_reuse
+from calibrail.pipelines import data_reuse, look_overlap
 from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
@@ -49,7 +49,7 @@ class ShiftRun(ShownContent):
 
     content: Mapping[str, Any]
     scored: tuple[Scored, ...]
-    look: data_reuse.DataUse
+    look: look_overlap.DataUse
 
     @property
     def n_quarantined(self) -> int:

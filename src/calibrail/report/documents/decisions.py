@@ -33,7 +33,7 @@ def check_document(content: Json) -> Document:
     return Document(
         "decisions",
         headline=f"{count(total, 'answer')}: {shares}" if rows else "no answers",
-        warnings=[say("decisions.beyond", content)] if "beyond" in content else [],
+        warnings=[parts.Bullet(say("decisions.beyond", content))] if "beyond" in content else [],
         blocks=(Table("Outcomes", columns, rows, where="page"),),
         notes=(
             *part_note(content.get("part")),
