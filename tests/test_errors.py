@@ -41,8 +41,8 @@ def test_a_text_says_what_was_given() -> None:
 
 def test_errors_of_others_are_told_in_the_words_of_a_code() -> None:
     with (
-        pytest.raises(DataError, match=r"^cannot read key\.pem: no such key$") as caught,
-        errors_as(DataError, OSError, "guardrail_unreadable", path="key.pem"),
+        pytest.raises(DataError, match=r"^cannot read g\.json: no such file; name") as caught,
+        errors_as(DataError, OSError, "guardrail_unreadable", path="g.json"),
     ):
-        raise FileNotFoundError(2, "no such key")
+        raise FileNotFoundError(2, "no such file")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
