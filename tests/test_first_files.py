@@ -112,6 +112,9 @@ def test_scores_in_another_unit_are_told(tmp_path: Path, guardrail: Path) -> Non
 def test_lines_are_not_written_as_a_table(tmp_path: Path, guardrail: Path) -> None:
     done = _called("check", guardrail, tmp_path / "labelled.csv", "-o", tmp_path / "out.csv")
     assert "name it" in str(done.exception) and not (tmp_path / "out.csv").exists()
+    words = ("--score", "length", "-o", tmp_path / "out.csv")
+    done = _called("score", tmp_path / "labelled.csv", *words)
+    assert "name it .parquet" in str(done.exception) and not (tmp_path / "out.csv").exists()
 
 
 def test_what_is_no_guardrail_names_the_remedy(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def to_file(help: str, kind: str = "", *flags: str) -> Any:
     """
 
     def checked(path: Path | None) -> Path | None:
-        if path and kind in ("decisions", "selection") and path.suffix in (".csv", ".xlsx"):
-            raise InputError(error_text("lines_in_a_table", path=path))
+        if path and kind in _SUFFIXES and path.suffix in {*_TABLES} - {_SUFFIXES[kind]}:
+            raise InputError(error_text("other_format", path=path, by=_SUFFIXES[kind]))
         return file_to_write(path)
 
     _KINDS[checked] = kind
@@ -95,6 +95,11 @@ def to_file(help: str, kind: str = "", *flags: str) -> Any:
     return typer.Option(*names, metavar="FILE", help=help, callback=checked)
 
 
+#: How files of a kind are named, and names that say a table.
+_SUFFIXES: Final = {"decisions": ".jsonl", "selection": ".jsonl"} | dict.fromkeys(
+    ("scores", "log_export"), ".parquet"
+)
+_TABLES: Final = (".csv", ".tsv", ".xlsx", ".parquet")
 #: Which kind of file is written where an option checks its value so.
 _KINDS: Final[dict[Callable[..., Any], str]] = {file_to_write: "figure", folder_to_write: ""}
 
