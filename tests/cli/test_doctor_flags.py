@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any, Final
@@ -133,8 +132,8 @@ def test_the_printed_command_reads_the_file(tmp_path: Path, shape: str, name: st
     # It fails where no row is usable without a flag, and says all the same which flags help.
     first = calibrail("doctor", path)
     assert not first.stderr
-    command = re.split(r"\s\((?:if|put) ", first.stdout.rpartition("Next:")[2])[0]
-    words = shlex.split(" ".join(command.split()))
+    step = first.stdout.rpartition("Next:")[2]
+    words = shlex.split(step[step.index("calibrail doctor") :])
     assert words[:2] == ["calibrail", "doctor"] and len(words) > 3, first.stdout
     # A person says what the values of a rating mean, as the printed remark asks for.
     filled = [

@@ -195,7 +195,7 @@ def test_without_labels_people_are_to_label(tmp_path: Path, column: str) -> None
     file = answers(tmp_path / "a.jsonl", cells)
     said = run(tmp_path, "test", file, "--threshold", 0.5)
     assert "calibrail label DATA -o labels" in said and "labels may stand in" not in said
-    assert "Next: calibrail label a.jsonl -o labels" in run(tmp_path, "doctor", file)
+    assert ": calibrail label a.jsonl -o labels" in run(tmp_path, "doctor", file)
 
 
 @pytest.mark.parametrize(

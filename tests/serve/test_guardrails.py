@@ -65,7 +65,7 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
         assert not guardrails.changed("g")
         now, refused = await digest()
         assert now == first
-        assert "export it again" in refused["reason"]
+        assert "name the file" in refused["reason"]
         assert "refused" in caplog.text and first in caplog.text
         assert (await client.post("/v1/check", json=ANSWER)).status_code == 200
         os.unlink(path)

@@ -136,7 +136,7 @@ def shown_end(name: str, asked: Json) -> str:
         return ""
     shown = (asked.get("certificate") or asked)[name]
     if not is_proven(shown) and (shown["lower"] or 0.0) < 0.005 and (shown["upper"] or 1.0) > 0.995:
-        return say("measure.too_few")
+        return say("verdict.nothing_shown")
     return f"at {'least' if side == 'lower' else 'most'} {_END[side](end)} shown"
 
 
