@@ -44,7 +44,7 @@ def check_document(content: Json) -> Document:
                 "decisions.mend": outcomes.get("error") == total,
                 "decisions.all_emptied": trims and outcomes.get("emptied", 0) + n_failed == total,
                 "decisions.read_removed": trims,
-                "decisions.none_passes": n_flagged + n_failed == total,
+                "decisions.none_passes": n_flagged + n_failed == total and "beyond" not in content,
                 "decisions.label_some": True,
             },
             open="goal" in content,
