@@ -267,7 +267,7 @@ def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) 
     ended = calibrail("serve", damaged, "--port", 0, "--host", "0.0.0.0")
     assert "MAY ASK" in ended.stderr and "CALIBRAIL_TOKEN" in ended.stderr
     assert ended.returncode == 1
-    assert "export it again" in ended.stderr
+    assert "name the file that" in ended.stderr
     blocked = tmp_path / "file"
     blocked.write_text("")
     ended = calibrail("serve", surface, "--port", 0, "--log", blocked)
@@ -278,7 +278,7 @@ def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) 
     assert "--log DIR" in ended.stderr
     with Service(damaged, "--workers", 2, ready=False) as service:
         assert service.process.wait(60) == 1
-        assert "export it again" in service.stderr
+        assert "name the file that" in service.stderr
         assert "Traceback" not in service.stderr
 
 
