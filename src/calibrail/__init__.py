@@ -13,23 +13,32 @@ returns them; the reference lists them all.
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from pkgutil import get_data
 
-#: Names, each with the module that defines it, are listed once: for type checkers and for Python.
-_STUB = (get_data(__name__, "__init__.pyi") or b"").decode("utf-8")
-_HOME = {name: module for module, name in re.findall(r"from (\S+) import (\w+) as", _STUB)}
 
-__all__ = re.findall(r'^    "(\w+)",$', _STUB, re.MULTILINE)
+def public_names(
+    package: str,
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return a package's ``__getattr__``, ``__dir__`` and ``__all__``.
+
+    Names, each with the module that defines it, are listed once, in its stub: for type checkers and
+    for Python. A name is loaded when it is first used.
+    """
+    stub = (get_data(package, "__init__.pyi") or b"").decode("utf-8")
+    home = {name: module for module, name in re.findall(r"from (\S+) import \(?\s*(\w+) as", stub)}
+    names = re.findall(r'^    "(\w+)",$', stub, re.MULTILINE) or list(home)
+
+    def load(name: str) -> object:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: names, names
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'calibrail' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = public_names(__name__)

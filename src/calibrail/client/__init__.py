@@ -3,6 +3,6 @@
 It imports none of the service's own modules, nor numpy or a model: a decision is all it knows.
 """
 
-from calibrail.client.client import AsyncClient, Client
+from calibrail import public_names
 
-__all__ = ["AsyncClient", "Client"]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -5,8 +5,6 @@ described with `calibrail.diagnose`. A reader of another format yields `Row`, `P
 `Filtered`.
 """
 
-from calibrail.data.example import Example, Filtered, RowProblem, SourceRow
-from calibrail.data.reading import Reading, read, read_all
-from calibrail.data.splits import split
+from calibrail import public_names
 
-__all__ = ["Example", "Filtered", "Reading", "RowProblem", "SourceRow", "read", "read_all", "split"]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -1,5 +1,5 @@
 """Engines: where scores are computed, in this process, in others, or on a Ray cluster."""
 
-from calibrail.engine.distributed import score_examples, score_parts, use_engine
+from calibrail import public_names
 
-__all__ = ["score_examples", "score_parts", "use_engine"]
+__getattr__, __dir__, __all__ = public_names(__name__)

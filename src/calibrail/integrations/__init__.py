@@ -5,6 +5,6 @@ Each hands the answer to a `Gate` and acts on ``Decision.outcome``: what is not 
 shown, and ``flag``, ``review`` and ``error`` stay apart. No framework's own threshold plays a part.
 """
 
-from calibrail.integrations.gate import Checker, Gate
+from calibrail import public_names
 
-__all__ = ["Checker", "Gate"]
+__getattr__, __dir__, __all__ = public_names(__name__)

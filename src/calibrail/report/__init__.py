@@ -1,8 +1,5 @@
 """Package."""
 
-from calibrail.report.document import Document
-from calibrail.report.html import render_page
-from calibrail.report.markdown import render_markdown
-from calibrail.report.terminal import print_document
+from calibrail import public_names
 
-__all__ = ["Document", "print_document", "render_markdown", "render_page"]
+__getattr__, __dir__, __all__ = public_names(__name__)

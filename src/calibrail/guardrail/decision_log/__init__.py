@@ -6,6 +6,6 @@ there are and reads them; ``writer`` makes them grow, ``verify`` checks and expo
 ``reader`` reads on where it was left, other files and streams too.
 """
 
-from calibrail.guardrail.decision_log.writer import DecisionLog, Entry
+from calibrail import public_names
 
-__all__ = ["DecisionLog", "Entry"]
+__getattr__, __dir__, __all__ = public_names(__name__)
