@@ -75,8 +75,9 @@ def test_the_public_names_are_these() -> None:
 
 def test_names_that_the_package_offered_before_are_still_found() -> None:
     entries = referred_to().values()
-    former = {name: getattr(calibrail, name) for name in calibrail._HOME.keys() - {*PUBLIC}}
-    assert len(former) > 40 and {*PUBLIC} < calibrail._HOME.keys()
+    home = calibrail.defined_in("calibrail")
+    former = {name: getattr(calibrail, name) for name in home.keys() - {*PUBLIC}}
+    assert len(former) > 40 and {*PUBLIC} < home.keys()
     assert [name for name, value in former.items() if value not in entries] == []
 
 

@@ -19,17 +19,26 @@ from importlib import import_module
 from pkgutil import get_data
 
 
+def _stub(package: str) -> str:
+    return (get_data(package, "__init__.pyi") or b"").decode("utf-8")
+
+
+def defined_in(package: str) -> dict[str, str]:
+    """Return the names of a package's stub, each with the module that defines it."""
+    found = re.findall(r"from (\S+) import \(?\s*(\w+) as", _stub(package))
+    return {name: module for module, name in found}
+
+
 def public_names(
     package: str,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return a package's ``__getattr__``, ``__dir__`` and ``__all__``.
 
-    Names, each with the module that defines it, are listed once, in its stub: for type checkers and
-    for Python. A name is loaded when it is first used.
+    Names are listed once, in the package's stub: for type checkers and for Python. Each is loaded
+    when it is first used.
     """
-    stub = (get_data(package, "__init__.pyi") or b"").decode("utf-8")
-    home = {name: module for module, name in re.findall(r"from (\S+) import \(?\s*(\w+) as", stub)}
-    names = re.findall(r'^    "(\w+)",$', stub, re.MULTILINE) or list(home)
+    home = defined_in(package)
+    names = re.findall(r'^    "(\w+)",$', _stub(package), re.MULTILINE) or list(home)
 
     def load(name: str) -> object:
         if name not in home:

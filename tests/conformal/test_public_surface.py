@@ -197,7 +197,7 @@ WITHOUT_JSON = {"ClassCounts", "VerdictProbabilities", "CandidateSearch"}
 ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}
 ELSEWHERE |= {"drawing", "undecided", "test", "together", "thresholds"}
 
-PUBLIC = {name: item for name, item in vars(public).items() if not name.startswith("_")}
+PUBLIC = {name: getattr(public, name) for name in public.__all__}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     name: item for name, item in PUBLIC.items() if inspect.isfunction(item)
 }

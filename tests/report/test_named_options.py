@@ -28,6 +28,12 @@ from calibrail.report.documents import BUILDERS
 from calibrail.report.messages import catalogue, say
 
 PACKAGE = Path(calibrail.__file__).parent
+#: Of each package with a stub, the names in it and the modules that define them.
+STUBS = {
+    package: calibrail.defined_in(package)
+    for stub in PACKAGE.rglob("__init__.pyi")
+    for package in [".".join(stub.relative_to(PACKAGE.parent).parent.parts)]
+}
 #: A function or class: its module, and its name.
 Place = tuple[str, str]
 #: An option that a text names, and where a template asks whether the command has it.
@@ -101,8 +107,9 @@ def found(module: str, name: str) -> Place | str | None:
     if name in imported:
         source, inner = imported[name]
         return source if inner is None else found(source, inner)
-    if module == "calibrail" and name in calibrail._HOME:
-        return found(calibrail._HOME[name], name)
+    home = STUBS.get(module, {})
+    if name in home:
+        return found(home[name], name)
     return f"{module}.{name}" if f"{module}.{name}" in trees() else None
 
 
