@@ -38,7 +38,7 @@ types: $(VENV)/.installed-dev
 size: $(VENV)/.installed
 	$(BIN)/python benchmarks/size.py
 
-# The fast tier: what takes less than half a second of processor time (tests/tiers.py).
+# The fast tier: what takes less than a quarter of a second of processor time (tests/tiers.py).
 test: lint types
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 

@@ -1,6 +1,6 @@
 """Two tiers of tests, and what every test costs.
 
-``tests/slow_tests.txt`` lists the tests of half a second of processor time or more: they get the
+``tests/slow_tests.txt`` lists the tests of a quarter of a second of processor time or more: they get the
 mark ``slow``. ``make test`` leaves them out, ``make test-slow`` runs them alone.
 
 Each line is a file, a function or a function with its parameters, as pytest names them. A line that
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tests" / "slow_tests.txt"
 
 #: Seconds of processor time from which a test is slow.
-SLOW = 0.5
+SLOW = 0.25
 #: Modules from which on a test paid for a library that the next one to use it would have paid for.
 MANY_MODULES = 200
 #: Seconds from which a fast test is named: machines differ, and so do two runs on one of them, so
@@ -325,6 +325,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes half a second of processor time or more")
+    config.addinivalue_line("markers", "slow: takes a quarter of a second of processor time or more")
     config.addinivalue_line("markers", "painted: looks at figures, which others leave unpainted")
     config.pluginmanager.register(Plugin(config), "calibrail-tiers")
