@@ -52,7 +52,7 @@ def test_a_shared_fixture_is_shared_by_its_users() -> None:
 
 
 def test_a_function_is_listed_once_where_all_its_parameters_are_slow() -> None:
-    seconds = {"f.py::a[1]": 1.0, "f.py::a[2]": 2.0, "f.py::b[1]": 1.0, "f.py::b[2]": 0.4}
+    seconds = {"f.py::a[1]": 1.0, "f.py::a[2]": 2.0, "f.py::b[1]": 1.0, "f.py::b[2]": 0.2}
     assert listed(seconds, Tiers(frozenset(), frozenset())) == ["f.py::a", "f.py::b[1]"]
 
 
