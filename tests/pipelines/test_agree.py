@@ -541,6 +541,24 @@ def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None
         agree(write(tmp_path / "b.jsonl", made), **COLUMNS, probability="chance")
 
 
+def test_rows_that_are_alike_are_drawn_by_lots_of_their_own() -> None:
+    """Of rows without ids whole cells of people's and the judge's labels stayed, or went."""
+    rng, made = np.random.default_rng(4), []
+    for _ in range(2000):
+        truth, chance = int(rng.random() < 0.4), float(rng.choice([0.2, 0.8]))
+        judge = truth if rng.random() < 0.75 else 1 - truth
+        made.append({"human": truth if rng.random() < chance else None, "judge": judge})
+        made[-1] |= {"chance": chance}
+    labelled = [(row["human"], row["judge"]) for row in made if row["human"] is not None]
+    likely = sum(row["human"] is not None and row["chance"] == 0.8 for row in made)
+    columns = {name: [row[name] for row in made] for name in made[0]}
+    result = agree(columns, **COLUMNS, probability="chance")
+    # Of each kind of row one in four stays, of those that were drawn with the higher probability.
+    assert abs(result.data["n_thinned"] - 0.75 * likely) < 60
+    caught = only(result)["caught"]
+    assert len({*labelled}) == 4 and caught["lower"] < 0.75 < caught["upper"]
+
+
 def test_where_the_lot_leaves_no_label_that_is_said() -> None:
     made = [
         Example(

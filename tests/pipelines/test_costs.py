@@ -188,6 +188,27 @@ def test_groups_copies_and_undefined_scores_count_as_everywhere() -> None:
     assert costs["pass"]["estimate"] > costs["flag"]["estimate"] + 0.1 * (2000 - 900) - 60  # type: ignore[index]
 
 
+def test_the_base_rate_of_the_data_is_not_that_of_the_answers_that_count() -> None:
+    """Of a question one answer of each class counts: passing all looked five times as costly."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(1200) % 10 == 0
+    columns = {
+        "id": [f"a{i}" for i in range(1200)],
+        "group": [f"q{i // 10}" for i in range(1200)],
+        "label": labels.astype(int).tolist(),
+        "hallucination_score": rng.normal(1.8 * labels).tolist(),
+    }
+    one = {"cost_miss": 1.0, "cost_alarm": 1.0, "baselines": False}
+    found = calibrail.calibrate(columns, SCORE, **one).report.cost
+    assert found is not None and found["costs"]["base_rate"] == pytest.approx(0.1)
+    assert found["pass_all"] == pytest.approx(100.0) and not found["beats"]
+    # Each question is as heavy as any other.
+    kept = [i for i in range(1200) if i < 600 or i % 10 < 2]
+    fewer = {name: [values[i] for i in kept] for name, values in columns.items()}
+    found = calibrail.calibrate(fewer, SCORE, **one).report.cost
+    assert found is not None and found["costs"]["base_rate"] == pytest.approx(0.3)
+
+
 def test_rows_that_are_alike_bound_no_cost() -> None:
     rows = [{"label": i % 2, "hallucination_score": float((i // 8) % 7 > 3)} for i in range(400)]
     report = calibrail.calibrate(rows, SCORE, **COSTS).report

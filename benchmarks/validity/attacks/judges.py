@@ -16,6 +16,8 @@ from .attack import Attack, Try
 #: Answers that judges label, and the share of them that is hallucinated.
 _N: Final = 1500
 _PREVALENCE: Final = 0.3
+#: Rows of which nothing is known but labels and the probability that people got them.
+_ALIKE: Final = 1000
 _LIMITS: Final[dict[str, Any]] = {"min_caught": 0.8, "max_false_alarms": 0.2}
 
 
@@ -54,6 +56,23 @@ def flagged_more_often(rng: np.random.Generator, folder: Path) -> bool:
     return result.verdict == "certified"
 
 
+def of_rows_alike(rng: np.random.Generator, folder: Path) -> bool:
+    """Draw rows without ids more often in one half, and test a judge that catches just too few."""
+    truth = rng.random(_ALIKE) < _PREVALENCE
+    judge = np.where(truth, rng.random(_ALIKE) >= 0.2 + 1e-6, rng.random(_ALIKE) < 0.02)
+    likelier = round(float(rng.uniform(0.4, 1.0)), 2)
+    chance = np.where(rng.random(_ALIKE) < 0.5, likelier, 0.2)
+    drawn = rng.random(_ALIKE) < chance
+    rows: dict[str, Any] = {
+        "human": [int(said) if known else None for said, known in zip(truth, drawn, strict=True)],
+        "judge": judge.astype(int).tolist(),
+        "chance": chance.tolist(),
+    }
+    named: dict[str, Any] = {"label_column": "human", "judge_column": "judge"}
+    asked = {**named, **_LIMITS, "probability": "chance"}
+    return calibrail.agree(rows, looks=False, **asked).verdict == "certified"
+
+
 ATTACKS = [
     Attack(
         "agree: of ten judges that catch just too few, one is certified",
@@ -70,5 +89,13 @@ ATTACKS = [
         (36, 40),
         flagged_more_often,
         200,
+    ),
+    Attack(
+        "agree: rows without ids drawn with two probabilities, a judge catches just too few",
+        f"{_ALIKE} rows that hold labels and the probability alone",
+        0.05,
+        (12, 100),
+        of_rows_alike,
+        100,
     ),
 ]

@@ -157,10 +157,10 @@ class Sample(Record):
         return self.counts(flagged, self.drawn(TEST, self.labels))
 
     @property
-    def n_hallucinated(self) -> tuple[int, int]:
-        """How many of all answers are hallucinated, one of each group and class, and how many."""
-        counting = np.any([self.drawn(part, self.labels) for part in (FIT, CALIBRATION, TEST)], 0)
-        return int(np.sum(counting & (self.labels == 1))), int(np.sum(counting))
+    def base_rate(self) -> float:
+        """Share of hallucinated answers, whichever count: of one of a group drawn at random."""
+        groups = with_singletons(None if self.independent else self.groups, len(self))
+        return float(np.average(self.labels == 1, weights=1.0 / np.bincount(groups)[groups]))
 
     def drawn(self, part: int, *shared: NDArray[Any]) -> Mask:
         """Return which answers of a part count: one of each group and of all else that is shared.

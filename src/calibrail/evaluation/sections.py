@@ -161,7 +161,7 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     sample, flagged : Sample and ndarray of bool, shape (n,)
         Its test part is looked at, one answer of each group and class; and the decisions.
     costs : Costs
-        Of both errors. Without a base rate the data's is taken as that of the answers to come.
+        Of both errors. Without a base rate the data's is taken, each group as heavy as any other.
     confidence : float
         Of the bound, one-sided; and two-sided of the interval of a base rate that the data has.
 
@@ -173,9 +173,9 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
         lies below both of these.
     """
-    share = conformal.exact_bound(*sample.n_hallucinated, confidence)
+    share = conformal.exact_bound(int(sample.labels.sum()), len(sample), confidence)
     given, alone = costs.base_rate is not None, not sample.n_set_aside
-    rate = costs.base_rate if given else float(share.estimate or 0.0)
+    rate = costs.base_rate if given else sample.base_rate
     return cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence) | {
         "base_rate_is": "given" if given else "of the data",
         "base_rate_interval": [share.lower, share.upper] if alone and not given else None,
@@ -185,9 +185,8 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
 def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[str, Any]:
     """Return what `expected_cost` does, from counts, for the base rate of the costs."""
     misses, alarms = weights = costs.weights(0.0)
-    missed, wrong = at.n_hallucinated - at.caught, at.false_alarms
-    rates = missed / max(1, at.n_hallucinated), wrong / max(1, at.n_faithful)
-    sides = (missed, at.n_hallucinated), (wrong, at.n_faithful)
+    sides = (at.n_hallucinated - at.caught, at.n_hallucinated), (at.false_alarms, at.n_faithful)
+    rates = [wrong / max(1, n) for wrong, n in sides]
     upper = cost_at_most(*sides, weights, confidence)
     return {
         "costs": costs.to_dict(),

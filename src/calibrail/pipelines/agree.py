@@ -356,8 +356,8 @@ def agree(
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
     drawn = people
     if chances:
-        least = min(chance for chance in chances if chance > 0.0)
-        drawn = {row: item for row, item in people.items() if _stays(item, least / chances[row])}
+        least, alike = min(chance for chance in chances if chance > 0.0), Counter[str]()
+        drawn = {row: it for row, it in people.items() if _stays(it, least / chances[row], alike)}
         if not drawn:
             raise DataError(say("refused.no_label_stays", n=len(people), least=least))
     table[[row for row in people if row not in drawn], 0] = NONE
@@ -469,8 +469,7 @@ def judge_on_labels(
     least = then.stated_coverage(config.promise) if least is None else least
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
-    drawn, _ = drawn_answers(folder)
-    examples = [] if answers else [example for example, _ in drawn]
+    examples = [] if answers else [example for example, _ in drawn_answers(folder)[0]]
     if rated := bool(examples) and not any(judge in item.columns for item in examples):
         with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
             (score,) = scoring.resolve_scores(judge)
@@ -491,13 +490,17 @@ def judge_on_labels(
     )
 
 
-def _stays(example: Example, share: float) -> bool:
+def _stays(example: Example, share: float, alike: Counter[str]) -> bool:
     """Let a hash of the content undo unequal probabilities of being drawn.
 
     A row that was drawn with probability q stays with min q / q: what stays was drawn with equal
-    probabilities.
+    probabilities. Rows of which nothing tells them apart are numbered, by what is ``alike`` before
+    them: else all that have the same labels would stay, or none.
     """
-    return int(example.digest(), 16) / 2.0**64 < share
+    number = alike[digest := example.digest()]
+    alike[digest] += example.known_by in ("content", "nothing")
+    lot = Order(0).lot("alike", f"{digest} {number}") if number else int(digest, 16) / 2.0**64
+    return lot < share
 
 
 def _author(judge: str, generator: object) -> str:

@@ -510,12 +510,11 @@ def _evaluated(
     What is promised holds whichever near copies are copies: the thresholds are those where these
     count at worst, and the verdict is the worst.
     """
-    columns, weights = scored.table.columns, None
+    columns = scored.table.columns
     readings = independence.readings(scored, requirement)
     ways = [independence.independent(way, promise, requirement, names) for way in readings]
-    if promise.guarantee == "fixed" and costs is not None:
-        n_hallucinated, n = ways[-1][0][0].n_hallucinated
-        weights = costs.weights(n_hallucinated / n)
+    by = costs if promise.guarantee == "fixed" else None
+    weights = None if by is None else by.weights(ways[-1][0][0].base_rate)
 
     def counted(samples: independence.Samples, kept: Promise, *, may_lack: bool) -> _Counted | None:
         kept = promise if weights else kept
