@@ -128,6 +128,7 @@ def test_what_holds_for_several_judges_is_said_once(tmp_path: Path) -> None:
     text = words(done)
     assert text.count("There is no verdict, since the human labels are no random sample") == 1
     assert "judge and second: There is no verdict" in text
+    assert "hallucinated answers and" not in text and " faithful answers" not in text
     assert text.count("Assumptions") == text.count("Rogan-Gladen: the judge errs") == 1
     alone = words(run(source, *LABELS, *LIMITS))
     assert "are no random sample: 100% of them" in alone or "no random sample: " in alone

@@ -115,7 +115,11 @@ def _gates(
             phrases.share_with_bounds(row["caught"]),
             phrases.share_with_bounds(row["false_alarms"]),
             row["verdict"] or "",
-            answers_more(row["needed"] or {}) if row["verdict"] == "inconclusive" else "",
+            # Of labels that are no random sample more would settle nothing.
+            answers_more(row["needed"] or {})
+            if row["verdict"] == "inconclusive"
+            and row["certificate"].get("reason_code") != "no_sample"
+            else "",
             phrases.share_with_bounds(row["rates"]["prevalence"]["prediction_powered"])
             if "segment" in row
             else "",
