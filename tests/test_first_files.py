@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import calibrail
 from calibrail.cli import app
 from calibrail.errors import DataError, GuardrailError
+from calibrail.formatting import Scale
+from calibrail.report.documents.calibrate_sections import to_try
 
 
 def _rows(n: int = 80) -> list[dict[str, Any]]:
@@ -79,6 +81,105 @@ def test_a_number_that_stands_for_no_score_is_told(
         "test", _write(tmp_path / "a.csv", rows), "--threshold", 0.5, "--higher", "hallucinated"
     )
     assert (f"8 answers have {number:g} in judge_score" in " ".join(done.stdout.split())) is said
+
+
+def test_every_first_command_tells_of_a_number_that_stands_for_no_score(tmp_path: Path) -> None:
+    rows = [
+        {"groundedness": -1 if i % 10 == 0 else round(abs(r["score"]), 3), "label": r["wrong"]}
+        for i, r in enumerate(_rows(240))
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    new = _write(tmp_path / "b.csv", [{**row, "id": n} for n, row in enumerate(rows)])
+    turned = ("--score-column", "groundedness", "--higher", "hallucinated")
+    run, guardrail = tmp_path / "run", tmp_path / "g.json"
+    for n, words in (
+        (24, ("doctor", path)),
+        (24, ("calibrate", path, *turned, "--alpha", 0.3, "-o", run)),
+        (24, ("compare", path, *turned, "--alpha", 0.3, "-o", tmp_path / "compared")),
+        (0, ("export", run, "-o", guardrail)),
+        (24, ("certify", guardrail, new, "--max-false-alarms", 0.5, "--fresh")),
+    ):
+        done = _called(*words)
+        said = " ".join(done.stdout.split())
+        assert not n or f"{n} answers have -1 in groundedness, far from all others" in said, words
+
+
+def _table(tmp_path: Path, *scores: str) -> Path:
+    rows = [
+        {"question": f"q{n}", "context": f"It is {n}.", "response": f"So it is {n + r['wrong']}."}
+        | {"label": r["wrong"], **dict.fromkeys(scores, r["score"])}
+        for n, r in enumerate(_rows(160))
+    ]
+    for n, row in enumerate(rows):
+        row |= {name: round(row[name] + 0.01 * (n % (2 + k)), 3) for k, name in enumerate(scores)}
+    return _write(tmp_path / "table.csv", rows)
+
+
+@pytest.mark.parametrize(
+    ("scores", "one", "several", "said"),
+    [
+        (("groundedness",), ["groundedness"], ["groundedness"], "is the detector, the data's own"),
+        (("my_score",), ["rouge_l"], ["rouge_l"], "the data has scores of its own: my_score"),
+        (
+            ("groundedness", "p_hallucinated"),
+            ["rouge_l"],
+            ["groundedness", "p_hallucinated"],
+            "groundedness",
+        ),
+        (("latency",), ["rouge_l"], ["rouge_l"], ""),
+    ],
+)
+def test_a_column_of_the_users_goes_first_and_what_is_taken_is_said(
+    tmp_path: Path, scores: tuple[str, ...], one: list[str], several: list[str], said: str
+) -> None:
+    path = _table(tmp_path, *scores)
+    run = calibrail.calibrate(path, alpha=0.3)
+    taken = run.report.score["params"].get("column") or run.report.score["name"]
+    compared = calibrail.compare(path, alpha=0.3).to_dict()
+    assert [taken] == one and {d["name"] for d in compared["detectors"]} == {*several}
+    noted = [note for note in run.report.notes if "detector" in note]
+    assert said in " ".join(noted) and bool(noted) is bool(said)
+    for name in ("calibrate", "compare"):
+        done = _called(name, path, "--alpha", 0.3, "-o", tmp_path / name)
+        assert said in done.stderr and ("detector" in done.stderr) is bool(said)
+
+
+def test_doctor_names_the_users_score_whose_direction_nobody_says(tmp_path: Path) -> None:
+    lines = _called("doctor", _table(tmp_path, "my_score", "latency")).stdout.splitlines()
+    commands = [line for line in lines if line.startswith("  calibrail")]
+    for side, line in zip(("hallucinated", "faithful"), commands, strict=True):
+        assert f"--score-column my_score --higher {side}" in line
+    assert "latency" not in " ".join(commands)
+
+
+def test_check_repeats_the_limit_that_the_guardrail_states(tmp_path: Path) -> None:
+    path, run, file = _table(tmp_path, "groundedness"), tmp_path / "run", tmp_path / "g.json"
+    limit = ("--alpha", 0.3, "--max-false-alarms", 0.925)
+    _called("calibrate", path, "--guarantee", "marginal", *limit, "-o", run)
+    assert _called("export", run, "-o", file).exit_code == 0
+    done = _called("check", file, path, "-o", tmp_path / "d.jsonl")
+    assert "LABELLED --max-false-alarms 0.925" in done.stdout, done.output
+
+
+def test_a_threshold_to_try_is_short_and_flags_the_same(tmp_path: Path) -> None:
+    rows = _rows(400)
+    for row in rows:
+        row["score"] = 1 - 0.1 * 7 * row["score"]
+    path = _write(tmp_path / "a.csv", rows)
+    for higher, sign in (("hallucinated", 1), ("faithful", -1)):
+        told = calibrail.test(path, threshold=0.55, higher=higher, label_column="wrong").report
+        curve, scale = told.curve, Scale.of(told.score)
+        assert len(curve["thresholds"]) == 120
+        for place, edge in enumerate(curve["thresholds"][1:], 1):
+            short = to_try(scale, curve, place)
+            assert len(short) <= 8 or curve["thresholds"][place - 1] is None
+            flags = [
+                sum(sign * row["score"] >= x for row in rows) for x in (edge, sign * float(short))
+            ]
+            assert flags[0] == flags[1]
+        # What was made before has no such list.
+        before = {name: value for name, value in curve.items() if name != "below"}
+        assert to_try(scale, before, 5) == scale.edge(curve["thresholds"][5])
 
 
 def test_a_score_made_from_its_labels_is_told(tmp_path: Path) -> None:

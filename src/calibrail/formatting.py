@@ -183,6 +183,10 @@ _EDGES: Final = (
 )
 
 
+#: Characters of a threshold that nobody minds to type.
+_SHORT: Final = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How values and thresholds of a score are shown.
@@ -254,6 +258,24 @@ class Scale:
     def edge(self, value: float | None, none: str = "none") -> str:
         """Return a threshold with all its digits as the user knows it, or a word for None."""
         return none if value is None else exact(self.shown(value))
+
+    def to_try(self, value: float, below: float | None) -> str:
+        """Return a threshold to type in that flags what this one flags, in few digits.
+
+        Every number beyond the next score ``below`` it, up to the threshold itself, does.
+
+        >>> Scale().to_try(3 / 7, 0.4), Scale().to_try(0.32299999999999995, 0.3219)
+        ('0.42', '0.322')
+        >>> Scale("dae", negated=True).to_try(-0.32299999999999995, -0.33)
+        '0.323'
+        """
+        text = self.edge(value)
+        if below is None or len(text) <= _SHORT:
+            return text
+        end, apart = self.shown(value), self.shown(below)
+        places = range(17 - Decimal(end).adjusted())
+        tried = (float(outward(end, digits, upper=self.negated)) for digits in places)
+        return next((exact(x) for x in tried if (x < apart if self.negated else x > apart)), text)
 
     def cell(self, value: float | None, none: str = "none") -> str:
         """Return a threshold for a table: up to six digits, which flag what all of them flag.

@@ -117,6 +117,23 @@ def test_what_is_missing_is_explained(tmp_path: Path) -> None:
     assert "Caught, Pred.-powered: no row with both labels is of the class." in text
 
 
+def test_what_holds_for_several_judges_is_said_once(tmp_path: Path) -> None:
+    items = judged(400)
+    for n, item in enumerate(items):
+        item |= {"second": item["judge"] ^ (n % 9 == 0)}
+        # People labelled what the judge called hallucinated.
+        item["human"] = int(n % 3 == 0) if item["judge"] or n % 5 == 0 else None
+    source = write(tmp_path / "some.jsonl", items)
+    done = run(source, *LABELS, "--judge-column", "second", *LIMITS)
+    text = words(done)
+    assert text.count("There is no verdict, since the human labels are no random sample") == 1
+    assert "judge and second: There is no verdict" in text
+    assert "hallucinated answers and" not in text and " faithful answers" not in text
+    assert text.count("Assumptions") == text.count("Rogan-Gladen: the judge errs") == 1
+    alone = words(run(source, *LABELS, *LIMITS))
+    assert "are no random sample: 100% of them" in alone or "no random sample: " in alone
+
+
 def test_rows_that_cannot_be_used_are_noted(tmp_path: Path) -> None:
     items = judged(50)
     items[0]["human"] = "maybe"

@@ -157,3 +157,13 @@ def test_the_command_that_is_suggested_runs(tmp_path: Path, labels: str, named: 
     assert f"calibrail test judged.csv {named}".rstrip() in " ".join(said.split())
     done = calibrail("test", "judged.csv", *named.split(), cwd=tmp_path)
     assert done.returncode == 0 and "judge_output says hallucinated" in done.stdout, done.stderr
+
+
+def test_a_label_whose_other_word_nobody_knows_is_shown_with_what_reads_it(tmp_path: Path) -> None:
+    rows = "".join(f"q{n},a,{('ok', 'hallucinated')[n % 3 == 0]},0.{n % 9}\n" for n in range(60))
+    (tmp_path / "a.csv").write_text(f"question,answer,label,judge_score\n{rows}")
+    done = calibrail(cwd=tmp_path)
+    assert "--label-map ok=0,hallucinated=1" in done.stdout, done.stderr
+    assert "check that this is so" in done.stdout and "Traceback" not in done.stderr
+    advice = calibrail("doctor", "a.csv", cwd=tmp_path).stdout
+    assert "--label-map hallucinated=1,ok=0" in advice and "in place of each ?" not in advice

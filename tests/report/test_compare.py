@@ -15,7 +15,7 @@ from rich.console import Console
 
 from calibrail.formatting import percent
 from calibrail.report import print_document, render_page
-from calibrail.report.documents.compare import document, finding
+from calibrail.report.documents.compare import document, finding, ranking
 from calibrail.report.figures import comparison as compare_figures
 from calibrail.report.html import figure_files
 from tests.measured import compare
@@ -112,6 +112,13 @@ def test_the_page_is_self_contained_complete_and_the_same() -> None:
         assert part in page, part
     assert page.count("<svg") == 6  # three figures, each for a wide and for a narrow screen
     assert "What the scores cost" not in page_of(value)
+
+
+def test_who_is_ahead_is_named() -> None:
+    value = won(max_fpr=0.3)
+    assert ranking(value).startswith("toy raises fewer false alarms than ")
+    value["winner"]["candidate"] = None
+    assert "It " not in ranking(value)
 
 
 def test_every_number_of_the_page_follows_from_the_json() -> None:

@@ -82,6 +82,7 @@ def check_command(
             within=within,
         )
     total, errors, outcomes = results.total(), results["error"], Counter(results)
+    stated = loaded.config.headline
     trimmed = {name: outcomes.pop(name, 0) for name in ("trimmed", "emptied")}
     if flagged := sum(trimmed.values()):
         outcomes["flag"] += flagged
@@ -99,6 +100,9 @@ def check_command(
             **({"beyond": within[False]} if within[False] > within[True] else {}),
             # Of a threshold that was given, of which nothing was asked.
             **({} if loaded.config.promise.coverage else {"goal": None}),
+            # Where it states risks, or a cost, certify tests these.
+            "max_false_alarms": stated.max_fpr,
+            "states_more": bool(loaded.config.requirement.risks or stated.cost),
         },
         "" if to_stdout else f"wrote {output}",
         say("command.not_judged", n=errors) if errors else "",

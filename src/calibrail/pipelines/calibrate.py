@@ -163,8 +163,7 @@ def streamed(
     counted = measured.drawn(TEST, sample.labels)
     rows, about = np.flatnonzero(counted), {"n_left_out": int(unmarked.sum())}
     member = detector.member
-    by_sentence = BySentence(reading.span_share, promise.undefined)
-    options = engine()
+    by_sentence, options = BySentence(reading.span_share, promise.undefined), engine()
     apart: AbstractContextManager[object] = nullcontext()
     if options.shards is not None:
         # Shards of sentences lie apart from those that the run is made of.
@@ -236,7 +235,7 @@ def _by_its_text(example: Example) -> Example:
 @options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions, costs=Costs)
 def calibrate(
     source: Source | None = None,
-    score: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
+    score: custom.ScoreLike | Sequence[custom.ScoreLike] | None = None,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
@@ -282,10 +281,12 @@ def calibrate(
     source : path, str or data in memory
         Labelled answers: a file or folder, ``"example:facts"``; a DataFrame, an Arrow table, a dict
         of columns, a list of dicts or of examples. Left out where ``scores`` are given.
-    score : str, Score, callable, estimator or sequence
+    score : str, Score, callable, estimator or sequence, optional
         The detector, e.g. ``"rad"``, ``"column:column=dae,higher=faithful"``, ``"module:name"``, a
         function of an `Example`, or a fitted object with ``predict_proba`` (see `CustomScore`).
         The first of several is calibrated for export; the others stand beside it in the report.
+        Left out, it is the data's own column of scores where its name says what a higher value
+        means, else ``rouge_l``; a note says which.
     promise : Promise, optional
         What the threshold is to keep.
     requirement : Requirement, optional
@@ -365,7 +366,7 @@ def calibrate(
         if void := [*given, *(["splitting"] if splitting and changed(splitting) else [])]:
             raise InputError(say("refused.threshold_alone", void=void))
         # Of a threshold it is the column that there is, as test finds it.
-        unnamed = score in (registry.DEFAULT_SCORE, [registry.DEFAULT_SCORE])
+        unnamed = score in (None, registry.DEFAULT_SCORE, [registry.DEFAULT_SCORE])
         return fixed_threshold.test(
             source,
             None if scores is not None or unnamed else score,  # type: ignore[arg-type]  # refused there
@@ -384,6 +385,7 @@ def calibrate(
     requirement = optional(requirement, Requirement, "requirement")
     context = optional(context, Context, "context")
     requirement.check(promise)
+    source, score, said = fixed_threshold.with_unnamed(source, score, promise, reading)
     settled: tuple[str, ...] = ()
     named = promise if costs is None or costs.cost_miss is None else None
     if named is not None:
@@ -399,8 +401,7 @@ def calibrate(
     if target is not None and promise.unit == "sentence":
         raise InputError(say("refused.target_of_sentences"))
     history = data_reuse.DataUseHistory(looks)
-    splitting = optional(splitting, SplitOptions, "splitting")
-    alone = not requirement.risks
+    splitting, alone = optional(splitting, SplitOptions, "splitting"), not requirement.risks
     scored = scoring.score_source(
         source,
         score,
@@ -421,7 +422,7 @@ def calibrate(
     )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
-    origin = replace(origin, notes=(*origin.notes, *settled))
+    origin = replace(origin, notes=(*said, *origin.notes, *settled))
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(

@@ -43,6 +43,7 @@ from calibrail.pipelines import (
 )
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
+from calibrail.pipelines.scoring import stand_ins
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.documents.measures import amount
@@ -148,10 +149,11 @@ class DecisionCounts:
         """
         told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
         self.copies = self._finder.finish(*self.looked_at.known_by.identities)
-        self._scores = np.array(scores, np.float64)
+        #: Those of all answers, whichever count; NaN for none.
+        self.scores = np.array(scores, np.float64)
         self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)
         self._lots = independence.tie_break_keys(
-            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [self._scores]
+            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [self.scores]
         )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
@@ -245,7 +247,7 @@ class DecisionCounts:
     ) -> dict[str, Any] | None:
         """Return what other thresholds would do on the answers that count, in either way."""
         sample, *beside = (
-            Sample(self._scores, self._labels, np.where(counts, TEST, FIT).astype(np.int8))
+            Sample(self.scores, self._labels, np.where(counts, TEST, FIT).astype(np.int8))
             for way in (self, *ways)
             for counts in [np.isin(np.arange(self.n_answers), way._counting(self._labels))]
         )
@@ -415,8 +417,7 @@ def certify(
     counts = _counted(tally, seen, per_class=not frozen_risks)
     look, standing = _begun(history, guardrail, tally, counts, limits)
     asked, limits = limits, standing.strict(limits)
-    level = limits.confidence
-    confidence = asked.confidence
+    level, confidence = limits.confidence, asked.confidence
     decided = partial(_decided, risks=frozen_risks, asked=confidence, stated=stated)
     certificate, verdicts, measured, cost = decided(tally, counts, limits)
     near_copies, both = None, list[DecisionCounts]()
@@ -484,7 +485,10 @@ def certify(
         n_quarantined=examples.n_quarantined,
         reading=examples.how(),
         warnings=(),
-        data={"source": examples.source, "n_examples": examples.n_examples},
+        data={
+            **{"source": examples.source, "n_examples": examples.n_examples},
+            "stand_ins": stand_ins(guardrail.score, tally.scores),
+        },
         freshness=freshness,
         looks=tuple(data_reuse.to_report_rows(standing.earlier)),
         copies=tally.copies.counted(),

@@ -31,6 +31,7 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, f
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, independence, look_overlap
+from calibrail.pipelines.fixed_threshold import with_unnamed
 from calibrail.pipelines.independence import Ends
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
@@ -40,7 +41,6 @@ from calibrail.report.documents.compare import finding
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say, spell_reasons
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.registry import DEFAULT_SCORE
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,7 +136,7 @@ class ComparisonRun(Shown):
 @keywords.options_from_keywords(promise=Promise, requirement=Requirement, reading=ReadOptions)
 def compare(
     source: Source,
-    scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
+    scores: ScoreLike | Sequence[ScoreLike] | None = None,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
@@ -168,11 +168,12 @@ def compare(
 ) -> ComparisonRun:
     """Calibrate several detectors to the same target on the same split, and name a winner.
 
-    Parameters are those of ``calibrate``, with ``baselines=False`` to do without them; the seed of
-    the split also halves the test part and draws every bootstrap. A detector that cannot be
-    calibrated keeps its row, with the reason. A ``margin`` asks of every detector whether its FPR
-    exceeds that of the ``reference``, one of them, at the same coverage by so much at most; the
-    intervals hold for all pairs of detectors together, whichever is the reference.
+    Left out, ``scores`` are all of the data's own. Parameters are those of ``calibrate``, with
+    ``baselines=False`` to do without them; the seed of the split also halves the test part and
+    draws every bootstrap. A detector that cannot be calibrated keeps its row, with the reason. A
+    ``margin`` asks of every detector whether its FPR exceeds that of the ``reference``, one of
+    them, at the same coverage by so much at most; the intervals hold for all pairs of detectors
+    together, whichever is the reference.
 
     Returns
     -------
@@ -197,6 +198,7 @@ def compare(
     context = fields.optional(context, Context, "context")
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     history = data_reuse.DataUseHistory(looks)
+    source, scores, said = with_unnamed(source, scores, promise, reading, several=True)
     scored = score_source(
         source,
         scores,
@@ -214,9 +216,8 @@ def compare(
         history, scored, keys, promise, requirement, given=named
     )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
-    notes = (*data_notes(scored.data, scored.lessons), *more)
-    reproduce = context.reproduce()
-    ways = independence.readings(scored, requirement)
+    notes = (*said, *data_notes(scored.data, scored.lessons), *more)
+    reproduce, ways = context.reproduce(), independence.readings(scored, requirement)
     # Where near copies count at worst, or at best, tells of one detector, on which all decide.
     *_, (each, _) = counted = [
         independence.independent(way, promise, requirement, halved=True) for way in ways
@@ -348,8 +349,7 @@ def _candidate(
     alone = replace(
         scored, table=replace(table, columns=columns), detectors=(scored.detectors[index],)
     )
-    rule = Rule(sample.calibrated(promise))
-    first = dict(comparison.detectors)[name]
+    rule, first = Rule(sample.calibrated(promise)), dict(comparison.detectors)[name]
     origin = ReportOrigin(specs[name], scored.data, first.reproduce, first.notes)
     baselines = {key: sample.with_scores(columns[key]) for key in scored.baselines}
     both = () if sample.otherwise is None else (sample, sample.otherwise)

@@ -16,12 +16,12 @@ from calibrail.data.files import SUFFIXES, suffix_of
 from calibrail.data.labels import is_of_people, is_plain_name, spells_label
 from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
-from calibrail.data.suggested_options import direction_of, suggest_labels, words_of
+from calibrail.data.suggested_options import direction_of, speaks_of_score, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
-from calibrail.pipelines.fixed_threshold import SPEAKING, choose_score, held_in
+from calibrail.pipelines.fixed_threshold import choose_score, held_in
 from calibrail.report.messages import say
 
 #: Folders below the first, entries looked at, and files opened, at most.
@@ -83,8 +83,7 @@ def discover(folder: Path) -> list[FoundFile]:
     """
     candidates, n_opened = list[FoundFile](), 0
     for path in _files(folder):
-        size = path.stat().st_size
-        near = path.relative_to(folder)
+        size, near = path.stat().st_size, path.relative_to(folder)
         if size >= LARGE:
             candidates.append(FoundFile(near, "", (), (), size))
         elif size and n_opened < OPENED:
@@ -138,6 +137,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
         test += [word for pair in labels.items() for word in _spelt(*pair)]
         if "positive" in labels or "label_map" in labels:
             choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
+        labels.pop("label_map", None)
         how = replace(how, **labels)
         found = read(item.path, how, require=(), labelled=False, allow_none=True)
         choice = choose_score(found, 0.0)
@@ -203,7 +203,7 @@ def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, .
         name
         for name in fields
         if name not in labels
-        and (direction_of(name) or any(part in name.lower() for part in SPEAKING))
+        and (direction_of(name) or speaks_of_score(name))
         and _holds_numbers(rows, name)
     ]
     tool = opened.export.tool if opened.export else ""

@@ -192,8 +192,7 @@ def diagnose(
     DataError
         No such file, its format cannot be guessed, or a named column is not there.
     """
-    how = fields.optional(reading, ReadOptions, "reading")
-    source = reusable(source)
+    how, source = fields.optional(reading, ReadOptions, "reading"), reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present, marks = first.columns.present, first.columns.marks
     keep = _further_columns(first)
@@ -229,8 +228,7 @@ def diagnose(
     how_labels = opened.columns.labels.described()
     unclear = holds_others(how_labels, opened.n_examples + opened.n_filtered)
     exported = opened.export is not None
-    known = _as_published(opened)
-    advice = Suggestion({})
+    known, advice = _as_published(opened), Suggestion({})
     if not scored:
         advice = suggest(first.head, layout, first.columns, labelled, exported=exported)
     disputed |= {rival.reader.column for rival in rivals if rival.is_mirror}
@@ -244,7 +242,8 @@ def diagnose(
     elif unclear and (classes := map_to_fill(how_labels)) is not None:
         spelt = ",".join(f"{value}={name}" for value, name in classes.items())
         inferred = inferred_classes(list(classes))
-        reason = "classes" if inferred is None else "inference"
+        of_one = "classes" if "?" in spelt else "known"
+        reason = of_one if inferred is None else "inference"
         advice = Suggestion({**advice.options, "label_map": inferred or spelt}, reason)
     elif labelled and not advice.options:
         advice = _other_direction(opened, kinds)
@@ -433,5 +432,6 @@ def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name)))
+        apart = profile.stand_in(values)
+        columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name), apart))
     return tuple(columns)

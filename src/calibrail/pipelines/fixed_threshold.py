@@ -13,7 +13,6 @@ from os import PathLike
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
@@ -25,7 +24,7 @@ from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
-from calibrail.data.suggested_options import direction_of, is_apart, words_of
+from calibrail.data.suggested_options import direction_of, is_apart, speaks_of_score, words_of
 from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import column_value, likely_number, nested_names, value_at
 from calibrail.errors import CalibrailError, DataError, InputError
@@ -48,8 +47,6 @@ from calibrail.scores import custom, registry
 from calibrail.scores.base import Score
 
 _OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
-#: Parts of a column's name that speak of a score, whatever its direction.
-SPEAKING: Final = NAMES["parts_of_names"]["score"].split()
 
 
 @options_from_keywords(reading=ReadOptions, costs=Costs)
@@ -171,12 +168,9 @@ def test(
     split = {**scored.data["split"], "seed": None, "calibration_share": 0.0, "fit_share": 0.0}
     about = {**scored.data, "split": split, "baselines": {"none": None, "undefined": {}}}
     scored = replace(scored, data=about)
-    edge = _edge(scored, threshold)
-    values = scored.table.columns[scored.keys[0]]
+    edge, values = _edge(scored, threshold), scored.table.columns[scored.keys[0]]
     if threshold is not None and (far := _far(scored, edge)) is not None:
         scored = replace(scored, data={**scored.data, "far": far})
-    if stand_in := _stand_in(np.asarray(registry.scale_of(scored.detectors[0]).shown(values))):
-        scored = replace(scored, data={**scored.data, "stand_in": stand_in})
     n_tied, beyond = int(np.sum(values == edge)), values[values > edge]
     if threshold is not None and len(beyond) and n_tied >= _MANY_TIED * len(values):
         tied = {"n": n_tied, "beyond": float(beyond.min())}
@@ -281,8 +275,7 @@ def _tested(
 def _edge(scored: scoring.Scored, threshold: float | None) -> float:
     """Return the threshold as the score is kept; that of a yes/no score where none is given."""
     detector, key = scored.detectors[0], scored.keys[0]
-    scale = registry.scale_of(detector)
-    known = scored.table.columns[key]
+    scale, known = registry.scale_of(detector), scored.table.columns[key]
     known = known[~np.isnan(known)]
     ends = sorted(float(scale.shown(end)) for end in (known.min(), known.max()))
     about: dict[str, Any] = {"name": scale.column or key, "ends": ends}
@@ -325,20 +318,6 @@ def _far(scored: scoring.Scored, edge: float) -> dict[str, Any] | None:
     if unit is None and min(n_flagged, len(known) - n_flagged) > max(1, _FAR * len(known)):
         return None
     return {"n": len(known), "n_flagged": n_flagged, "ends": [low, high], "nearer": unit}
-
-
-#: Numbers that are written where there is no score.
-_STAND_INS: Final = (-1.0, -9.0, -99.0, -999.0, 99.0, 999.0, 9999.0)
-
-
-def _stand_in(shown: NDArray[np.float64]) -> dict[str, float] | None:
-    """Return a number that comes again, apart from all others, as one for a missing score does."""
-    there, counts = np.unique(shown[~np.isnan(shown)], return_counts=True)
-    for place in np.flatnonzero(np.isin(there, _STAND_INS) & (counts > 1)):
-        at, others = float(there[place]), np.delete(there, place)
-        if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
-            return {"at": at, "n": int(counts[place])}
-    return None
 
 
 def found_column(
@@ -434,13 +413,45 @@ class ScoreChoice:
     speaks: bool = True
 
 
-def own_scores(source: Source, reading: ReadOptions | None = None) -> ScoreChoice:
-    """Return the columns of numbers in a source that speak of a score by their names."""
+def unnamed_scores(
+    source: Source, reading: ReadOptions | None = None, *, several: bool = False
+) -> tuple[list[Any], str]:
+    """Return what is taken where nobody names a detector, and a sentence that says so.
+
+    That is the source's own column of numbers that speaks of a score by its name and of what a
+    higher one means, or where ``several`` may be, all of these; else one default, and the sentence
+    names the columns that may be meant. It is empty where there is none.
+    """
     how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
+    choice = ScoreChoice([])
     with suppress(CalibrailError):
         choice = choose_score(_opened(source, how)[0], 0.0)
-        return ScoreChoice([]) if choice.verdict or not choice.speaks else choice
-    return ScoreChoice([])
+    if choice.verdict or not choice.speaks or not choice.names:
+        return [registry.DEFAULT_SCORE], ""
+    known = {name: higher for name in choice.names if (higher := direction_of(name))}
+    taken = known if several or len(choice.names) == 1 else {}
+    others = [name for name in choice.names if name not in taken]
+    said = say("command.own_score", taken=taken, others=others, default=registry.DEFAULT_SCORE)
+    columns = [registry.build_column(name, cast(Any, higher)) for name, higher in taken.items()]
+    return columns or [registry.DEFAULT_SCORE], said
+
+
+def with_unnamed(
+    source: Source,
+    score: Any,
+    promise: Promise,
+    reading: ReadOptions | None,
+    *,
+    several: bool = False,
+) -> tuple[Source, Any, tuple[str, ...]]:
+    """Return what can be read again, the detectors, and a note where nobody named any."""
+    if score is not None:
+        return source, score, ()
+    if promise.unit == "sentence" or source == "-":
+        return source, [registry.DEFAULT_SCORE], ()
+    source = reusable(source)
+    score, said = unnamed_scores(source, reading, several=several)
+    return source, score, (f"{said}.",) if said else ()
 
 
 def choose_score(
@@ -481,7 +492,7 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
         known, strange = held_in(head, name)
         # MLflow's metrics end in /score, whatever they are about.
         own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
-        speaks = bool(direction_of(own)) or any(part in own.lower() for part in SPEAKING)
+        speaks = bool(direction_of(own)) or speaks_of_score(own)
         speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
         speaks |= verdict and meaning_of_one(own) is not None
         if known and (None not in known or (strange and speaks)):

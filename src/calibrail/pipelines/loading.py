@@ -202,7 +202,7 @@ def calibration_source(
         if higher is not None:
             raise InputError("higher says what the values of scores= mean; it was given without")
         return source, score
-    if score != DEFAULT_SCORE:
+    if score not in (None, DEFAULT_SCORE):
         raise InputError("give scores= or the detector that computes them, not both")
     return source, build_column(SCORE_COLUMN, higher=higher or "hallucinated")
 

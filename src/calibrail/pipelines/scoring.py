@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data import dataset, duplicates, example, sources, splits
+from calibrail.data.profile import stand_in
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.tables import NotPlainError, number_array, string_array
@@ -29,7 +30,7 @@ from calibrail.pipelines import loading
 from calibrail.pipelines.calibration_overlap import KnownBy, told_apart
 from calibrail.pipelines.splitting import BySentence, fitted, group_codes, split_codes, with_copies
 from calibrail.report.messages import say
-from calibrail.scores import base
+from calibrail.scores import base, registry
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
 from calibrail.scores.table import ScoreFile, ScoreTable, SentenceTable
@@ -345,9 +346,7 @@ def score_source(
     split = optional(splitting, SplitOptions, "splitting")
     columns = tuple(dict.fromkeys((*keep, *(() if split.column is None else (split.column,)))))
     learning = any(map(base.learns, detectors))
-    learnt_before = [
-        score.name for score in detectors if isinstance(score, base.Fittable) and score.fitted
-    ]
+    learnt_before = [one.name for one in detectors if isinstance(one, base.Fittable) and one.fitted]
     apart = by_sentence is not None
     opened = loading.open_source(source, reading, detectors, keep=columns, by_sentence=apart)
     by_columns = sentences = answers = None
@@ -452,6 +451,7 @@ def score_source(
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         **({} if sentences is None else {"n_cut_otherwise": sentences.n_cut_otherwise}),
+        "stand_ins": [x for one in detectors for x in stand_ins(one, table.columns[key_of(one)])],
         "learnt_before": learnt_before,
         "n_unanswered": len(unanswered),
         "calls": [
@@ -462,6 +462,13 @@ def score_source(
     }
     pinned = tuple(score.pinned() if isinstance(score, base.Pinning) else score for score in listed)
     return Scored(table, codes, pinned, others, data, known_by, copies.sketches, sentences, answers)
+
+
+def stand_ins(score: base.Score, values: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Return how many answers have a number of a score that seems to stand for none, if any."""
+    scale = registry.scale_of(score)
+    found = stand_in(np.asarray(scale.shown(values)))
+    return [{"name": scale.column or key_of(score), **found}] if found else []
 
 
 def _grouped(table: ScoreTable) -> bool:

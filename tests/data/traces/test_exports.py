@@ -326,3 +326,45 @@ def test_what_a_promptfoo_test_says_beside_its_variables_may_be_its_label(tmp_pa
     ]
     path = write(tmp_path / "results.jsonl", rows)
     assert [(e.question, e.label) for e in read(path)] == [(f"q{n}", n % 2) for n in range(6)]
+
+
+def test_an_answer_with_its_sources_and_annotations_is_one_row_of_spans(tmp_path: Path) -> None:
+    """A frame of spans that holds what people annotated, in words before numbers."""
+    documents = json.dumps([{"document.content": CONTEXTS[0]}])
+    rows = [
+        {
+            "context.span_id": f"s{n}",
+            "attributes.input.value": QUESTION,
+            "attributes.output.value": BAD if bad else GOOD,
+            "attributes.retrieval.documents": documents,
+            "annotation.human.label": ("factual", "hallucinated")[bad],
+            "annotation.human.score": 1 - bad,
+            "annotation.rating.label": None,
+            "annotation.rating.score": 3,
+        }
+        for n in range(6)
+        for bad in (int(n % 2 == 0),)
+    ]
+    named = {"label_column": "annotation.human", "keep": ("annotation.rating",)}
+    answers = list(read(write(tmp_path / "spans.jsonl", rows), **named))
+    assert [answer.label for answer in answers] == [1, 0] * 3
+    assert answers[0].contexts == (CONTEXTS[0],)
+    assert answers[0].columns["annotation.rating"] == 3
+
+
+def test_what_users_said_of_a_run_is_theirs(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"r{n}",
+            "run_type": "chain",
+            "inputs": {"question": QUESTION},
+            "outputs": {"output": f"{GOOD} {n}"},
+            "feedback_stats": {
+                "faithfulness": {"n": 1, "avg": 0.5},
+                "user_correct": {"n": 1, "avg": float(n % 2)},
+            },
+        }
+        for n in range(6)
+    ]
+    answers, _ = read_all(write(tmp_path / "runs.jsonl", rows), require=("response",))
+    assert [answer.label for answer in answers] == [1, 0] * 3

@@ -63,8 +63,7 @@ def _span(row: Mapping[str, object]) -> Span:
     for name, value in row.items():
         if name.startswith(_COLUMN) and value is not None:
             flat[name.removeprefix(_COLUMN)] = parsed(value)
-    tree = _spans.nested(flat)
-    context = parsed(row.get("context"))
+    tree, context = _spans.nested(flat), parsed(row.get("context"))
     ids = context if isinstance(context, dict) else row
 
     def named(*names: str) -> str | None:
@@ -112,7 +111,9 @@ def _kind(row: Mapping[str, object], tree: Mapping[str, Any]) -> Kind:
         if kind != "other":
             return kind
     if down(tree, "retrieval", "documents") or down(tree, "gen_ai", "retrieval", "documents"):
-        return "retriever"
+        # A text that came out is an answer with its sources, in one row.
+        came_out = parsed(_value(tree, "output"))
+        return "other" if isinstance(came_out, str) and came_out.strip() else "retriever"
     return "llm" if down(tree, "gen_ai", "request", "model") else "other"
 
 
@@ -151,6 +152,12 @@ def _columns(row: Mapping[str, object]) -> Iterator[Verdict]:
         own, _, part = name.removeprefix(_EVAL).rpartition(".")
         if own and part in ("score", "label"):
             yield f"{SCORE}{own}" + (".label" if part == "label" else ""), value
+    # What is called an annotation there is a person's, in words where there are some.
+    said = {name.removeprefix(ANNOTATION) for name in row if name.startswith(ANNOTATION)}
+    for own in sorted(name.rpartition(".")[0] for name in said if name.endswith(".label")):
+        label = row[f"{ANNOTATION}{own}.label"]
+        value = row.get(f"{ANNOTATION}{own}.score") if label in (None, "") else label
+        yield f"{ANNOTATION}{own}", None if value == "" else value
 
 
 def _events(row: Mapping[str, object]) -> Iterator[Verdict]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from calibrail.formatting import Scale, floor_percent, outward, percent
+from calibrail.formatting import Scale, floor_percent, listed, outward, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
@@ -34,13 +34,14 @@ def document(result: Json) -> Document:
         headline=say("verdict.of_judge", named) if verdict else counted,
         verdict=verdict,
         rule=counted if verdict else "",
-        summary=" ".join(_in_short(item, result) for item in judges),
+        summary=_summary(judges, result),
         blocks=(
             _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
             _gates(
                 result, result["by"], (f"By {phrases.plain(result['columns']['by'])}", _segment)
             ),
             *(block for item in judges for block in _judge(item, result)),
+            _granted(judges, result),
             _errors(result),
         ),
         warnings=[parts.Bullet(text) for text in result["warnings"]],
@@ -62,7 +63,31 @@ def document(result: Json) -> Document:
     )
 
 
-def _in_short(item: Json, result: Json) -> str:
+def _summary(judges: Sequence[Json], result: Json) -> str:
+    """Return what each judge does, with its reason; one that several share is said once, last."""
+    drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
+    # By how much those that people labelled differ from the others is a warning.
+    doubt = say("agree.no_verdict", drawing=drawn, data=result["data"])
+    whys = [
+        doubt if judges[1:] and item["certificate"].get("reason_code") == "no_sample" else why
+        for item in judges
+        for why in (item["reason"] or "",)
+    ]
+    said = [
+        _in_short(item, result, why if whys.count(why) == 1 else "")
+        for item, why in zip(judges, whys, strict=True)
+    ]
+    for shared in dict.fromkeys(why for why in whys if why and whys.count(why) > 1):
+        of = [
+            phrases.plain(item["judge"])
+            for item, why in zip(judges, whys, strict=True)
+            if why == shared
+        ]
+        said.append(f"{listed(of)}: {shared}")
+    return " ".join(said)
+
+
+def _in_short(item: Json, result: Json, reason: str) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: phrases.share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
     text = say("agree.in_short", item, rates, result, judge=phrases.plain(item["judge"]))
@@ -71,7 +96,7 @@ def _in_short(item: Json, result: Json) -> str:
     if item["verdict"] is None:
         return text
     verdict = say(f"agree.{item['verdict']}", result, judge=phrases.plain(item["judge"]))
-    return f"{verdict} {text} {item['reason']}"
+    return f"{verdict} {text} {reason}".rstrip()
 
 
 def _segment(row: Json) -> str:
@@ -90,7 +115,11 @@ def _gates(
             phrases.share_with_bounds(row["caught"]),
             phrases.share_with_bounds(row["false_alarms"]),
             row["verdict"] or "",
-            answers_more(row["needed"] or {}) if row["verdict"] == "inconclusive" else "",
+            # Of labels that are no random sample more would settle nothing.
+            answers_more(row["needed"] or {})
+            if row["verdict"] == "inconclusive"
+            and row["certificate"].get("reason_code") != "no_sample"
+            else "",
             phrases.share_with_bounds(row["rates"]["prevalence"]["prediction_powered"])
             if "segment" in row
             else "",
@@ -139,10 +168,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
         title, parts.Table(title, columns, rows), parts.Text(leaning), *map(parts.Text, errs)
     )
     estimates = list[tuple[str | parts.Cell, ...]]()
-    missing, granted = list[str](), dict[str, str]()
-    methods = {
-        key: name for key, name in facts("agree.methods") if key in item["rates"]["prevalence"]
-    }
+    missing, methods = list[str](), _methods(item)
     for key, rate in item["rates"].items():
         cells = []
         for method, name in methods.items():
@@ -151,15 +177,25 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
                 cells.append(parts.Cell("", ""))
                 continue
             cells.append(parts.Cell(phrases.share(value), phrases.interval(value)))
-            granted[name] = f"{name}: {say(f'agree.granted_{method}', result)}."
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
     title = f"Rates by {people} and {whose}, each alone with a {level} interval"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
-    yield parts.Bullets("Assumptions", list(granted.values()))
     yield parts.Bullets("Missing", missing)
+
+
+def _methods(item: Json) -> dict[str, str]:
+    """Return the ways in which rates of a judge are estimated, with their names."""
+    return {key: name for key, name in facts("agree.methods") if key in item["rates"]["prevalence"]}
+
+
+def _granted(judges: Sequence[Json], result: Json) -> parts.Bullets:
+    """Return what each method takes for granted, once for all judges."""
+    used = {key: name for item in judges for key, name in _methods(item).items()}
+    takes = (f"{name}: {say(f'agree.granted_{key}', result)}." for key, name in used.items())
+    return parts.Bullets("Assumptions", list(takes))
 
 
 #: So many disagreements are shown; all stand in the machine-readable result.

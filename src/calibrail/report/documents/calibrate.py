@@ -9,7 +9,7 @@ from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures, sentence_removal
-from calibrail.report.documents.calibrate_sections import of_report
+from calibrail.report.documents.calibrate_sections import of_report, to_try
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
@@ -58,8 +58,7 @@ def document(
 
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
-    area = report["test"]["auroc"]
-    on = measures.measured_on(report["test"])
+    area, on = report["test"]["auroc"], measures.measured_on(report["test"])
     return Document(
         "report for",
         rule=_threshold_sentence(report),
@@ -140,7 +139,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         return text.share_cell({end: curve[name][end][place] for end in ends})
 
     steps = [
-        (scale.edge(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
+        (to_try(scale, curve, place), cell("coverage", place), cell("fpr", place))
         for step, place in sorted(highest.items(), reverse=True)
         if step >= 8
     ]

@@ -458,9 +458,15 @@ def possible(report: Json) -> Json | None:
     for name, rate, end in (("alarms", "coverage", "lower"), ("caught", "fpr", "upper")):
         if (place := edges(report)[name]) is not None:
             values = {"rate": curve[rate]["estimate"][place], "bound": curve[rate][end][place]}
-            at = scale.shown(curve["thresholds"][place])
+            at = float(to_try(scale, curve, place))
             points[name] = {"threshold": at, **values}
     return {"max_fpr": most, "min_coverage": least, "confidence": curve["confidence"], **points}
+
+
+def to_try(scale: Scale, curve: Json, place: int) -> str:
+    """Return a threshold of a curve, which may be of before, to be typed in: in few digits."""
+    below = curve.get("below")
+    return scale.to_try(curve["thresholds"][place], below and below[place])
 
 
 def possible_section(points: Json | None) -> parts.Section | None:

@@ -109,8 +109,7 @@ def _next_step(certificate: Json) -> str:
     if anew := messages.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
         if "needed" in look:
-            more = messages.answers_more(look["needed"])
-            goals = messages.goals(certificate)
+            more, goals = messages.answers_more(look["needed"]), messages.goals(certificate)
             return say("certify.next_look", look, parameters, more=more, once=once, goals=goals)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
@@ -147,6 +146,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "certify.set_aside": certificate["n_set_aside"],
         "certify.errors": certificate["n_errors"],
         "certify.undefined": certificate["n_undefined"],
+        "data.stand_ins": certificate["data"].get("stand_ins"),
         # Groups may be rejected although the verdict about all answers together is not.
         "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
@@ -157,4 +157,4 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "near_copies": near,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
-    return [text for _, text in say_each(applies, certificate, parameters)]
+    return [text for _, text in say_each(applies, certificate, certificate["data"], parameters)]

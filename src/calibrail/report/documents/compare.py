@@ -143,8 +143,7 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
     rows = []
     for test in tests:
         fpr, area, counts = test["fpr"], test["auroc"], test["mcnemar"]
-        gap = _difference(fpr, 100.0, 1)
-        ranked = _difference(area, 1.0, 3)
+        gap, ranked = _difference(fpr, 100.0, 1), _difference(area, 1.0, 3)
         mcnemar = parts.Cell(
             f"{counts['only_first']:,} against {counts['only_second']:,}",
             f"McNemar {text.p_value(counts['p_adjusted'])}",
@@ -230,8 +229,7 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
 
 
 def _level(comparison: Json, level: Json) -> parts.Block:
-    heading = say("compare.level", level)
-    rates = parts.numbers("Caught", "False alarms")
+    heading, rates = say("compare.level", level), parts.numbers("Caught", "False alarms")
     columns = (parts.TableColumn("Score", most=26), *rates, _interval_column(comparison))
     rows = [
         (
@@ -345,7 +343,7 @@ def ranking(comparison: Json) -> str:
     detectors, winner = comparison["detectors"], comparison["winner"]
     first, best = detectors[0], winner["candidate"] or detectors[0]["name"]
     detector = next(item for item in detectors if item["name"] == best)
-    ahead = _ahead(winner, comparison["paired"]["against_best"])
+    ahead = _ahead(best, winner, comparison["paired"]["against_best"])
     if first is detector:
         return ahead
     why = say("compare.first_in_table", detector, first=first, winner=winner)
@@ -385,18 +383,18 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     )
 
 
-def _ahead(winner: Json, tests: Sequence[Json]) -> str:
-    """Say from whom the tests separate the candidate, by false alarms and by AUROC."""
+def _ahead(best: str, winner: Json, tests: Sequence[Json]) -> str:
+    """Say from whom the tests separate the best detector, by false alarms and by AUROC."""
     fewer = [test for test in tests if test["name"] in winner["ahead_of"]]
     better = [test for test in tests if _worse(test, "auroc", winner)]
     same = {test["name"] for test in fewer} == {test["name"] for test in better}
     if not fewer and not better:
         return ""
     if same and sum(not test["baseline"] for test in better) > _MOST_NAMED:
-        return say("compare.better_than_number", number=_number(better, "fpr", "auroc"))
+        return say("compare.better_than_number", best=best, number=_number(better, "fpr", "auroc"))
     # One list serves both where the same are named.
     them = "all of them" if same else _named(better, "auroc")
-    return say("compare.better_than", fewer=_named(fewer, "fpr"), better=them)
+    return say("compare.better_than", best=best, fewer=_named(fewer, "fpr"), better=them)
 
 
 def _named(tests: Sequence[Json], measure: str) -> str:

@@ -102,6 +102,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         "data.cut": data["n_cut"],
         "data.cut_otherwise": data.get("n_cut_otherwise"),
         "data.quarantined": data["n_quarantined"],
+        "data.stand_ins": data.get("stand_ins"),
     }
     known = known_as_copies(copies) if applies["data.copies"] else ""
     return (

@@ -48,6 +48,8 @@ def check_document(content: Json) -> Document:
                 "decisions.label_some": True,
             },
             open="goal" in content,
+            limit=content.get("max_false_alarms"),
+            states_more=content.get("states_more"),
         ),
         data={"source": content["source"], "n": total},
         footer="The decision about each answer stands in the file that was written.",

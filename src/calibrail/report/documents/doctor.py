@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from calibrail.data.suggested_options import speaks_of_score
 from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import cli_or_python, python_call
@@ -219,8 +220,7 @@ def _if(code: str, steps: Sequence[str]) -> list[str]:
 
 def _calibrations(diagnosis: Json) -> list[str]:
     """Return the commands that calibrate what is there: answers, and sentences where marked."""
-    marks = diagnosis.get("marks")
-    by_sentence = list[str]()
+    marks, by_sentence = diagnosis.get("marks"), list[str]()
     if marks and (least := _removable_from(marks)) is not None:
         end = (*BY_SENTENCE.split(), "--alpha", f"{least:g}")
         by_sentence = _calibrating(diagnosis, marks["columns"], end)
@@ -244,12 +244,14 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
     known = [row for row in columns if row["higher"]]
+    own = known or [row for row in columns if speaks_of_score(row["name"])]
     # The file's own score goes before one that calibrail computes.
-    if not known and not (columns and set(names) <= {"length"}):
+    if not own and not (columns and set(names) <= {"length"}):
         named = ["--score", names[0] if names else "NAME"]
         return [_command("calibrate", diagnosis, *diagnosis["reading"]["options"], *named, *end)]
     # Sentences, of which nobody counts values, are not compared: the first column is as good.
-    rows = [row for row in known or columns if row.get("distinct", 0) > 1] or (known or columns)[:1]
+    own = own or columns
+    rows = [row for row in own if row.get("distinct", 0) > 1] or own[:1]
     what = "calibrate" if len(rows) == 1 else "compare"
     command = partial(_command, what, diagnosis, *diagnosis["reading"]["options"])
     named = [word for row in rows for word in ("--score-column", row["name"])]

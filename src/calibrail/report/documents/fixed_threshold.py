@@ -29,8 +29,7 @@ _USUAL = {"min_coverage": 0.8, "max_fpr": 0.2}
 def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about a threshold that was given says."""
     about = _about(report)
-    asked = about["asked"]
-    headline = say("fixed_threshold.headline", about)
+    asked, headline = about["asked"], say("fixed_threshold.headline", about)
     in_short = say("fixed_threshold.in_short", about)
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
@@ -167,8 +166,8 @@ def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     told = report["test"]["auroc"]["estimate"] in (0.0, 1.0)
     if told and report["data"]["n_examples"] >= _ENOUGH:
         yield "No mistake", say("fixed_threshold.told", report, about)
-    if stand_in := report["data"].get("stand_in"):
-        yield "No score?", say("fixed_threshold.stand_in", about, stand_in)
+    if report["data"].get("stand_ins"):
+        yield "No score?", say("data.stand_ins", report["data"])
     if far := report["data"].get("far"):
         yield f"{about['at']} is far", say("fixed_threshold.far", far)
 
@@ -176,7 +175,7 @@ def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
 def _ties(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     """Yield how many answers lie exactly at the threshold, where these are many."""
     if (ties := report["data"].get("ties")) and not about["yes_no"]:
-        beyond = about["scale"].edge(ties["beyond"])
+        beyond = about["scale"].to_try(ties["beyond"], report["threshold"])
         yield f"At {about['at']}", say("fixed_threshold.ties", ties, beyond=beyond)
 
 
@@ -198,7 +197,7 @@ def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
             for rate in ("coverage", "fpr")
         ]
         more = {"caught": rates[0], "alarms": rates[1], "last": place == places[-1]}
-        at = about["scale"].edge(curve["thresholds"][place])
+        at = sections.to_try(about["scale"], curve, place)
         yield f"At {at}", say("fixed_threshold.other", more)
 
 
