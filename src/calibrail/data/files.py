@@ -146,9 +146,7 @@ def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
         if not isinstance(getattr(stream, "raw", None), _Unpacked):
             yield path
             return
-        with file_errors(
-            f"cannot unpack {path}", "; unpack it, and name the file that comes of it"
-        ):
+        with file_errors(f"cannot unpack {path}", "; unpack it, and name what comes of it"):
             unpacked = open_files.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, unpacked, 1 << 20)
         yield unpacked
