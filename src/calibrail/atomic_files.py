@@ -8,7 +8,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -205,15 +205,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         Its folder is made where it is missing.
     """
     path = path.resolve()
-    if _is_written_through(path):
-        with tempfile.TemporaryDirectory() as folder:
-            yield (made := Path(folder) / "made")
-            with made.open("rb") as content, path.open("wb") as file:
-                shutil.copyfileobj(content, file)
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with own_folder(path.parent, f".{path.name}.") as folder:
-        yield (made := folder / "made")
+    holder: AbstractContextManager[str | Path] = own_folder(path.parent, f".{path.name}.")
+    if _is_written_through(path):
+        holder = tempfile.TemporaryDirectory()
+    with holder as folder:
+        yield (made := Path(folder) / "made")
         _put(made, path)
 
 

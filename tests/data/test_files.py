@@ -346,6 +346,33 @@ def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
         read_all(tmp_path / f"bomb.jsonl.{end}")
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "commas"])
+def test_no_more_empty_lines_are_passed_over_than_a_sheet_has_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(files, "MOST_EMPTY", 1000)
+    path = tmp_path / f"rows.{'jsonl' if kind == 'jsonl' else 'csv'}.gz"
+    head, row, empty = b"", lines(good()), b"\n"
+    if kind != "jsonl":
+        head, row, empty = b"response,label\n", b"r,1\n", b",\n" if kind == "commas" else b"\n"
+    # As a sheet with columns of commas, and one that double line ends parted.
+    for body in (row + empty * 1000, (row + empty) * 1200):
+        path.write_bytes(gzip.compress(head + body))
+        assert read_all(path, require=())[0]
+    for body in (empty * 1001, row + empty * 3000, (row + empty * 300) * 9):
+        path.write_bytes(gzip.compress(head + body))
+        with pytest.raises(DataError, match=rf"{path.name} has over 1,000 empty lines"):
+            read_all(path, require=())
+
+
+def test_a_row_of_too_many_fields_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(lines(good(), {f"k{n}": n for n in range(1 << 15)}, good(id="b")))
+    examples, reading = read_all(path)
+    assert (len(examples), reading.n_quarantined) == (2, 1)
+    assert "too many fields" in str(reading.to_dict())
+
+
 def log_of(samples: list[dict[str, Any]], path: Path, method: int) -> Path:
     """Write a log as Inspect does; what is written again under a name counts as it was last."""
     with warnings.catch_warnings(), ZipFile(path, "w", method) as log:

@@ -92,8 +92,9 @@ def test_nul_and_lone_carriage_returns_do_no_harm(tmp_path: Path) -> None:
 def test_headers_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is empty"):
         read(_csv(tmp_path, ""))
-    with pytest.raises(DataError, match="columns twice in its header: id"):
-        read(_csv(tmp_path, "id,id\n1,2\n"))
+    for header in ("id,id", ",column_1"):
+        with pytest.raises(DataError, match=r"columns twice: (id|column_1); rename one"):
+            read(_csv(tmp_path, f"{header}\n1,2\n"))
     with pytest.raises(DataError, match=r"has no label column 'label'.*label_column="):
         read(_csv(tmp_path, "question,contexts,response\nq,c,r\n"))
 
@@ -373,6 +374,15 @@ def test_columnar_files_refuse_two_columns_of_one_name(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "rows.parquet")
     with pytest.raises(DataError, match=r"rows.parquet names columns twice: label; rename one"):
         read(tmp_path / "rows.parquet", require=())
+
+
+def test_a_table_of_too_many_columns_is_refused_before_work(tmp_path: Path) -> None:
+    names = [f"c{place}" for place in range(16385)]
+    (tmp_path / "rows.csv").write_text(f"{','.join(names)}\n" * 2)
+    pq.write_table(pa.table({name: [1] for name in names}), tmp_path / "rows.parquet")
+    for path in tmp_path.iterdir():
+        with pytest.raises(DataError, match=rf"{path.name} has 16,385 columns, and at most 16,384"):
+            read(path)
 
 
 def test_of_columnar_files_only_the_columns_in_use_are_read(tmp_path: Path) -> None:

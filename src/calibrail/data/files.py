@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from glob import glob
 from itertools import starmap
@@ -47,6 +47,9 @@ SUFFIXES: Final = {
 
 #: Bytes of a row of JSON; a longer one is told and passed over.
 ROW_LIMIT: Final = 1 << 26
+#: Columns of a table, or fields of a row of JSON; lines with nothing in them, where they are more
+#: than two of three.
+MOST_COLUMNS, MOST_EMPTY = 1 << 14, 1 << 20
 #: So many times its size a compressed file may unpack to, beyond so many bytes.
 MOST_RATIO: Final = 200
 SMALL: Final = 1 << 28
@@ -143,8 +146,7 @@ def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
         if not isinstance(getattr(stream, "raw", None), _Unpacked):
             yield path
             return
-        remedy = "; unpack it, and name the file that comes of it"
-        with file_errors(f"cannot unpack {path}", remedy):
+        with file_errors(f"cannot unpack {path}", "; unpack it, and name what comes of it"):
             unpacked = open_files.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, unpacked, 1 << 20)
         yield unpacked
@@ -174,8 +176,7 @@ class _Unpacked(io.RawIOBase):
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(error_text("file_damaged", path=self._path, error=error)) from error
         self._n_unpacked += len(raw)
-        if self._n_unpacked > max(SMALL, MOST_RATIO * self._size):
-            raise DataError(error_text("unpacks_to_too_much", path=self._path, most=MOST_RATIO))
+        refuse_unpacked(self._path, self._n_unpacked, self._size)
         buffer[: len(raw)] = raw
         return len(raw)
 
@@ -208,29 +209,25 @@ class _EvalLog(_Recoded):
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self._path, self._stream, self._rest = path, stream, b""
-        self._inner = self._pieces(max(SMALL, MOST_RATIO * path.stat().st_size))
+        self._inner = self._pieces(path.stat().st_size)
 
     def _more(self) -> bytes:
         broken = (BadZipFile, EOFError, RuntimeError, OSError, UnicodeDecodeError, zlib.error)
         with errors_as(DataError, broken, "file_damaged", path=self._path):
             return next(self._inner, b"")
 
-    def _pieces(self, left: int) -> Iterator[bytes]:
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        n_unpacked = 0
         with ZipFile(self._stream) as log:
             # A sample that was written again counts as it was written last.
             parts = {part.filename: part for part in log.infolist()}
             samples = [parts[name] for name in parts if re.fullmatch(r"samples/.+\.json", name)]
             for number, part in enumerate(samples):
                 yield b"," if number else b"["
-                zipped = part.compress_type != _ZSTD_IN_ZIP
-                opened = log.open(part) if zipped else self._zstd(part)
+                opened = self._zstd(part) if part.compress_type == _ZSTD_IN_ZIP else log.open(part)
                 while piece := opened.read(1 << 16):
-                    left -= len(piece)
-                    if left < 0:
-                        path = self._path
-                        raise DataError(
-                            error_text("unpacks_to_too_much", path=path, most=MOST_RATIO)
-                        )
+                    n_unpacked += len(piece)
+                    refuse_unpacked(self._path, n_unpacked, size)
                     yield piece
         yield b"]" if samples else b"[]"
 
@@ -272,16 +269,15 @@ def count_rows(paths: Sequence[Path]) -> int | None:
     """
     total = 0
     for path in paths:
-        try:
+        rows = None
+        with suppress(OSError, ValueError, DataError):
             kind = table_kind(path)
             if kind == "parquet":
                 import pyarrow.parquet as pq
 
-                total += pq.read_metadata(path).num_rows
-                continue
-            rows = _count_lines(path, kind) if kind in ("jsonl", "csv") else None
-        except (OSError, ValueError, DataError):
-            return None
+                rows = pq.read_metadata(path).num_rows
+            elif kind in ("jsonl", "csv"):
+                rows = _count_lines(path, kind)
         if rows is None:
             return None
         total += rows
@@ -529,7 +525,7 @@ def _scanned(path: Path, *version: int) -> _Scanned:
     for token in _TOKEN.finditer(buffer):
         at, mark = token.start(), buffer[token.start()]
         if mark == 0x22:
-            if token.end() - at == 1:
+            if token.end() - at == 1 or len(found.names) > MOST_COLUMNS:
                 break
             if expects_name:
                 keys[len(marks) - 1 :] = [str(_load(token.group()))]
@@ -570,10 +566,9 @@ def _holds_names(marks: Sequence[int]) -> bool:
 
 def _load(raw: bytes) -> object:
     """Return what JSON spells; None of anything else."""
-    try:
+    with suppress(ValueError):
         return load_json(raw.decode("utf-8", "replace"))
-    except ValueError:
-        return None
+    return None
 
 
 def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
@@ -627,19 +622,32 @@ def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
         if not keys:
             yield item
         for number, key in enumerate(keys, start=1):
-            yield SourceRow(
-                number, {name: held[key] for name, held in zip(columns, cells, strict=True)}
-            )
+            row = {name: held[key] for name, held in zip(columns, cells, strict=True)}
+            yield SourceRow(number, row)
 
 
 def _lines(path: Path) -> Iterator[TableItem]:
+    n_empty = 0
     with open_bytes(path) as stream:
         for number, line in enumerate(_bounded_lines(stream), start=1):
-            if number == 1:
-                line = line.removeprefix(BOM)
+            line = line if number > 1 else line.removeprefix(BOM)
             if line.isspace() or not line:
-                continue
-            yield parse_object(number, line)
+                n_empty = one_more_empty(path, n_empty, number)
+            else:
+                yield parse_object(number, line)
+
+
+def one_more_empty(path: Path, n_empty: int, number: int) -> int:
+    """Count line ``number``, which holds nothing; refuse a file that has too many of them."""
+    if n_empty >= MOST_EMPTY and 3 * n_empty >= 2 * number:
+        raise DataError(error_text("too_many_empty", path=path, most=MOST_EMPTY))
+    return n_empty + 1
+
+
+def refuse_unpacked(path: Path, n_bytes: int, size: int) -> None:
+    """Refuse a file of so many bytes that unpacks to more than one of its size should."""
+    if n_bytes > max(SMALL, MOST_RATIO * size):
+        raise DataError(error_text("unpacks_to_too_much", path=path, most=MOST_RATIO))
 
 
 def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:
@@ -673,6 +681,8 @@ def parse_object(number: int, raw: bytes) -> TableItem:
         return RowProblem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
     if not isinstance(value, dict):
         return RowProblem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
+    if len(value) > MOST_COLUMNS:
+        return RowProblem(number, WHOLE_ROW, "too many fields", "", f"{len(value):,}", SHORTER)
     return SourceRow(number, value)
 
 

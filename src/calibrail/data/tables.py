@@ -35,11 +35,13 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import (
     DELIMITERS,
+    MOST_COLUMNS,
     MOST_RATIO,
     ROW_LIMIT,
     SHORTER,
-    SMALL,
+    one_more_empty,
     open_bytes,
+    refuse_unpacked,
     seekable,
     suffix_of,
 )
@@ -249,17 +251,14 @@ def _width(kind: Any) -> int | None:
     if types.is_fixed_size_list(kind):
         width = _width(kind.value_type)
         return None if width is None else kind.list_size * width + _CELL
-    try:
+    with suppress(ValueError):
         return int(kind.bit_width) // 8 + _CELL
-    except ValueError:
-        return None
+    return None
 
 
 def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
     """Return the names of the columns to read; refuse two of one name."""
-    names = chosen = list(schema.names)
-    if twice := _twice(names):
-        raise DataError(f"{path} names columns twice: {', '.join(twice[:10])}; rename one")
+    names = chosen = _sound_names(path, list(schema.names))
     if columns is not None:
         paths = [column.split(".") for column in columns]
         wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
@@ -477,7 +476,16 @@ def number_array(
 
 
 def _twice(names: Iterable[str]) -> list[str]:
-    return sorted(name for name, n in Counter(names).items() if n > 1)
+    return sorted(name for name, n in Counter(names).items() if n > 1)[:10]
+
+
+def _sound_names(path: Path, names: list[str]) -> list[str]:
+    """Return the names of columns, which are not too many, and no two of which are one."""
+    if (n := len(names)) > MOST_COLUMNS:
+        raise DataError(error_text("too_many_columns", path=path, n=n, most=MOST_COLUMNS))
+    if twice := _twice(names):
+        raise DataError(f"{path} names columns twice: {', '.join(twice)}; rename one")
+    return names
 
 
 def numbered(batches: Iterable[Any]) -> Iterator[RowBatch]:
@@ -820,6 +828,7 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
     -----
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
+    n_empty = 0
     with _opened_csv(path, delimiter, encoding) as (reader, header, before):
         while True:
             number = reader.line_num + 1 + before
@@ -834,6 +843,8 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
             # A spreadsheet writes empty rows out.
             if any(cells):
                 yield _row(number, header, cells)
+            else:
+                n_empty = one_more_empty(path, n_empty, number)
 
 
 def csv_batches(
@@ -862,10 +873,8 @@ def csv_batches(
                 raise NotPlainError from error
             if not records:
                 return
-            sizes = set(map(len, records))
-            if reader.line_num + 1 - number != len(records) or sizes != {len(header)}:
-                raise NotPlainError
-            if not all(map(any, records)):
+            plain = all(map(any, records)) and set(map(len, records)) == {len(header)}
+            if not plain or reader.line_num + 1 - number != len(records):
                 raise NotPlainError
             held = {}
             for name, cells in zip(header, zip(*records, strict=True), strict=True):
@@ -918,15 +927,13 @@ def _delimiter(path: Path, head: str) -> str:
     """Return what parts the cells of a file: the header, and every row that is seen, alike."""
     usual, alike, others = "\t" if suffix_of(path) == ".tsv" else ",", list[str](), list[str]()
     for mark in DELIMITERS:
-        try:
+        with suppress(csv.Error):
             records = list(csv.reader(io.StringIO(head, ""), delimiter=mark))
-        except csv.Error:
-            continue
-        # The last one may be cut off.
-        del records[max(1, len(records) - (len(head) == _HEAD)) :]
-        sizes = [len(cells) for cells in records if cells]
-        if sizes and sizes[0] > 1:
-            (alike if len(set(sizes)) == 1 else others).append(mark)
+            # The last one may be cut off.
+            del records[max(1, len(records) - (len(head) == _HEAD)) :]
+            sizes = [len(cells) for cells in records if cells]
+            if sizes and sizes[0] > 1:
+                (alike if len(set(sizes)) == 1 else others).append(mark)
     if usual in alike and usual == "\t":
         return usual
     if len(alike) > 1:
@@ -1001,9 +1008,8 @@ def _look_through(path: Path) -> None:
     if not is_zipfile(path):
         return
     with ZipFile(path) as book:
-        size = sum(part.file_size for part in book.infolist())
-        if size > max(SMALL, MOST_RATIO * path.stat().st_size):
-            raise DataError(error_text("unpacks_to_too_much", path=path, most=MOST_RATIO))
+        unpacked = sum(part.file_size for part in book.infolist())
+        refuse_unpacked(path, unpacked, path.stat().st_size)
         for part in book.infolist():
             columns, rows = {b""}, {0}
             for place in _PLACE.finditer(book.read(part)) if "sheet" in part.filename else ():
@@ -1032,9 +1038,7 @@ def _column_names(path: Path, titles: Sequence[str]) -> list[str]:
     header = [title.strip() for title in titles]
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
-    if twice := _twice(filter(None, header)):
-        raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
-    return [name or f"column_{i}" for i, name in enumerate(header, start=1)]
+    return _sound_names(path, [name or f"column_{i}" for i, name in enumerate(header, start=1)])
 
 
 def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
