@@ -325,6 +325,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes a quarter of a second of processor time or more")
+    config.addinivalue_line(
+        "markers", "slow: takes a quarter of a second of processor time or more"
+    )
     config.addinivalue_line("markers", "painted: looks at figures, which others leave unpainted")
     config.pluginmanager.register(Plugin(config), "calibrail-tiers")

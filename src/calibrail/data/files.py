@@ -23,7 +23,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.traces import EXPORTS
-from calibrail.data.values import JsonLimitError, load_json
+from calibrail.data.values import DEPTH, JsonLimitError, load_json
 from calibrail.errors import DataError, error_text, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
@@ -524,8 +524,10 @@ def _scanned(path: Path, *version: int) -> _Scanned:
     buffer = _whole(path)
     for token in _TOKEN.finditer(buffer):
         at, mark = token.start(), buffer[token.start()]
+        if len(marks) > DEPTH or len(found.names) > MOST_COLUMNS:
+            break
         if mark == 0x22:
-            if token.end() - at == 1 or len(found.names) > MOST_COLUMNS:
+            if token.end() - at == 1:
                 break
             if expects_name:
                 keys[len(marks) - 1 :] = [str(_load(token.group()))]
