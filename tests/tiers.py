@@ -1,7 +1,7 @@
 """Two tiers of tests, and what every test costs.
 
-``tests/slow_tests.txt`` lists the tests of a quarter of a second of processor time or more: they get
-the mark ``slow``. ``make test`` leaves them out, ``make test-slow`` runs them alone.
+``tests/slow_tests.txt`` lists the tests of a quarter of a second of processor time or more: they
+get the mark ``slow``. ``make test`` leaves them out, ``make test-slow`` runs them alone.
 
 Each line is a file, a function or a function with its parameters, as pytest names them. A line that
 begins with ``+`` names what stays in the fast tier whatever it costs.
