@@ -146,7 +146,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "certify.set_aside": certificate["n_set_aside"],
         "certify.errors": certificate["n_errors"],
         "certify.undefined": certificate["n_undefined"],
-        "data.stand_ins": certificate["data"].get("stand_ins"),
+        "data.stand_ins": certificate.get("data", {}).get("stand_ins"),
         # Groups may be rejected although the verdict about all answers together is not.
         "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
