@@ -592,6 +592,7 @@ Method = Literal["rogan_gladen", "prediction_powered", "stratified"]
 Rate = Mapping[Method, Measure]
 
 _POWERED: Final = "prediction-powered, by judge label; melded exact bounds (2015)"
+_EXACT: Final = "prediction-powered, by judge label; exact (Buehler)"
 
 
 def _measure(estimate: float, interval: bounds.Interval, method: str, level: float) -> Measure:
@@ -679,14 +680,20 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
     hits, n = (both[1, :, 1].sum(), both[1].sum()) if flagged else (both[1].sum(), both.sum())
     if counts.n_both < 2 or not n:
         return missing(_POWERED, "two_needed" if counts.n_both < 2 else "class_not_labelled", level)
-    if not counts.judge_alone.sum():
-        # There is nothing to add to what people say.
+    rows, whole = both.sum(axis=0) + counts.judge_alone, np.rint(counts.cells)
+    single = n <= _COUNTED and not flagged and bool(np.abs(whole - counts.cells).max() < 1e-6)
+    n_alone = counts.judge_alone.sum()
+    if not n_alone or (single and n_alone < n):
+        # There is nothing to add to what people say, or too little for what it costs.
         ends = bounds.Interval(*map(float, bounds.interval(hits, n, level)))
         return Measure(float(hits / n), *ends, "clopper-pearson", level)
-    rows = both.sum(axis=0) + counts.judge_alone
     if not flagged:
         estimate, mixed = _mixed(both.sum(axis=2), rows.sum(axis=1), rng)
-        return _measure(estimate, mixed.interval(level), _POWERED, level)
+        if not single:
+            return _measure(estimate, mixed.interval(level), _POWERED, level)
+        table, alone = whole[:NONE, :NONE].sum(axis=2), whole[NONE, :NONE].sum(axis=1)
+        sides = [_share_at_most(part, alone, (1.0 - level) / 2.0) for part in (table, table[::-1])]
+        return _measure(estimate, bounds.Interval(1.0 - sides[1], sides[0]), _EXACT, level)
     v, share = melded_share(rows[:, 1].sum(), rows.sum(), rng), rows[:, 1].sum() / rows.sum()
     passed, caught = (_mixed(both[:, :, k], rows[:, k], rng) for k in (0, 1))
     of_class = share * caught[0] + (1.0 - share) * passed[0]
@@ -918,6 +925,117 @@ def _first_open(units: PairedUnits, tried: Floats, tail: float) -> float:
 
 #: Cells that the share of one kind of difference is searched in, and the error that its range has.
 _CELLS, _BEYOND = 256, 1e-3
+#: Points that the share called, and those within judge labels, are searched at; most labels.
+_CALLED, _WITHIN, _COUNTED = 32, 24, 3000
+
+
+def _chances(counts: NDArray[np.int64], n: int, shares: Floats) -> Floats:
+    """Return the binomial probabilities of counts, at each share."""
+    ways = gammaln(n + 1.0) - gammaln(counts + 1.0) - gammaln(n - counts + 1.0)
+    logs = ways + xlogy(counts, shares[..., None]) + xlog1py(n - counts, -shares[..., None])
+    return cast(Floats, np.exp(logs))
+
+
+def _arcs(low: Any, high: Any, points: int) -> Floats:
+    """Return shares from one to the other, as many standard errors apart everywhere."""
+    ends = np.arcsin(np.sqrt(np.clip([low, high], 0.0, 1.0)))
+    return cast(Floats, np.sin(np.linspace(*ends, points, axis=-1)) ** 2)
+
+
+def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> float:
+    """Return the exact upper end of the share of label 1, by what a judge says of all answers.
+
+    Given how many of the labelled answers the judge calls what, three counts are independent and
+    binomial: of label 1 within each judge label, and of those called 1 where the judge alone has
+    labelled. The end is the largest share at which outcomes that speak no more for a large one than
+    what was seen have a probability above the tail, at worst over the three shares behind it
+    (Buehler, 1957; Lloyd, 2008), each within its exact interval, whose error is taken from the tail
+    (Berger and Boos, 1994). Outcomes are ordered by an upper limit that is composed of Wilson's
+    (Zou and Donner, 2008), which is convex in the share called. Along the shares the probability is
+    smooth and, as that limit is studentized, nearly flat: eight times as many points have the same
+    top, and a hundredth of the tail is left for what lies between them.
+
+    Parameters
+    ----------
+    table : ndarray of integers, shape (2, 2)
+        Answers by human and judge label.
+    alone : ndarray of integers, shape (2,)
+        Answers that the judge alone has labelled, by its label.
+    tail : float
+        Probability that the end is below the share, at most.
+
+    Examples
+    --------
+    >>> round(_share_at_most(np.array([[243, 27], [3, 27]]), np.array([1400, 300]), 0.025), 3)
+    0.128
+    """
+    z, near, within = -float(ndtri(tail)), list[Any](), list[Any]()
+    shares, squares = list[Any](), list[Any]()
+    seen, sizes = np.array([*table[1], alone[1]], int), [*table.sum(axis=0), alone.sum()]
+    for k, size in zip(seen.tolist(), map(int, sizes), strict=True):
+        reach = 8.0 * math.sqrt((k + 1.0) * (size - k + 1.0) / (size + 2.0)) + 20.0
+        counts = np.arange(max(0, int(k - reach)), min(size, int(k + reach)) + 1)
+        wide = z * np.sqrt(counts * (size - counts) / max(1, size) + z * z / 4.0)
+        near.append(counts)
+        within.append(bounds.clopper_pearson(k, size, 1.0 - 2.0 * _BEYOND * tail))
+        # Of no answers all may have label 1.
+        shares.append(counts / size if size else np.ones(1))
+        squares.append(((counts + z * z / 2.0 + wide) / (size + z * z) - shares[-1]) ** 2)
+    (x0, x1, called), (n0, n1, n) = near, map(int, sizes)
+    (q0, q1), (a0, a1) = (shares[0], shares[1][:, None]), (squares[0], squares[1][:, None])
+    gap, met = q1 - q0, (n1 + 1.0) / (n0 + n1 + 2.0)
+    beside = met * (1.0 - met) * (z * gap) ** 2 / n
+
+    def limit(called: Any) -> Any:
+        spread = called**2 * a1 + (1.0 - called) ** 2 * a0 + beside
+        return q0 + called * gap + np.sqrt(spread)
+
+    here, part = tuple((seen - [k[0] for k in near])[1::-1]), seen[2] / n
+    most, share = limit(part)[here] + 1e-12, (q0 + part * gap)[here]
+    # An outcome counts between two shares called: a quadratic equation, without cancellation.
+    square, left = a0 + a1 - gap**2, most - q0
+    linear, constant = 2.0 * (gap * left - a0), a0 + beside - left**2
+    half = np.sqrt(np.maximum(linear**2 - 4.0 * square * constant, 0.0))
+    half = -(linear + np.copysign(half, linear)) / 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([half / square, constant / half])
+        roots = np.where(limit(roots) <= most + 1e-9, roots, np.nan)
+    # An end that counts is one, too; without another one all do, and without any none.
+    low, high = limit(0.0) <= most, limit(1.0) <= most
+    first = np.where(low, 0.0, np.nan_to_num(np.fmin(*roots), nan=np.where(high, 0.0, 2.0)))
+    last = np.where(high, 1.0, np.nan_to_num(np.fmax(*roots), nan=np.where(low, 1.0, -1.0)))
+    ends = np.ceil(n * first - 1e-6), np.floor(n * last + 1e-6) + 1.0
+    ends_at = [np.clip(end - called[0], 0, len(called)).astype(np.int64) for end in ends]
+
+    def excess(share: float) -> float:
+        # Shares called beside which both others can lie within their intervals: often the worst
+        # ones are at an end.
+        first, last = within[2]
+        for (end0, end1), sign in zip(zip(*within[:2], strict=True), (-1.0, 1.0), strict=True):
+            rises, edge = sign * (end1 - end0), (share - end0) / ((end1 - end0) or 1e-12)
+            first, last = (
+                (max(first, edge), last) if rises > -1e-15 * sign else (first, min(last, edge))
+            )
+        if first > last:
+            return -1.0
+        v = np.clip(_arcs(first, last, _CALLED), 1e-9, 1.0 - 1e-9)[:, None]
+        below = np.hstack([0.0 * v, bdtr(called[:-1], n, v), 0.0 * v + 1.0])
+        reached = np.maximum(0.0, below[:, ends_at[1]] - below[:, ends_at[0]])
+        low, high = ((share - (1.0 - v[:, 0]) * end) / v[:, 0] for end in within[0][::-1])
+        low, high = np.maximum(low, within[1][0]), np.minimum(high, within[1][1])
+        p1 = _arcs(low, high, _WITHIN)
+        p0 = np.clip((share - v * p1) / (1.0 - v), 0.0, 1.0)
+        chance = (_chances(x1, n1, p1) @ reached * _chances(x0, n0, p0)).sum(axis=-1)
+        return math.log(
+            chance[low <= high + 1e-9].max(initial=1e-9) / tail / (1.0 - 16.0 * _BEYOND)
+        )
+
+    tried = [*np.minimum(1.0, share + (most - share) * np.array([0.5, 1.0, 2.0, 5.0])), 1.0]
+    inside = max((k for k, end in enumerate(tried) if excess(end) > 0.0), default=4)
+    if inside == 4:
+        return 1.0
+    step = 1e-3 * (most - share)
+    return min(1.0, step + float(brentq(excess, *tried[inside : inside + 2], xtol=step)))
 
 
 def exact_difference(
