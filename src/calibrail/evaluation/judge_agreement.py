@@ -664,8 +664,10 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
     What people say of the answers that the judge calls alike (and that are flagged alike), weighted
     by how many answers it calls so. Where labels are yes or no that is, but for small terms, the
     power-tuned PPI++ (Angelopoulos, Duchi and Zrnic, 2023), whose normal interval held the truth in
-    0.84 to 0.92 of files with 20 to 60 human labels. This one is melded of exact bounds. It needs
-    the answers with a human label to be a random sample, and nothing of the judge.
+    0.84 to 0.92 of files with 20 to 60 human labels. This one is exact where rows count one
+    each and people labelled at most 3,000, and fewer than were left to the judge; else it is melded
+    of exact bounds. It needs the answers with a human label to be a random sample, and nothing of
+    the judge.
 
     Parameters
     ----------
@@ -739,7 +741,8 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
       label.
 
     Intervals are melded of exact bounds (see above), so that they hold with few labels and with
-    shares near 0 and 1, too, though by simulation and not by proof.
+    shares near 0 and 1, too, though by simulation and not by proof; the prediction-powered one of
+    the prevalence is exact where rows count one each.
 
     Rows count as independent: see `LabelCounts.weighted`.
 
@@ -1035,7 +1038,7 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
     if inside == 4:
         return 1.0
     step = 1e-3 * (most - share)
-    return min(1.0, step + float(brentq(excess, *tried[inside : inside + 2], xtol=step)))
+    return float(min(1.0, step + brentq(excess, *tried[inside : inside + 2], xtol=step)))
 
 
 def exact_difference(
