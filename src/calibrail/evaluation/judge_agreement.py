@@ -941,8 +941,8 @@ def _chances(counts: NDArray[np.int64], n: int, shares: Floats) -> Floats:
 
 def _arcs(low: Any, high: Any, points: int) -> Floats:
     """Return shares from one to the other, as many standard errors apart everywhere."""
-    ends = np.arcsin(np.sqrt(np.clip([low, high], 0.0, 1.0)))
-    return cast(Floats, np.sin(np.linspace(*ends, points, axis=-1)) ** 2)
+    first, last = np.arcsin(np.sqrt(np.clip([low, high], 0.0, 1.0)))
+    return cast(Floats, np.sin(np.linspace(first, last, points, axis=-1)) ** 2)
 
 
 def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> float:
@@ -1005,8 +1005,10 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
         roots = np.where(limit(roots) <= most + 1e-9, roots, np.nan)
     # An end that counts is one, too; without another one all do, and without any none.
     low, high = limit(0.0) <= most, limit(1.0) <= most
-    first = np.where(low, 0.0, np.nan_to_num(np.fmin(*roots), nan=np.where(high, 0.0, 2.0)))
-    last = np.where(high, 1.0, np.nan_to_num(np.fmax(*roots), nan=np.where(low, 1.0, -1.0)))
+    first, last = np.fmin(roots[0], roots[1]), np.fmax(roots[0], roots[1])
+    none = np.isnan(first)
+    first = np.where(low | (none & high), 0.0, np.where(none, 2.0, first))
+    last = np.where(high | (none & low), 1.0, np.where(none, -1.0, last))
     ends = np.ceil(n * first - 1e-6), np.floor(n * last + 1e-6) + 1.0
     ends_at = [np.clip(end - called[0], 0, len(called)).astype(np.int64) for end in ends]
 
@@ -1033,12 +1035,13 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
             chance[low <= high + 1e-9].max(initial=1e-9) / tail / (1.0 - 16.0 * _BEYOND)
         )
 
-    tried = [*np.minimum(1.0, share + (most - share) * np.array([0.5, 1.0, 2.0, 5.0])), 1.0]
+    room = float(most - share)
+    tried = [*(min(1.0, float(share) + room * k) for k in (0.5, 1.0, 2.0, 5.0)), 1.0]
     inside = max((k for k, end in enumerate(tried) if excess(end) > 0.0), default=4)
     if inside == 4:
         return 1.0
-    step = 1e-3 * (most - share)
-    return float(min(1.0, step + brentq(excess, *tried[inside : inside + 2], xtol=step)))
+    end = float(brentq(excess, tried[inside], tried[inside + 1], xtol=1e-3 * room))
+    return min(1.0, end + 1e-3 * room)
 
 
 def exact_difference(
