@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
@@ -1012,36 +1013,39 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
     ends = np.ceil(n * first - 1e-6), np.floor(n * last + 1e-6) + 1.0
     ends_at = [np.clip(end - called[0], 0, len(called)).astype(np.int64) for end in ends]
 
+    def beside(share: float, v: Any) -> tuple[Any, Any]:
+        low, high = ((share - (1.0 - v) * end) / v for end in within[0][::-1])
+        return np.maximum(low, within[1][0]), np.minimum(high, within[1][1])
+
     def excess(share: float) -> float:
-        # Shares called beside which both others can lie within their intervals: often the worst
-        # ones are at an end.
-        first, last = within[2]
-        for (end0, end1), sign in zip(zip(*within[:2], strict=True), (-1.0, 1.0), strict=True):
-            rises, edge = sign * (end1 - end0), (share - end0) / ((end1 - end0) or 1e-12)
-            first, last = (
-                (max(first, edge), last) if rises > -1e-15 * sign else (first, min(last, edge))
-            )
-        if first > last:
+        # The worst chance has bends where both others are at ends; among them the shares called lie
+        # beside which both can be within their intervals.
+        bends = [(share - a) / ((b - a) or 1e-12) for a, b in product(*within[:2])]
+        v = np.clip(np.clip([*bends, *within[2]], *within[2]), 1e-9, 1.0 - 1e-9)
+        low, high = beside(share, v)
+        v = v[low <= high + 1e-9]
+        if not len(v):
             return -1.0
-        v = np.clip(_arcs(first, last, _CALLED), 1e-9, 1.0 - 1e-9)[:, None]
+        v = np.append(v, _arcs(v.min(), v.max(), _CALLED)[1:-1])
+        (low, high), v = beside(share, v), v[:, None]
         below = np.hstack([0.0 * v, bdtr(called[:-1], n, v), 0.0 * v + 1.0])
         reached = np.maximum(0.0, below[:, ends_at[1]] - below[:, ends_at[0]])
-        low, high = ((share - (1.0 - v[:, 0]) * end) / v[:, 0] for end in within[0][::-1])
-        low, high = np.maximum(low, within[1][0]), np.minimum(high, within[1][1])
-        p1 = _arcs(low, high, _WITHIN)
+        p1 = _arcs(low, np.maximum(low, high), _WITHIN)
         p0 = np.clip((share - v * p1) / (1.0 - v), 0.0, 1.0)
         chance = (_chances(x1, n1, p1) @ reached * _chances(x0, n0, p0)).sum(axis=-1)
-        return math.log(
-            chance[low <= high + 1e-9].max(initial=1e-9) / tail / (1.0 - 16.0 * _BEYOND)
-        )
+        return math.log(max(1e-9, chance.max()) / tail / (1.0 - 16.0 * _BEYOND))
 
+    # From the top down: the first share that is not refuted, and between it and the one above.
     room = float(most - share)
-    tried = [*(min(1.0, float(share) + room * k) for k in (0.5, 1.0, 2.0, 5.0)), 1.0]
-    inside = max((k for k, end in enumerate(tried) if excess(end) > 0.0), default=4)
-    if inside == 4:
-        return 1.0
-    end = float(brentq(excess, tried[inside], tried[inside + 1], xtol=1e-3 * room))
-    return min(1.0, end + 1e-3 * room)
+    tried = [1.0, *(share + room * np.array([8.0, 5.0, 3.0, 2.0, 1.6, 1.3, 1.0, 0.7, 0.4]))]
+    above, *others = sorted({min(1.0, float(end)) for end in tried}, reverse=True)
+    if excess(above) > 0.0:
+        return above
+    for end in others:
+        if excess(end) > 0.0:
+            return min(1.0, float(brentq(excess, end, above, xtol=1e-3 * room)) + 1e-3 * room)
+        above = end
+    return 1.0
 
 
 def exact_difference(
