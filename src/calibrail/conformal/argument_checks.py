@@ -26,8 +26,7 @@ def tolerance(value: float) -> float:
 
 def counts(count: int, n: int, names: tuple[str, str] = ("count", "n")) -> tuple[int, int]:
     """Return a count out of n with ``0 <= count <= n``."""
-    total = whole(n, names[1])
-    part = whole(count, names[0])
+    total, part = whole(n, names[1]), whole(count, names[0])
     if part > total:
         raise InputError(f"{names[0]} must be at most {names[1]} = {total}; got {part}")
     return part, total

@@ -792,8 +792,7 @@ def simultaneous_bounds(
     error = (1.0 - confidence) / 2.0
     if method == "dkw":
         n = np.maximum(n, 1)  # none of no scores: any share
-        margin = np.sqrt(-math.log(error) / (2.0 * n))
-        share = counts / n
+        margin, share = np.sqrt(-math.log(error) / (2.0 * n)), counts / n
         return np.maximum(share - margin, 0.0), np.minimum(share + margin, 1.0)
     return lower_bounds(counts, n, error), 1.0 - lower_bounds(n - counts, n, error)
 

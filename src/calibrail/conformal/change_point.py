@@ -255,8 +255,7 @@ def stream_ranks(bins: ArrayLike, uniforms: ArrayLike, counts: ArrayLike) -> tup
     ([[0.75, 0.3333333333333333, nan, 0.75]], [[2, 2]])
     """
     where, u = np.asarray(bins, np.int64), np.asarray(uniforms, np.float64)
-    total = np.array(counts, np.int64)
-    ranks = np.empty(u.shape)
+    total, ranks = np.array(counts, np.int64), np.empty(u.shape)
     rows = max(1, _AT_ONCE // (_STEP * max(1, len(where)))) * _STEP
     for start in range(0, where.shape[1], rows):
         part = slice(start, start + rows)

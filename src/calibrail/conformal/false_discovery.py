@@ -309,8 +309,7 @@ def _ranks(n: int) -> Ints:
 
 def _limits(m0: int, n: int, ranks: Ints, gamma: float) -> Ints:
     """Return about the upper gamma quantiles of V_k, by the beta distribution of its spread."""
-    size = m0 * (n + 2.0) / (n + 1.0 + m0)
-    mean = ranks / (n + 1.0)
+    size, mean = m0 * (n + 2.0) / (n + 1.0 + m0), ranks / (n + 1.0)
     upper = betainccinv(mean * size, (1.0 - mean) * size, gamma)
     return np.asarray(np.minimum(np.floor(m0 * upper + 0.5), m0), dtype=np.int64)
 

@@ -95,9 +95,7 @@ def nested_fields(rows: Sequence[Mapping[str, object]], columns: Collection[str]
         field = next((name for name in TEXT_FIELDS if aliases_of(name, (column,))), None)
         if field is None and column.lower() not in HOLDERS:
             continue
-        keys = dict.fromkeys(
-            key for value in objects if isinstance(value, Mapping) for key in value
-        )
+        keys = dict.fromkeys(key for x in objects if isinstance(x, Mapping) for key in x)
         parts = {
             key: inner
             for key in keys

@@ -328,8 +328,7 @@ def _word_hashes(octets: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[n
     n = len(octets)
     powers = _powers(_ODD, n)
     running = np.cumsum((octets.astype(np.uint64) + np.uint64(1)) * powers, dtype=np.uint64)
-    starts = np.append(0, ends[:-1] + 1)
-    upto = running[ends - 1]
+    starts, upto = np.append(0, ends[:-1] + 1), running[ends - 1]
     before = np.where(starts > 0, running[starts - 1], np.uint64(0))
     inverse = np.uint64(pow(int(_ODD), -1, 2**64))
     return _mix((upto - before) * _powers(inverse, n)[starts])
@@ -623,10 +622,7 @@ def _telling(
     if not telling.any():
         return telling
     place = _Ties(values[rows], telling).places(column)
-    n_of = [
-        np.bincount(place[(place >= 0) & (labels == label)], minlength=len(rows))
-        for label in (0, 1)
-    ]
+    n_of = [np.bincount(place[(place >= 0) & (labels == y)], minlength=len(rows)) for y in (0, 1)]
     mixed = telling & (np.minimum(*n_of) > 0)
     if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
         # Answers that several people have labelled stand there equally often.

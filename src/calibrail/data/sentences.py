@@ -330,9 +330,7 @@ def given_in(value: object, labels: object) -> list[SentenceCell] | None:
     if not isinstance(value, list | tuple) or not value:
         return None
     labels = parse_cell(labels) if isinstance(labels, str) else labels
-    keys = [
-        item[0] if isinstance(item, list | tuple) and len(item) == 2 else None for item in value
-    ]
+    keys = [one[0] if isinstance(one, list | tuple) and len(one) == 2 else None for one in value]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         texts: list[Any] = [item[1] for item in value]
         if isinstance(labels, list) and all(

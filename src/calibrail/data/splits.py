@@ -108,10 +108,8 @@ def split(
         identity = np.full(n_groups, np.iinfo(np.uint64).max)
         np.minimum.at(identity, members, names)
         hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
-    order = np.argsort(identity, kind="stable")
-    rng = np.random.default_rng(seed)
-    sides = np.empty(n_groups, dtype=np.int8)
-    in_order = hallucinated[order]
+    order, rng = np.argsort(identity, kind="stable"), np.random.default_rng(seed)
+    sides, in_order = np.empty(n_groups, dtype=np.int8), hallucinated[order]
     for chosen in (True, False):
         stratum = order[in_order == chosen]
         parts = np.repeat(np.arange(3, dtype=np.int8), apportioned(len(stratum), shares))

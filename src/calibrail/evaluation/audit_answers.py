@@ -281,8 +281,7 @@ def _pair(names: tuple[str, str], detectors: Mapping[str, Floats], answers: Audi
     x, y = (detectors[name] for name in names)
     rows = ~np.isnan(x) & ~np.isnan(y)
     x, y, answers = x[rows], y[rows], answers.where(rows)
-    classes = answers.labels.astype(np.float64)
-    ranks = spearman(x, y)
+    classes, ranks = answers.labels.astype(np.float64), spearman(x, y)
     given_label = partial(ranks, spearman(x, classes), spearman(y, classes))
     few = "few_have_both_or_constant"
     return Pair(

@@ -133,9 +133,7 @@ def answer_of(inputs: Any, outputs: Any, trace: Trace | None = None) -> dict[str
     if not isinstance(response, str):
         raise InputError(error_text("no_response", names=", ".join(_RESPONSE), outputs=outputs))
     contexts = list(_retrieved(trace)) or _chunks(
-        next(
-            (item[name] for item in (inputs, outputs) for name in _CONTEXTS if _has(item, name)), ()
-        )
+        next((one[name] for one in (inputs, outputs) for name in _CONTEXTS if _has(one, name)), ())
     )
     return {"question": question or "", "contexts": contexts, "response": response}
 

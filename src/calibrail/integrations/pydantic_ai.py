@@ -142,8 +142,6 @@ def _returned(run: RunContext[Any]) -> list[str]:
     for part in _asked(run.messages):
         if isinstance(part, ToolReturnPart) and part.outcome == "success":
             found = part.content
-            several = isinstance(found, list | tuple) and all(
-                isinstance(item, str) for item in found
-            )
+            several = isinstance(found, list | tuple) and all(isinstance(one, str) for one in found)
             chunks += found if several else [part.model_response_str()]
     return chunks

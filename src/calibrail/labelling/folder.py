@@ -129,11 +129,8 @@ class Assignments:
 
     def due(self, seat: Seat, labels: int) -> list[int]:
         """Return answers put off that come back by now, the first first."""
-        actions = labels + self._skips[seat]
-        waiting = self.put_off[seat]
-        return sorted(
-            (item for item in waiting if waiting[item] <= actions), key=waiting.__getitem__
-        )
+        actions, waiting = labels + self._skips[seat], self.put_off[seat]
+        return sorted((one for one in waiting if waiting[one] <= actions), key=waiting.__getitem__)
 
     def just_skipped(self, seat: Seat, labels: int) -> int | None:
         """Return the answer that an annotator skipped last, if nothing was labelled since."""

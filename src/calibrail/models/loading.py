@@ -640,9 +640,7 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
         """Return the result of each item, computed where it is not known."""
         self.prepare(items)
         # Where more is asked for than is kept, some were dropped since they were prepared.
-        return [
-            self._store.get_or(self._key(item), partial(self.compute, [item])) for item in items
-        ]
+        return [self._store.get_or(self._key(one), partial(self.compute, [one])) for one in items]
 
     def keep(self, item: Item, result: Result, size: int = 1) -> None:
         """Keep the result of an item."""

@@ -600,8 +600,7 @@ def _windows(every: LabelledBets) -> list[dict[str, Any]]:
     windows = []
     for window in np.unique(part[known]):
         rows = part == window
-        inside = np.flatnonzero(rows)
-        times = sample.time[rows]
+        inside, times = np.flatnonzero(rows), sample.time[rows]
         windows.append(
             {
                 "draw": place(sample, int(inside[0]))["draw"],

@@ -279,8 +279,7 @@ def _judged(
 
 def _released(item: Mapping[str, Any], answer: Example) -> dict[str, Any]:
     """Return what people marked of an answer, and what is shown in its place."""
-    parts = item["sentences"]
-    places = sentences_of(answer)
+    parts, places = item["sentences"], sentences_of(answer)
     reached = [part["removed"] and not part["with_others"] for part in parts]
     cut = trim(answer.response, places, reached, joins(answer.response, places))
     review = item["outcome"] == "review"

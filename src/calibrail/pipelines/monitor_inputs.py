@@ -195,9 +195,7 @@ def _traffic(content: Any) -> Any:
 
 def _numbers(traffic: Sequence[Any], name: str) -> NDArray[np.float64]:
     values = (item.get(name) for item in traffic)
-    return np.array(
-        [value if is_number(value) and value >= 0 else math.nan for value in values], np.float64
-    )
+    return np.array([x if is_number(x) and x >= 0 else math.nan for x in values], np.float64)
 
 
 def is_number(value: Any) -> bool:

@@ -555,9 +555,7 @@ def _cells(table: Table, medium: str) -> Table:
     return replace(
         table,
         columns=[table.columns[place] for place in places],
-        rows=[
-            row if isinstance(row, Heading) else [row[place] for place in places] for row in rows
-        ],
+        rows=[row if isinstance(row, Heading) else [row[at] for at in places] for row in rows],
     )
 
 

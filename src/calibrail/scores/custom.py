@@ -131,9 +131,7 @@ class Estimator:
                 )
             return None
         listed = np.asarray(classes).tolist()
-        means = [
-            parse_label(item) == 1 if positive is None else item == positive for item in listed
-        ]
+        means = [parse_label(one) == 1 if positive is None else one == positive for one in listed]
         if sum(means) != 1:
             raise InputError(
                 error_text("class_not_named", name=self._name, listed=listed, value=listed[-1])
@@ -630,8 +628,7 @@ def origin(name: str, value: Any) -> Mapping[str, Any]:
         of each; of a fitted estimator its ``class`` and a digest of
         its ``state``. What the source calls in other files is not among them.
     """
-    kind = type(value)
-    fitted = hasattr(value, "get_params")
+    kind, fitted = type(value), hasattr(value, "get_params")
     # A function may be defined elsewhere than where its name leads.
     modules = {name.partition(":")[0], kind.__module__ if fitted else value.__module__}
     # Of a fitted object's class the package's version tells, unless it stands in the same file.

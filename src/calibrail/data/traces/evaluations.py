@@ -167,9 +167,7 @@ def _judged_by(calls: Iterable[Mapping[str, object]]) -> list[str] | None:
     """Return what the tool's own metrics were given as contexts."""
     arguments = (mapping(call, "args") for call in calls)
     given = (held[name] for held in arguments for name in _SOURCES if held.get(name))
-    return (
-        list(dict.fromkeys(text for value in given for text in documents_in(value) or ())) or None
-    )
+    return list(dict.fromkeys(text for x in given for text in documents_in(x) or ())) or None
 
 
 #: Where a result of Label Studio holds what was chosen; marked spans and drawings are no verdict.
@@ -204,9 +202,7 @@ def _results(annotation: Mapping[str, Any], prefix: str) -> Iterator[Verdict]:
         if chosen is not None:
             said.setdefault(f"{prefix}{result.get('from_name')}", []).append(chosen)
     for name, values in said.items():
-        every = [
-            item for value in values for item in (value if isinstance(value, list) else [value])
-        ]
+        every = [one for value in values for one in (value if isinstance(value, list) else [value])]
         yield name, every if len(every) > 1 else every[0]
 
 
