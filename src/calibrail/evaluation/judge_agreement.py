@@ -1013,7 +1013,7 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
     ends = np.ceil(n * first - 1e-6), np.floor(n * last + 1e-6) + 1.0
     ends_at = [np.clip(end - called[0], 0, len(called)).astype(np.int64) for end in ends]
 
-    def beside(share: float, v: Any) -> tuple[Any, Any]:
+    def both(share: float, v: Any) -> tuple[Any, Any]:
         low, high = ((share - (1.0 - v) * end) / v for end in within[0][::-1])
         return np.maximum(low, within[1][0]), np.minimum(high, within[1][1])
 
@@ -1022,12 +1022,12 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
         # beside which both can be within their intervals.
         bends = [(share - a) / ((b - a) or 1e-12) for a, b in product(*within[:2])]
         v = np.clip(np.clip([*bends, *within[2]], *within[2]), 1e-9, 1.0 - 1e-9)
-        low, high = beside(share, v)
+        low, high = both(share, v)
         v = v[low <= high + 1e-9]
         if not len(v):
             return -1.0
         v = np.append(v, _arcs(v.min(), v.max(), _CALLED)[1:-1])
-        (low, high), v = beside(share, v), v[:, None]
+        (low, high), v = both(share, v), v[:, None]
         below = np.hstack([0.0 * v, bdtr(called[:-1], n, v), 0.0 * v + 1.0])
         reached = np.maximum(0.0, below[:, ends_at[1]] - below[:, ends_at[0]])
         p1 = _arcs(low, np.maximum(low, high), _WITHIN)
