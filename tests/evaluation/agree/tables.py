@@ -15,7 +15,7 @@ from calibrail.evaluation.judge_agreement import (
 from calibrail.evaluation.stats.intervals import Measure
 
 #: Runs of a simulation; a share of them is known to within four standard errors.
-RUNS = 400
+RUNS = 120
 
 
 #: By how much an asymptotic 95 % interval may miss its level at a few hundred human labels.
