@@ -46,13 +46,14 @@ def test_segments_may_be_labelled_at_different_rates() -> None:
     held, runs, truth = 0, 200, 0.5 * 0.6 + 0.5 * 0.05
     few, many = law(0.05, 0, 0, 0.9, 0.9), law(0.6, 0, 0, 0.9, 0.9)
     sides = files(few, 50, 1950, runs, seed=1), files(many, 1000, 1000, runs, seed=2)
-    for segments in zip(*sides, strict=True):
-        pooled = LabelCounts(segments[0].cells + segments[1].cells, decided=False)
-        whole = corrected_rates(pooled)["prevalence"]["prediction_powered"]
+    for number, segments in enumerate(zip(*sides, strict=True)):
         found = stratified(segments, 0.95)
-        assert None not in (found.lower, found.upper, whole.lower)
+        assert None not in (found.lower, found.upper)
         held += found.lower <= truth <= found.upper
-        assert whole.estimate > truth + 0.04
+        if number < 10:
+            pooled = LabelCounts(segments[0].cells + segments[1].cells, decided=False)
+            whole = corrected_rates(pooled)["prevalence"]["prediction_powered"]
+            assert whole.estimate > truth + 0.04
     assert held >= 0.95 * runs - 4 * np.sqrt(0.05 * 0.95 * runs)
     empty = LabelCounts(np.zeros((3, 3, 2), np.int64), decided=False)
     assert stratified([segments[0], empty], 0.95).reason == "segment_not_labelled"
