@@ -261,13 +261,15 @@ ROW = st.one_of(
 )
 @given(rows=st.lists(ROW, max_size=12))
 @example(rows=[b"PK\x03\x04"])
+@example(rows=[b"\x00\x00\xfe\xff"])
 def test_whatever_the_bytes_each_line_is_an_example_or_an_entry(
     tmp_path: Path, rows: list[bytes]
 ) -> None:
     path, target = tmp_path / "rows.jsonl", tmp_path / "quarantine.jsonl"
     path.write_bytes(b"\n".join(rows))
-    # UTF-16 and archives, known by how they begin, are all that is refused as a whole.
-    if rows and rows[0].startswith((b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b", *OTHERWISE_COMPRESSED)):
+    # UTF-16, UTF-32 and archives, known by how they begin, are no lines of UTF-8.
+    marks = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff", b"\x1f\x8b", *OTHERWISE_COMPRESSED)
+    if rows and rows[0].startswith(marks):
         return
     reading = read(path, preset="calibrail", quarantine=target, allow_none=True)
     examples = list(reading)
