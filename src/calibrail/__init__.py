@@ -41,9 +41,10 @@ def public_names(
     names = re.findall(r'^    "(\w+)",$', _stub(package), re.MULTILINE) or list(home)
 
     def load(name: str) -> object:
-        if name not in home:
+        source = import_module(home[name]) if name in home else None
+        value = getattr(source, name, sys.modules.get(f"{package}.{name}"))
+        if value is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -120,8 +120,8 @@ def test_a_file_with_one_score_of_its_own_is_about_that(tmp_path: Path, command:
 
     file = answers(tmp_path / "a.jsonl", cells)
     said = run(tmp_path, command, file, "-o", "run")
-    assert "groundedness is the detector: the data's own column of scores" in said
-    assert "higher means faithful" in said and "rouge_l is the detector" not in said
+    assert "groundedness is the detector, the data's own column of scores" in said
+    assert "higher value means faithful" in said and "rouge_l is the detector" not in said
     assert "--score-column groundedness --higher faithful" in run(tmp_path, "doctor", file)
     named = run(tmp_path, command, file, "-o", "named", "--score-column", "groundedness")
     assert "needs a direction" not in named and "groundedness" in named

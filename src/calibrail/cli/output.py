@@ -455,8 +455,7 @@ class ProgressLine:
         with self._lock:
             done, known = self.done, self._reading is not None and self.done > 0
             total = self._reading.about_in_all() if known and self._reading else None
-            speed = self._speed()
-            waited = self._clock() - self._begun
+            speed, waited = self._speed(), self._clock() - self._begun
         of = f" of about {max(total, done):,}" if total else ""
         # The source is read, and models are loaded: nothing is scored yet.
         parts = [f"{self._what}: {done:,}{of} answers" if done or self.answered else "starting"]

@@ -67,7 +67,7 @@ def _summary(judges: Sequence[Json], result: Json) -> str:
     """Return what each judge does, with its reason; one that several share is said once, last."""
     drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
     # By how much those that people labelled differ from the others is a warning.
-    doubt = say("agree.no_verdict", drawing=drawn, data=result["data"])
+    doubt = say("agree.no_verdict", doubt=None, drawing=drawn, data=result["data"])
     whys = [
         doubt if judges[1:] and item["certificate"].get("reason_code") == "no_sample" else why
         for item in judges
