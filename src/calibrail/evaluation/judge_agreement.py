@@ -971,7 +971,7 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
     Examples
     --------
     >>> round(_share_at_most(np.array([[243, 27], [3, 27]]), np.array([1400, 300]), 0.025), 3)
-    0.128
+    0.129
     """
     z, near, within = -float(ndtri(tail)), list[Any](), list[Any]()
     shares, squares = list[Any](), list[Any]()

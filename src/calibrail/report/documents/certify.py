@@ -157,4 +157,6 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "near_copies": near,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
-    return [text for _, text in say_each(applies, certificate, certificate["data"], parameters)]
+    return [
+        text for _, text in say_each(applies, certificate, certificate.get("data", {}), parameters)
+    ]
