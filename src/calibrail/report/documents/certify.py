@@ -134,7 +134,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         What the guardrail does with answers without a score.
     """
     rows, copies = (certificate["by_group"] or {"rows": ()})["rows"], certificate["copies"]
-    near = certificate.get("near_copies")
+    near, data = certificate.get("near_copies"), certificate.get("data", {})
     groups = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     applies = {
         "certify.seen_before": certificate["n_seen_before"],
@@ -146,7 +146,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "certify.set_aside": certificate["n_set_aside"],
         "certify.errors": certificate["n_errors"],
         "certify.undefined": certificate["n_undefined"],
-        "data.stand_ins": certificate.get("data", {}).get("stand_ins"),
+        "data.stand_ins": data.get("stand_ins"),
         # Groups may be rejected although the verdict about all answers together is not.
         "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
@@ -157,6 +157,4 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "near_copies": near,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
-    return [
-        text for _, text in say_each(applies, certificate, certificate.get("data", {}), parameters)
-    ]
+    return [text for _, text in say_each(applies, certificate, data, parameters)]
