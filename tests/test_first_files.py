@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -188,6 +189,26 @@ def test_a_score_made_from_its_labels_is_told(tmp_path: Path) -> None:
     ]
     done = _called("test", _write(tmp_path / "a.csv", rows), "--higher", "hallucinated")
     assert "score separates the labels without a mistake" in " ".join(done.stdout.split())
+
+
+def _arrow(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("pyarrow").Table.from_pylist(rows)
+
+
+def _pandas(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("pandas").DataFrame(rows)
+
+
+def _arrays(rows: list[dict[str, Any]]) -> Any:
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("held", [list, iter, _arrow, _pandas, _arrays])
+def test_the_datas_own_score_is_taken_from_whatever_holds_it(held: Any) -> None:
+    rows = [{"hallucination_score": r["score"], "label": r["wrong"]} for r in _rows()]
+    run = calibrail.calibrate(held(rows), alpha=0.3)
+    assert "Threshold found (hallucination_score)" in str(run)
+    assert "hallucination_score" in str(calibrail.compare(held(rows), alpha=0.3, baselines=False))
 
 
 @pytest.fixture

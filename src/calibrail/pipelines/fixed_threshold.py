@@ -447,7 +447,7 @@ def with_unnamed(
     """Return what can be read again, the detectors, and a note where nobody named any."""
     if score is not None:
         return source, score, ()
-    if promise.unit == "sentence" or source == "-":
+    if promise.unit == "sentence" or (isinstance(source, str) and source == "-"):
         return source, [registry.DEFAULT_SCORE], ()
     source = reusable(source)
     score, said = unnamed_scores(source, reading, several=several)
