@@ -126,7 +126,7 @@ class NumericColumn(Record):
 
 
 #: Numbers that are written where there is no score.
-_STAND_INS: Final = (-1.0, -9.0, -99.0, -999.0, 99.0, 999.0, 9999.0)
+_STAND_INS: Final = (-999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0)
 
 
 def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
@@ -135,11 +135,12 @@ def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
     >>> stand_in(np.array([-1.0, 0.2, 0.4, -1.0, 0.3, np.nan]))
     {'at': -1.0, 'n': 2}
     """
-    there, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    for place in np.flatnonzero(np.isin(there, _STAND_INS) & (counts > 1)):
-        at, others = float(there[place]), np.delete(there, place)
-        if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
-            return {"at": at, "n": int(counts[place])}
+    for at in _STAND_INS:
+        # Tables may have millions of rows: they are sorted only where such a number comes again.
+        if (n := int(np.sum(values == at))) > 1:
+            others = np.unique(values[(values != at) & ~np.isnan(values)])
+            if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
+                return {"at": at, "n": n}
     return None
 
 
