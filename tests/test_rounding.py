@@ -66,7 +66,8 @@ def test_no_limit_is_rounded_to_the_nearest() -> None:
         "limit|level|least|most|required|asked|alpha|beta|delta|confidence|min_|max_|lower|upper"
     )
     inwards = re.compile(rf"(?:^|[^_\w])percent\([^)]*(?:{names})|(?:{names})\w* \| percent")
-    rooms = [path for path in Path(calibrail.__file__).parent.rglob("*.[pt][yo]*")]
+    package = Path(calibrail.__file__).parent
+    rooms = [*package.rglob("*.py"), *package.rglob("*.toml")]
     found = {path.name: inwards.findall(path.read_text(encoding="utf-8")) for path in rooms}
     assert len(found) > 200
     assert {name for name, lines in found.items() if lines} == set()

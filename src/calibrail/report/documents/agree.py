@@ -73,17 +73,14 @@ def _summary(judges: Sequence[Json], result: Json) -> str:
         for item in judges
         for why in (item["reason"] or "",)
     ]
+    sharing: dict[str, list[str]] = {}
+    for item, why in zip(judges, whys, strict=True):
+        sharing.setdefault(why, []).append(phrases.plain(item["judge"]))
     said = [
-        _in_short(item, result, why if whys.count(why) == 1 else "")
+        _in_short(item, result, "" if sharing[why][1:] else why)
         for item, why in zip(judges, whys, strict=True)
     ]
-    for shared in dict.fromkeys(why for why in whys if why and whys.count(why) > 1):
-        of = [
-            phrases.plain(item["judge"])
-            for item, why in zip(judges, whys, strict=True)
-            if why == shared
-        ]
-        said.append(f"{listed(of)}: {shared}")
+    said.extend(f"{listed(of)}: {why}" for why, of in sharing.items() if why and of[1:])
     return " ".join(said)
 
 
