@@ -36,6 +36,12 @@ def modules() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
+@cache
+def walk(tree: ast.Module) -> list[ast.AST]:
+    """Return all nodes of a module: many rules look at them."""
+    return list(ast.walk(tree))
+
+
 def place(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
@@ -57,14 +63,14 @@ def private(name: str) -> bool:
 def private_uses(tree: ast.Module, here: tuple[str, ...]) -> Iterator[str]:
     """Yield private names of other rooms: imported, or read from an imported module."""
     modules: dict[str, tuple[str, ...]] = {}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("calibrail"):
             there = room_of_module(str(node.module))
             for alias in node.names:
                 modules[alias.asname or alias.name] = there
                 if private(alias.name) and there != here[: len(there)]:
                     yield f"{node.module}.{alias.name}"
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if (
             isinstance(node, ast.Attribute)
             and private(node.attr)
@@ -75,9 +81,7 @@ def private_uses(tree: ast.Module, here: tuple[str, ...]) -> Iterator[str]:
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (
-        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+    return (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -94,19 +98,19 @@ def spells_options_out(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool
 
 def docstrings(tree: ast.Module) -> set[ast.AST]:
     """Return the texts that stand alone: docstrings of modules, classes and functions."""
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {node.value for node in walk(tree) if isinstance(node, ast.Expr)}
 
 
 def sentences(tree: ast.Module) -> Iterator[str]:
     """Yield texts that read like a sentence for users; docstrings and raised errors are none."""
     skipped = docstrings(tree)
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Raise):
             skipped |= set(ast.walk(node))
         if isinstance(node, ast.JoinedStr):
             # Its parts are no texts of their own.
             skipped |= set(node.values)
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if node in skipped:
             continue
         text = ""
@@ -182,7 +186,7 @@ def test_no_class_name_occurs_twice() -> None:
     homes: dict[str, list[str]] = {}
     for path, tree in modules().items():
         if room(path)[:1] != ("integrations",):
-            for node in ast.walk(tree):
+            for node in walk(tree):
                 if isinstance(node, ast.ClassDef):
                     homes.setdefault(node.name, []).append(place(path))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
@@ -238,7 +242,7 @@ def test_a_private_name_of_another_room_is_found(code: str, uses: list[str]) -> 
 
 def flags_in_errors(tree: ast.Module) -> Iterator[str]:
     """Yield what an error says of the command line's options, but for whole commands."""
-    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Raise)):
+    for node in (node for node in walk(tree) if isinstance(node, ast.Raise)):
         calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
         both = {
             part
@@ -301,7 +305,7 @@ def sentence_reads(tree: ast.Module) -> Iterator[str]:
                 return f"str({name})"
         return ""
 
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in SEARCHES:
                 if name := is_prose(value):
@@ -353,7 +357,7 @@ def test_decisions_are_made_with_their_cause() -> None:
         place(path)
         for path, tree in modules().items()
         if room(path)[:1] in (("guardrail",), ("serve",), ("integrations",), ("workflow",))
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "Decision"

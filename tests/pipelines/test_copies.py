@@ -99,7 +99,7 @@ def test_copies_change_nothing(tmp_path: Path, options: tuple[str, ...]) -> None
 @pytest.mark.parametrize(("near", "stamped"), [(False, False), (True, False), (False, True)])
 def test_a_threshold_fails_as_seldom_as_promised(near: bool, stamped: bool) -> None:
     """Six copies of each, under ids of their own and without a group."""
-    runs, delta, failed = 25, 0.1, 0
+    runs, delta, failed = 12, 0.1, 0
     promise = Promise(0.1, "pac", delta)
     for seed in range(runs):
         items = examples(copied(100, 6, near=near, seed=seed, stamped=stamped))
@@ -254,7 +254,7 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
 ) -> None:
     """Six copies of each score, taken for answers, certify broken thresholds far too often."""
     verdicts, broken = [], []
-    for seed in range(40):
+    for seed in range(16):
         rng = np.random.default_rng(seed)
         labels = np.arange(160) % 2
         scores = rng.normal(2.0 * labels).round(2 if known == "not at all" else 15)
@@ -265,7 +265,7 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
         for i, item in enumerate(items):
             item |= {"group": i // 6} if known == "by group" else {}
             item |= {"id": f"row {i}"} if known == "with ids" else {}
-        run = calibrate(items, SPEC, guarantee="pac", alpha=0.1, max_fpr=0.85)
+        run = calibrate(items, SPEC, guarantee="pac", alpha=0.1, max_fpr=0.97)
         verdicts.append(run.verdict)
         broken.append(norm.cdf(float(run.calibration.threshold) - 2.0) > 0.1)
     wrong = sum(b and v == "certified" for b, v in zip(broken, verdicts, strict=True))
@@ -279,7 +279,7 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
             assert run.data["copies"]["n_by_scores"] == 960
             assert any("to the last digit" in note for note in run.report.notes)
         # The error that pac states, with a binomial tolerance.
-        assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 40, 0.1 + 0.025)
+        assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 16, 0.1 + 0.025)
 
 
 def templated(n: int, seed: int, change: str) -> list[dict[str, Any]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from calibrail.report.messages import (
     title,
     word,
 )
-from tests.test_architecture import modules
+from tests.test_architecture import modules, walk
 
 pytestmark = pytest.mark.usefixtures("as_command_line")
 
@@ -90,24 +92,26 @@ def test_every_message_renders_from_its_parameters(code: str) -> None:
             assert name in str(error)
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
-    """Yield code and call of every message that src shows; a prefix where it is computed."""
-    for tree in modules().values():
-        for node in ast.walk(tree):
-            match node:
-                case ast.Call(func=ast.Name(id=name), args=[code, *_]) if name in SPEAKING:
-                    for part in ast.walk(code):
-                        text = part.value if isinstance(part, ast.Constant) else ""
-                        if re.match(r"^[a-z_]+\.[a-z_]*$", str(text)):
-                            yield str(text), node
+@cache
+def calls() -> list[tuple[str, ast.Call]]:
+    """Return code and call of every message that src shows; a prefix where it is computed."""
+    found = list[tuple[str, ast.Call]]()
+    for node in chain.from_iterable(map(walk, modules().values())):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[code, *_]) if name in SPEAKING:
+                for part in ast.walk(code):
+                    text = part.value if isinstance(part, ast.Constant) else ""
+                    if re.match(r"^[a-z_]+\.[a-z_]*$", str(text)):
+                        found.append((str(text), node))
+    return found
 
 
+@cache
 def words() -> set[str]:
     """Return every text constant of src: computed codes stand among them."""
     return {
         str(node.value)
-        for tree in modules().values()
-        for node in ast.walk(tree)
+        for node in chain.from_iterable(map(walk, modules().values()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 
@@ -118,15 +122,15 @@ def test_every_code_has_a_message_and_every_message_is_used() -> None:
     whole = {code for code in used if not COMPUTED.match(code)} | (words() & {*catalogue()})
     assert whole <= set(catalogue()), whole - set(catalogue())
     known = {word.replace("-", "_") for word in words()}
+    ordered = [*sorted(known), ""]
 
     def computed(code: str) -> bool:
         topic, _, name = code.partition(".")
         stem = re.sub("_(faithful|hallucinated)$", "_", name)
         places = list(re.finditer("_", name))
         ends = {end for at in places for end in (name[at.end() :], name[: at.start()])}
-        return topic in topics and any(
-            name == word or word in ends or word.startswith(stem) for word in known
-        )
+        begins = ordered[bisect_left(ordered, stem, 0, len(known))].startswith(stem)
+        return topic in topics and bool(begins or known & {name, *ends})
 
     unused = [code for code in catalogue() if code not in whole | known and not computed(code)]
     assert unused == []
@@ -200,7 +204,7 @@ def said_in_templates() -> Iterator[tuple[str, str]]:
 def said_in_code() -> Iterator[tuple[str, str]]:
     """Yield the texts of pages, figures and refusals in code, and the help of commands."""
     for path, tree in modules().items():
-        nodes = list(ast.walk(tree))
+        nodes = walk(tree)
         helps = {
             node.body[0]
             for node in nodes

@@ -1,17 +1,30 @@
 """Each attack on a promise fails at reduced size."""
 
 import pytest
+from scipy.stats import binom
 
 from benchmarks.validity.attacks.__main__ import attacks
 from benchmarks.validity.attacks.attack import Attack, holds
 
-#: Attacks' runs here; all of them are in ``make validate``.
-RUNS = 6
+ERROR = 1e-3
+
+
+def enough(attack: Attack) -> int:
+    """Return in how many runs the rate before would be noticed more often than not.
+
+    Of attacks that succeeded seldom two are done, to run their code: ``make validate`` does all.
+    """
+    was, of = attack.before
+    for runs in range(1, 7):
+        too_many = [n for n in range(runs + 1) if not holds(n, runs, attack.promised, ERROR)]
+        if too_many and binom.sf(too_many[0] - 1, runs, was / of) > 0.5:
+            return runs
+    return 2
 
 
 @pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)
 def test_an_attack_fails(attack: Attack) -> None:
     was, of = attack.before
-    assert not holds(was, of, attack.promised, 1e-3), "it did not succeed before"
-    wrong, runs = attack.counted(0, RUNS)
-    assert holds(wrong, runs, attack.promised, 1e-4)
+    assert not holds(was, of, attack.promised, ERROR), "it did not succeed before"
+    wrong, runs = attack.counted(0, enough(attack))
+    assert holds(wrong, runs, attack.promised, ERROR)
