@@ -49,16 +49,14 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_a_console_that_lacks_characters_shows_others(
-    folder: Path, words: tuple[str, ...], encoding: str
-) -> None:
+def test_a_console_that_lacks_characters_shows_others(folder: Path, words: tuple[str, ...]) -> None:
     expected = run(folder, *words, env={"PYTHONIOENCODING": "utf-8"})
-    done = run(folder, *words, env={"PYTHONIOENCODING": encoding})
-    assert done.returncode == expected.returncode
-    assert b"Traceback" not in done.stderr
-    assert (done.stdout or done.stderr).decode(encoding)
+    for encoding in ("cp1252", "ascii"):
+        done = run(folder, *words, env={"PYTHONIOENCODING": encoding})
+        assert done.returncode == expected.returncode
+        assert b"Traceback" not in done.stderr
+        assert (done.stdout or done.stderr).decode(encoding)
 
 
 def test_what_programs_read_loses_nothing(folder: Path) -> None:

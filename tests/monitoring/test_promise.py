@@ -186,7 +186,7 @@ def test_false_alarms_about_all_and_groups_together(
     by: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(promise, "_POINTS", 1)
-    runs, delta = 80, 0.3
+    runs, delta = 40, 0.3
     fallen = sum(
         promise_status(
             drawn(80, 0.9, 0.2, base=0.5, groups=4, seed=2000 + run),
@@ -312,7 +312,7 @@ def test_repeated_questions_make_no_false_verdict(
     kind: str, never: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(promise, "_POINTS", 1)
-    runs = 40
+    runs = 20
     wrong = sum(promise_status(asked(kind, run), LIMITS)["state"] == never for run in range(runs))
     assert wrong <= binom.ppf(0.999, runs, 0.05)
 

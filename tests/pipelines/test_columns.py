@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import calibrail
-from calibrail.data.dataset import ROWS
 from calibrail.errors import DataError
 from calibrail.options import ReadOptions, SplitOptions
 from calibrail.pipelines import scoring
@@ -450,13 +449,15 @@ def test_texts_that_are_not_utf8(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_more_than_one_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    n = ROWS + 1000
+    in_a_block = 4096
+    monkeypatch.setattr("calibrail.data.reading.ROWS", in_a_block)
+    n = in_a_block + 1000
     columns = _plain(4, n)
     ids = [f"a-{i}" for i in range(n)]
     ids[7] = None  # type: ignore[call-overload]
     labels: list[Any] = columns["label"].to_pylist()
-    labels[ROWS + 9] = None
-    kinds = pa.array([("b", "a", None)[i % 3] if i > ROWS else "b" for i in range(n)])
+    labels[in_a_block + 9] = None
+    kinds = pa.array([("b", "a", None)[i % 3] if i > in_a_block else "b" for i in range(n)])
     columns |= {"id": pa.array(ids), "label": pa.array(labels, pa.int8()), "kind": kinds}
     _same(monkeypatch, tmp_path, _file(tmp_path, columns), True, by="kind")
 
