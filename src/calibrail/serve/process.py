@@ -284,7 +284,7 @@ async def watch(service: Service) -> None:
     async def follow(name: str) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            if await _in_daemon_thread(lambda: service.guardrails.changed(name)):
+            if await _in_daemon_thread(service.guardrails.files[name].changed):
                 await reload(service, [name])
 
     async def repeat(work: Callable[[], None], pause: float) -> None:
