@@ -342,3 +342,17 @@ def test_on_a_full_disk_a_command_ends_in_one_line_and_leaves_nothing(
     assert told.splitlines()[-1].startswith("error: ")
     assert "File too large" in told and "/." not in told
     assert _beside(folder) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="other words of the system")
+def test_what_the_system_refuses_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from calibrail.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["calibrail", "audit", "t.jsonl", "-o", "a" * 300])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (told,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 1
+    assert told.startswith("error: aaa") and told.endswith(": File name too long")

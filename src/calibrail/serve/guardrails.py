@@ -231,7 +231,7 @@ class Guardrails:
         self._load = load
         self._serials = serials or Serials(None, allow_rollback=False)
         self._paths, self._refusals = dict(files), dict[str, Refusal]()
-        #: Each file, with its signature.
+        #: By name, each file with its signature.
         self.files = {n: WatchedFiles(path, signature_path(path)) for n, path in files.items()}
         self._loaded = {name: self._opened(name) for name in files}
         self._serials.begun()
@@ -259,10 +259,6 @@ class Guardrails:
     def refusal(self, name: str) -> Refusal | None:
         """Return why the file that stands there now does not decide, if it does not."""
         return self._refusals.get(name)
-
-    def names(self) -> list[str]:
-        """Return all names."""
-        return list(self.files)
 
     def reload(self, name: str) -> Refusal | None:
         """Let a file take over, or keep what decides; return why it was refused.

@@ -430,7 +430,7 @@ class Service:
         self.tokens = Tokens(options.tokens, options.workers)
         self.draining = False
         #: By guardrail; held while its file is loaded.
-        self.reloading = {name: asyncio.Lock() for name in guardrails.names()}
+        self.reloading = {name: asyncio.Lock() for name in guardrails.files}
         self._log, self._log_error, self._noted = log, "", ""
         self.metrics = Metrics(lambda: not self.unready())
         for loaded in guardrails:
