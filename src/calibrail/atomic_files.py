@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _LOCK: Final = "lock"
+_NEW: Final = ".new-"
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
@@ -165,14 +166,14 @@ def write_atomically(
         Whether a file that is there is an error (``FileExistsError``), even one that another
         process makes at this moment.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     if _is_written_through(path) and not new:
         with path.open("wb") as file:
             file.writelines((raw,) if isinstance(raw, bytes) else raw)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # ``tempfile`` would make it for nobody else, whatever the umask says.
-    temporary = str((beside or path.parent) / f".{path.name[:100]}.{secrets.token_hex(8)}")
+    # ``tempfile`` would make it for nobody else, whatever the umask says. A name has 255 bytes.
+    temporary = str((beside or path.parent) / f".{path.name[:50]}.{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
     try:
         with suppress(FileNotFoundError):
@@ -204,9 +205,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     path : Path
         Its folder is made where it is missing.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    holder: AbstractContextManager[str | Path] = own_folder(path.parent, f".{path.name}.")
+    holder: AbstractContextManager[str | Path] = own_folder(path.parent, f".{path.name[:50]}.")
     if _is_written_through(path):
         holder = tempfile.TemporaryDirectory()
     with holder as folder:
@@ -225,10 +226,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
     path : Path
         The other folder, made where it is missing.
     """
-    with new_folder(path), own_folder(path, ".new-") as folder:
+    with new_folder(path), own_folder(path, _NEW) as folder:
         yield folder
         made = [item for item in sorted(folder.rglob("*")) if item != folder / _LOCK]
-        places = {item: (path / item.relative_to(folder)).resolve() for item in made}
+        places = {item: Path(os.path.realpath(path / item.relative_to(folder))) for item in made}
         for item, place in places.items():
             if place.exists() and place.is_dir() != item.is_dir():
                 raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
@@ -237,6 +238,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 place.mkdir(exist_ok=True)
             else:
                 _put(item, place)
+
+
+def final_place(path: Path) -> Path:
+    """Return where a file will stand that is made in a `whole_folder`."""
+    return Path(*(part for part in path.parts if not part.startswith(_NEW)))
 
 
 @contextmanager

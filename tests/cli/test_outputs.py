@@ -61,6 +61,7 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path / "w", symlinks=True)
     (tmp_path / "w" / "hard.jsonl").unlink()
     (tmp_path / "w" / "hard.jsonl").hardlink_to(tmp_path / "w" / "t.jsonl")
+    (tmp_path / "w" / "loop").symlink_to("loop")
     monkeypatch.chdir(tmp_path / "w")
     return tmp_path / "w"
 
@@ -142,6 +143,11 @@ THERE = "stands there"
         ("score t.jsonl --score length -o run/scores.parquet", "scores.parquet of a run"),
         ("doctor t.jsonl --page run/report.html", "report.html of a run"),
         ("check g.json t.jsonl --shards mine -o new.jsonl", THERE),
+        ("export run -o loop", "Too many levels of symbolic links"),
+        ("check g.json t.jsonl -o loop/d.jsonl", "Too many levels of symbolic links"),
+        ("card g.json -o t.jsonl/card.md", "Not a directory"),
+        ("label t.jsonl --until calibrated -o new --export t.jsonl/a.csv", "Not a directory"),
+        ("label t.jsonl --until calibrated -o new --export a.xlsx", "--export-as"),
         *((line, MINE) for line in WRITTEN),
     ],
 )
@@ -334,5 +340,19 @@ def test_on_a_full_disk_a_command_ends_in_one_line_and_leaves_nothing(
     told = capsys.readouterr().err
     assert ended.value.code == 1
     assert told.splitlines()[-1].startswith("error: ")
-    assert "File too large" in told
+    assert "File too large" in told and "/." not in told
     assert _beside(folder) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="other words of the system")
+def test_what_the_system_refuses_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from calibrail.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["calibrail", "audit", "t.jsonl", "-o", "a" * 300])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (told,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 1
+    assert told.startswith("error: aaa") and told.endswith(": File name too long")

@@ -157,10 +157,12 @@ class Service:
         """Open a plain connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=STUCK)
 
-    def raw(self, sent: bytes) -> bytes:
+    def raw(self, sent: bytes, *, half_closed: bool = False) -> bytes:
         """Send bytes as they are; return what comes until the service ends the connection."""
         with self.connect() as connection:
             connection.sendall(sent)
+            if half_closed:
+                connection.shutdown(socket.SHUT_WR)
             return read_all(connection)
 
     def kill(self) -> None:

@@ -56,13 +56,13 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
 
         guardrails = service.guardrails
         first, _ = await digest()
-        assert not guardrails.changed("g")
+        assert not guardrails.files["g"].changed()
         path.write_bytes(other.read_bytes()[:-100])
         # A file that is still being written is left until it rests.
-        assert not guardrails.changed("g")
-        assert guardrails.changed("g")
+        assert not guardrails.files["g"].changed()
+        assert guardrails.files["g"].changed()
         await reload(service, ["g"])
-        assert not guardrails.changed("g")
+        assert not guardrails.files["g"].changed()
         now, refused = await digest()
         assert now == first
         assert "name the file" in refused["reason"]

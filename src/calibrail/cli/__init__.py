@@ -199,8 +199,8 @@ def main() -> None:
             raise error
         sys.exit(FAILURE)
     except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        where = error.filename or "the result"
-        note(f"error: cannot write {where}: {error.strerror}; make room, or name another place")
+        is_full = error.errno in _FULL
+        what = is_full * "cannot write " + str(error.filename or "the result")
+        remedy = is_full * "; make room, or name another place"
+        note(f"error: {what}: {error.strerror or error}{remedy}")
         sys.exit(FAILURE)

@@ -20,6 +20,7 @@ from calibrail.cli.output import (
     OF_VERDICT,
     Showing,
     counting,
+    file_to_write,
     note,
     say,
     signature_note,
@@ -107,7 +108,7 @@ def label_command(
     with known probabilities. Over a folder that has labels it is a review of your own:
     --judge-column names who is compared, TRACES the file with their labels.
     """
-    from calibrail.labelling.exchange.transfer import export_answers, import_labels
+    from calibrail.labelling.exchange import transfer
     from calibrail.labelling.folder import has_labels, read_plan
     from calibrail.labelling.session import coverage_to_expect
     from calibrail.pipelines.label import guardrail_to_name, look_first, verdict_of_labels
@@ -125,6 +126,8 @@ def label_command(
         # The page is refused before any work is done.
         with opt.serving_packages("the page", "; --terminal does without"):
             import_module("calibrail.ui.server")
+    if (file := file_to_write(sitting.export)) is not None:
+        transfer.format_of(file, sitting.export_as)
     # How labels of a file are read, and how traces are; those made elsewhere are begun with.
     words = reading
     if words is not None:
@@ -172,11 +175,11 @@ def label_command(
             note(text)
         exchanged: dict[str, Any] = {}
         if (file := sitting.taken_from) is not None:
-            taken = import_labels(session, file, annotator, reading=words)
+            taken = transfer.import_labels(session, file, annotator, reading=words)
             exchanged["imported"] = {"file": str(file), **taken.to_dict()}
         if (file := sitting.export) is not None:
             n, kind = sitting.export_n, sitting.export_as
-            files = export_answers(session, file, annotator, n, export_as=kind)
+            files = transfer.export_answers(session, file, annotator, n, export_as=kind)
             exchanged["exported"] = [str(path) for path in files]
         if not in_file:
             sit(session, annotator, note, terminal=sitting.terminal, browser=sitting.browser)

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
@@ -288,6 +288,9 @@ def _probe(folder: Path, path: Path) -> None:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     remedy = "; name another place"
+    with file_errors(f"cannot write {path}", remedy), suppress(FileNotFoundError):
+        # Names that are too long and links that lead to themselves are errors.
+        path.stat()
     with file_errors(f"cannot write {path}", remedy), tempfile.TemporaryFile(dir=folder):
         pass
 

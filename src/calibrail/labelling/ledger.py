@@ -127,10 +127,9 @@ class Log:
 
     def rewrite(self, raw: bytes | Iterable[bytes]) -> None:
         """Write the whole file anew, or leave it as it was."""
-        failed = f"cannot write {self.path}"
         # Windows replaces no file that is open.
         self._held, self._changed = None, True
-        with file_errors(failed, "; it is as it was: make room, and go on"):
+        with file_errors(f"cannot write {self.path}", "; it is as it was: make room, and go on"):
             write_atomically(self.path, raw, durable=True)
 
     def _mend(self, whole: bytes, rest: bytes) -> bytes:

@@ -30,7 +30,7 @@ from calibrail.data.sources import Source
 from calibrail.data.tables import byte_array, number_array, string_array, widened_column
 from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
-from calibrail.errors import DataError, InputError, ModelError, error_text
+from calibrail.errors import DataError, InputError, ModelError, error_text, file_errors
 from calibrail.guardrail.decision import Cause, Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -221,6 +221,7 @@ def check_source(
     with ExitStack() as stack:
         file: TextIO = sys.stdout
         if output is not None:
+            stack.enter_context(file_errors(f"cannot write {output}", "; name another place"))
             made = stack.enter_context(whole_file(output))
             how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": "\n"}
             file = stack.enter_context(made.open("w", **how))

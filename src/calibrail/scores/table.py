@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from calibrail.atomic_files import whole_file
+from calibrail.atomic_files import final_place, whole_file
 from calibrail.conformal.threshold import add_tolerance
 from calibrail.data.example import RowProblem
 from calibrail.data.splits import PART_NAMES
@@ -284,7 +284,7 @@ def write_scores(path: str | Path, table: pa.Table) -> None:
     # Ids and scores hardly ever repeat.
     often = [name for name in table.column_names if name in RESERVED[1:] or name.endswith(REASON)]
     table = table.replace_schema_metadata({"content": '{"schema": "calibrail.scores/1"}'})
-    with file_errors(f"cannot write {path}"):
+    with file_errors(f"cannot write {final_place(Path(path))}"):
         pq.write_table(table, path, row_group_size=WRITTEN, use_dictionary=often)
 
 

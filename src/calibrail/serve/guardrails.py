@@ -5,7 +5,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -181,25 +181,32 @@ class Serials:
             return {name: int(time.timestamp()) for name, time in times.items()}
 
 
-class _File:
-    """One guardrail's file, and what is known of it."""
+class WatchedFiles:
+    """Files that are read again when they are others."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.refusal: Refusal | None = None
-        #: What was there when it was last read, and when it was last looked at.
-        self.read = self.seen = self.stamp()
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+        self.take()
 
-    def stamp(self) -> list[tuple[int, int, int] | None]:
-        """Return what tells a file and its signature from what stood there before."""
-        stamps: list[tuple[int, int, int] | None] = []
-        for path in (self.path, signature_path(self.path)):
-            try:
-                state = path.stat()
-                stamps.append((state.st_size, state.st_mtime_ns, state.st_ino))
-            except OSError:
-                stamps.append(None)
-        return stamps
+    def take(self) -> None:
+        """Note what is there, before it is read."""
+        self._read = self._seen = [*map(_stamp, self._paths)]
+
+    def changed(self) -> bool:
+        """Return whether they are others since they were read.
+
+        What still grows is left until it has been the same twice.
+        """
+        before, self._seen = self._seen, [*map(_stamp, self._paths)]
+        return self._seen == before != self._read
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what tells a file from what stood there before."""
+    with suppress(OSError):
+        state = path.stat()
+        return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+    return None
 
 
 class Guardrails:
@@ -223,8 +230,10 @@ class Guardrails:
     ) -> None:
         self._load = load
         self._serials = serials or Serials(None, allow_rollback=False)
-        self._files = {name: _File(path) for name, path in files.items()}
-        self._loaded = {name: self._opened(name, path) for name, path in files.items()}
+        self._paths, self._refusals = dict(files), dict[str, Refusal]()
+        #: By name, each file with its signature.
+        self.files = {n: WatchedFiles(path, signature_path(path)) for n, path in files.items()}
+        self._loaded = {name: self._opened(name) for name in files}
         self._serials.begun()
 
     def __iter__(self) -> Iterator[Loaded]:
@@ -249,39 +258,25 @@ class Guardrails:
 
     def refusal(self, name: str) -> Refusal | None:
         """Return why the file that stands there now does not decide, if it does not."""
-        return self._files[name].refusal
-
-    def changed(self, name: str) -> bool:
-        """Return whether the file of a guardrail is another one since it was read.
-
-        A file that still grows is left until it has been the same twice.
-        """
-        file = self._files[name]
-        before, file.seen = file.seen, file.stamp()
-        return file.seen == before != file.read
-
-    def names(self) -> list[str]:
-        """Return all names."""
-        return list(self._files)
+        return self._refusals.get(name)
 
     def reload(self, name: str) -> Refusal | None:
         """Let a file take over, or keep what decides; return why it was refused.
 
         Requests under way finish with the guardrail that they came to.
         """
-        file = self._files[name]
-        file.read = file.seen = file.stamp()
+        self.files[name].take()
         try:
-            self._loaded[name] = self._opened(name, file.path)
-            file.refusal = None
+            self._loaded[name] = self._opened(name)
+            self._refusals.pop(name, None)
         except (Exception, SystemExit) as error:
             # Foreign code may run here; whatever it raises, the old guardrail goes on.
             reason = str(error) if isinstance(error, CalibrailError) else repr(error)
-            file.refusal = Refusal(datetime.now(UTC), reason)
-        return file.refusal
+            self._refusals[name] = Refusal(datetime.now(UTC), reason)
+        return self._refusals.get(name)
 
-    def _opened(self, name: str, path: Path) -> Loaded:
-        guardrail = self._load(path)
+    def _opened(self, name: str) -> Loaded:
+        guardrail = self._load(self._paths[name])
         warm(guardrail)
         self._serials.take(name, guardrail)
-        return Loaded(name, path, guardrail, datetime.now(UTC))
+        return Loaded(name, self._paths[name], guardrail, datetime.now(UTC))

@@ -154,12 +154,10 @@ class RequestLimits:
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
                 raise ServiceProblem.of("charset", charset=charset[1])
-            coding = headers.get(b"transfer-encoding", b"").decode("latin-1").strip().lower()
-            if coding not in ("", "chunked"):
-                raise ServiceProblem.of("transfer_encoding", coding=coding)
-            packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
-            if packed not in ("", "identity"):
-                raise ServiceProblem.of("content_encoding", packed=packed)
+            for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
+                coding = headers.get(name.encode(), b"").decode("latin-1").strip().lower()
+                if coding not in ("", plain):
+                    raise ServiceProblem.of(name.replace("-", "_"), coding=coding)
         return holder
 
     @staticmethod
@@ -248,6 +246,12 @@ class _Patient(HttpToolsProtocol):
             cycle.disconnected = True
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what has come whole, though nothing more comes; return whether there is any."""
+        if waits := self._timer is None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+        return waits
+
     def pause_writing(self) -> None:
         """Wait for a client that does not read what it asked for, but not for ever."""
         super().pause_writing()
@@ -263,12 +267,11 @@ class _Patient(HttpToolsProtocol):
         """Take bytes, as long as the headers do not grow too long."""
         if self._refusal is not None:
             return
-        if self._in_headers:
-            self._n_header += len(data)
-        elif self._timer is not None and self._in_pieces:
+        self._n_header += len(data)
+        if self._timer is not None and self._in_pieces and not self._in_headers:
             self._arm(self.pause)
         super().data_received(data)
-        if self._in_headers and self._n_header > MOST_HEADERS:
+        if self._n_header > MOST_HEADERS:
             self._refuse(ServiceProblem.of("headers_too_large", most=MOST_HEADERS))
 
     def on_message_begin(self) -> None:
@@ -279,8 +282,12 @@ class _Patient(HttpToolsProtocol):
             self._arm(self.seconds)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, as long as there are not too many: they may all have come at once."""
-        super().on_header(name, value)
+        """Take a header, as long as there are not too many: they may all have come at once.
+
+        One that stands behind a body (a trailer) is counted, and says nothing.
+        """
+        if self._in_headers:
+            super().on_header(name, value)
         self._n_names, self._n_named = self._n_names + 1, self._n_named + len(name) + len(value)
         if self._has_too_many():
             # The parser gives up, and says so by a 400.
@@ -292,17 +299,22 @@ class _Patient(HttpToolsProtocol):
             raise OverflowError
         super().on_headers_complete()
         self._in_headers = False
-        self._n_header = self._n_names = self._n_named = 0
         # Whoever writes an answer may think for a while between two pieces of it.
         self._in_pieces = streams(dict(self.scope))
         self._arm(self.pause if self._in_pieces else self.seconds + _GRACE)
         before = (item for item in self._under_way if not item.response_complete)
         self._under_way = (*before, self.cycle)
 
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body: what stands between two is held to the limit of headers."""
+        super().on_body(body)
+        self._n_header = 0
+
     def on_message_complete(self) -> None:
         """Wait for nothing: the rest is up to the service."""
         self._disarm()
         self._in_headers = True
+        self._n_header = self._n_names = self._n_named = 0
         super().on_message_complete()
         if self.cycle.response_complete:
             # It was refused before its body had come; nothing else would end the connection, which

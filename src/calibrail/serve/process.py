@@ -284,7 +284,7 @@ async def watch(service: Service) -> None:
     async def follow(name: str) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            if await _in_daemon_thread(lambda: service.guardrails.changed(name)):
+            if await _in_daemon_thread(service.guardrails.files[name].changed):
                 await reload(service, [name])
 
     async def repeat(work: Callable[[], None], pause: float) -> None:
@@ -293,7 +293,7 @@ async def watch(service: Service) -> None:
             await asyncio.sleep(pause)
 
     async with asyncio.TaskGroup() as group:
-        for name in service.guardrails.names():
+        for name in service.guardrails.files:
             group.create_task(follow(name))
         if service.statuses is not None:
             group.create_task(repeat(service.statuses.read, 2 * EVERY))
@@ -306,7 +306,7 @@ async def watch(service: Service) -> None:
 
 async def reload(service: Service, names: list[str] | None = None) -> None:
     """Load files anew, all where none is named; the event loop goes on meanwhile."""
-    names = service.guardrails.names() if names is None else names
+    names = list(service.guardrails.files) if names is None else names
     await asyncio.gather(*(_reload_one(service, name) for name in names))
 
 

@@ -33,7 +33,7 @@ from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.runtime import ServeOptions
 from calibrail.serialization import harmless
-from calibrail.serve.guardrails import NAME, Guardrails, Loaded
+from calibrail.serve.guardrails import NAME, Guardrails, Loaded, WatchedFiles
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
 from calibrail.serve.watch_status import Statuses
@@ -430,7 +430,7 @@ class Service:
         self.tokens = Tokens(options.tokens, options.workers)
         self.draining = False
         #: By guardrail; held while its file is loaded.
-        self.reloading = {name: asyncio.Lock() for name in guardrails.names()}
+        self.reloading = {name: asyncio.Lock() for name in guardrails.files}
         self._log, self._log_error, self._noted = log, "", ""
         self.metrics = Metrics(lambda: not self.unready())
         for loaded in guardrails:
@@ -581,7 +581,7 @@ class Tokens:
     """
 
     def __init__(self, path: Path | None, n_processes: int = 1) -> None:
-        self._path, self._n, self._stamp = path, n_processes, (0, 0)
+        self._path, self._n = path, n_processes
         single = token()
         #: The clients by their tokens.
         self._clients: dict[bytes, TokenHolder] = {}
@@ -590,6 +590,7 @@ class Tokens:
         if single is not None:
             self._clients = {single.encode(): TokenHolder("", math.inf, math.inf)}
         if path is not None:
+            self._file = WatchedFiles(path)
             self._read(path)
 
     @property
@@ -606,23 +607,16 @@ class Tokens:
     def look(self) -> None:
         """Read the file if it is another one; one that is wrong leaves the clients as they are."""
         try:
-            if self._path is not None and self._read(self._path):
+            if self._path is not None and self._file.changed():
+                self._file.take()
+                self._read(self._path)
                 _log.warning("%s: read again", self._path)
         except InputError as error:
-            if (said := str(error)) != self._said:
-                _log.error("%s; the tokens from before stay valid", said)
-            self._said = said
+            _log.error("%s; the tokens from before stay valid", error)
 
-    _said = ""
-
-    def _read(self, path: Path) -> bool:
-        """Read the file if it is another one; return whether it is."""
+    def _read(self, path: Path) -> None:
         with errors_as(InputError, (OSError, ValueError), "tokens_unreadable", path=path):
-            state = path.stat()
-            if (stamp := (state.st_mtime_ns, state.st_ino)) == self._stamp:
-                return False
             lines = read_regular(path).decode("utf-8").splitlines()
-        self._stamp = stamp
         before = {client.name: client for client in self._clients.values()}
         clients = dict[bytes, TokenHolder]()
         for n, line in enumerate(lines, 1):
@@ -637,10 +631,8 @@ class Tokens:
                 why = "the name, or the token, has other characters"
             elif parts[1].encode() in clients:
                 why = "another line has the same token"
-            elif len(parts) == 3 and not re.fullmatch(r"\d{1,9}(\.\d+)?", parts[2]):
-                why = "the third is no number"
-            elif len(parts) == 3 and not float(parts[2]):
-                why = "the third is 0"
+            elif len(parts) == 3 and not re.fullmatch(r"(?=.*[1-9])\d{1,9}(\.\d+)?", parts[2]):
+                why = "the third is no number above 0"
             if why:
                 raise InputError(error_text("tokens_line", n=n, path=path, why=why))
             name, secret, rate = *parts[:2], float([*parts, "inf"][2]) / self._n
@@ -649,8 +641,7 @@ class Tokens:
             before[name] = clients[secret.encode()] = new
         if not clients:
             raise InputError(error_text("tokens_none", path=path))
-        self._clients, self._said = clients, ""
-        return True
+        self._clients = clients
 
 
 def token() -> str | None:

@@ -252,13 +252,14 @@ def test_a_thousand_connections_at_a_time(
     assert all(answer.status == 429 and answer.headers["retry-after"] for answer in refused)
 
 
+@pytest.mark.parametrize("said", [["Connection: close"], []], ids=["said", "half-closed"])
 def test_requests_sent_before_their_answers_are_answered_in_order(
-    service: Service, guardrail: Guardrail, bodies: Bodies
+    service: Service, guardrail: Guardrail, bodies: Bodies, said: list[str]
 ) -> None:
     sent = list(islice(bodies, 50))
     raw = [request_bytes(json.dumps(body).encode()) for body in sent[:-1]]
-    raw.append(request_bytes(json.dumps(sent[-1]).encode(), "/v1/check", "Connection: close"))
-    answers = answers_in(service.raw(b"".join(raw)))
+    raw.append(request_bytes(json.dumps(sent[-1]).encode(), "/v1/check", *said))
+    answers = answers_in(service.raw(b"".join(raw), half_closed=not said))
     assert [answer.json()["id"] for answer in answers] == [body["id"] for body in sent]
     nothing_is_invented([Exchange(*pair) for pair in zip(sent, answers, strict=True)], guardrail)
 
@@ -328,6 +329,33 @@ def test_headers_that_come_at_once_are_counted(service: Service, headers: bytes)
     (answer,) = answers_in(service.raw(head + headers + b"\r\n"))
     assert answer.status == 431
     is_refusal(answer)
+
+
+#: A header that is missing, what stands in its stead within or behind a body that comes in parts,
+#: and the status of the answer.
+BESIDE_BODIES = {
+    "behind it": ("", b"\r\n0\r\nX: a\r\nHost: elsewhere\r\n\r\n", 200),
+    "behind it alone": ("Content-Type", b"\r\n0\r\nContent-Type: application/json\r\n\r\n", 415),
+    "behind it without end": ("", b"\r\n0\r\nX: " + b"a" * 10_000_000, 431),
+    "at a part without end": ("", b"\r\n1;x=" + b"a" * 10_000_000, 431),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE_BODIES)
+def test_what_stands_beside_a_body_is_no_header_and_has_their_limit(
+    service: Service, bodies: Bodies, case: str
+) -> None:
+    missing, behind, status = BESIDE_BODIES[case]
+    stated = {"Host": "127.0.0.1", "Content-Type": "application/json", "Connection": "close"}
+    stated["Transfer-Encoding"] = "chunked"
+    lines = [f"{name}: {value}" for name, value in stated.items() if name != missing]
+    body = json.dumps(next(bodies)).encode()
+    head = "\r\n".join(["POST /v1/check HTTP/1.1", *lines, "", f"{len(body):x}", ""]).encode()
+    with service.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(head + body + behind)
+        (answer,) = answers_in(read_all(connection))
+    assert answer.status == status
 
 
 def test_a_body_that_is_packed_for_its_way_is_refused(service: Service) -> None:
