@@ -184,11 +184,11 @@ def test_a_column_of_the_users_goes_first_and_what_is_taken_is_said(
 ) -> None:
     path, alpha = _table(tmp_path, *scores), ("--alpha", 0.3)
     for name, expected, how, words in (
-        ("calibrate", one, {"alpha": 0.3}, alpha),
+        ("calibrate", one, {"alpha": 0.3, "baselines": False}, (*alpha, "--no-baselines")),
         ("shift", one, {"alpha": 0.3, "by": "half"}, (*alpha, "--by", "half")),
         ("repeat", one, {"alpha": 0.3}, alpha),
         ("audit", several, {"geometry": False}, ("--no-geometry",)),
-        ("compare", several, {"alpha": 0.3}, alpha),
+        ("compare", several, {"alpha": 0.3, "baselines": False}, (*alpha, "--no-baselines")),
     ):
         done = _called(name, path, *words, "-o", tmp_path / name)
         command: Any = getattr(calibrail, name)
