@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import calibrail
 from calibrail.cli import app
-from calibrail.errors import DataError, GuardrailError
+from calibrail.errors import DataError, GuardrailError, InputError
 from calibrail.formatting import Scale
 from calibrail.report.documents.calibrate_sections import to_try
 
@@ -70,6 +71,54 @@ def test_a_score_that_has_the_name_of_a_label_is_none(tmp_path: Path) -> None:
     assert run.report.test.n_hallucinated == 27
 
 
+@pytest.mark.parametrize(
+    ("of_program", "of_people", "option"),
+    [
+        ({"scores": {"Scorer": {"has_hallucination": 1}}}, ("supported", "unsupported"), ""),
+        ({"metrics": {"hallucination": 0.3}}, ("thumbs up", "thumbs down"), "'thumbs down'"),
+    ],
+)
+def test_what_stands_among_scores_is_no_label(
+    tmp_path: Path, of_program: Any, of_people: tuple[str, str], option: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"id": n, **of_program, "verdict": of_people[r["wrong"]]} for n, r in enumerate(_rows())
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    asked = f"(?i)labels may stand in 'verdict'; add --label-column verdict.*{option}"
+    assert re.search(asked, str(_called("test", path, "--threshold", 0.5).exception))
+
+
+@pytest.mark.parametrize(
+    ("place", "column", "cell", "said"),
+    [
+        (4, "hallucination_score", "error", "1 test answer has no score"),
+        # One answer of each class counts, and a score is no verdict of yes and no for that.
+        (slice(None), "id", "same", "At 0.5 it catches"),
+    ],
+)
+def test_a_score_is_one_whatever_else_is_odd(
+    tmp_path: Path, place: Any, column: str, cell: str, said: str
+) -> None:
+    rows = [
+        {"id": n, "hallucination_score": r["score"], "label": r["wrong"]}
+        for n, r in enumerate(_rows())
+    ]
+    for row in [rows[place]] if isinstance(place, int) else rows:
+        row[column] = cell
+    done = _called("test", _write(tmp_path / "a.csv", rows), "--threshold", 0.5)
+    assert said in " ".join(done.stdout.split()) and "This judge" not in done.stdout
+
+
+def test_samples_of_an_evaluation_harness_are_read() -> None:
+    row = {"doc": {"question": "q"}, "arguments": {"gen_args_0": {"arg_0": "q"}}, "label": 1}
+    (made,) = calibrail.read(
+        [{**row, "resps": [["In Rome."]], "filtered_resps": ["In Rome."]}], require=()
+    )
+    assert (made.question, made.response) == ("q", "In Rome.")
+
+
 @pytest.mark.parametrize(("number", "said"), [(-1, True), (999, True), (0.4, False)])
 def test_a_number_that_stands_for_no_score_is_told(
     tmp_path: Path, number: float, said: bool
@@ -108,7 +157,7 @@ def test_every_first_command_tells_of_a_number_that_stands_for_no_score(tmp_path
 def _table(tmp_path: Path, *scores: str) -> Path:
     rows = [
         {"question": f"q{n}", "context": f"It is {n}.", "response": f"So it is {n + r['wrong']}."}
-        | {"label": r["wrong"], **dict.fromkeys(scores, r["score"])}
+        | {"label": r["wrong"], "half": "ab"[n % 2], **dict.fromkeys(scores, r["score"])}
         for n, r in enumerate(_rows(160))
     ]
     for n, row in enumerate(rows):
@@ -120,10 +169,10 @@ def _table(tmp_path: Path, *scores: str) -> Path:
     ("scores", "one", "several", "said"),
     [
         (("groundedness",), ["groundedness"], ["groundedness"], "is the detector, the data's own"),
-        (("my_score",), ["rouge_l"], ["rouge_l"], "the data has scores of its own: my_score"),
+        (("my_score",), None, None, "the data has scores of its own: my_score"),
         (
             ("groundedness", "p_hallucinated"),
-            ["rouge_l"],
+            None,
             ["groundedness", "p_hallucinated"],
             "groundedness",
         ),
@@ -131,18 +180,37 @@ def _table(tmp_path: Path, *scores: str) -> Path:
     ],
 )
 def test_a_column_of_the_users_goes_first_and_what_is_taken_is_said(
-    tmp_path: Path, scores: tuple[str, ...], one: list[str], several: list[str], said: str
+    tmp_path: Path, scores: tuple[str, ...], one: list[str] | None, several: Any, said: str
 ) -> None:
-    path = _table(tmp_path, *scores)
-    run = calibrail.calibrate(path, alpha=0.3)
-    taken = run.report.score["params"].get("column") or run.report.score["name"]
-    compared = calibrail.compare(path, alpha=0.3).to_dict()
-    assert [taken] == one and {d["name"] for d in compared["detectors"]} == {*several}
-    noted = [note for note in run.report.notes if "detector" in note]
-    assert said in " ".join(noted) and bool(noted) is bool(said)
-    for name in ("calibrate", "compare"):
-        done = _called(name, path, "--alpha", 0.3, "-o", tmp_path / name)
-        assert said in done.stderr and ("detector" in done.stderr) is bool(said)
+    path, alpha = _table(tmp_path, *scores), ("--alpha", 0.3)
+    for name, expected, how, words in (
+        ("calibrate", one, {"alpha": 0.3, "baselines": False}, (*alpha, "--no-baselines")),
+        ("shift", one, {"alpha": 0.3, "by": "half"}, (*alpha, "--by", "half")),
+        ("repeat", one, {"alpha": 0.3}, alpha),
+        ("audit", several, {"geometry": False}, ("--no-geometry",)),
+        ("compare", several, {"alpha": 0.3, "baselines": False}, (*alpha, "--no-baselines")),
+    ):
+        done = _called(name, path, *words, "-o", tmp_path / name)
+        command: Any = getattr(calibrail, name)
+        if expected is None:
+            assert said in str(done.exception) and "--score-column" in str(done.exception)
+            with pytest.raises(InputError, match=r"nobody named a detector.*score="):
+                command(path, **how)
+            continue
+        assert said in done.stderr and ("detector" in done.stderr) is bool(said), done.output
+        run = command(path, **how)
+        content = (run.report if name == "calibrate" else run).to_dict()
+        taken = content["detectors"] if expected is several else [content["score"]]
+        assert {d.get("params", d).get("column", d["name"]) for d in taken} == {*expected}
+        content = content["detectors"][0] if name == "compare" else content
+        noted = content.get("notes", content["data"].get("notes"))
+        assert any(said in note for note in noted) or not said
+
+
+def test_a_detector_that_is_named_goes_before_a_column(tmp_path: Path) -> None:
+    path = _table(tmp_path, "groundedness")
+    run = calibrail.calibrate(path, "rouge_l", threshold=0.5)
+    assert run.report.score["name"] == "rouge_l"
 
 
 def test_doctor_names_the_users_score_whose_direction_nobody_says(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -157,6 +158,13 @@ def test_the_command_that_is_suggested_runs(tmp_path: Path, labels: str, named: 
     assert f"calibrail test judged.csv {named}".rstrip() in " ".join(said.split())
     done = calibrail("test", "judged.csv", *named.split(), cwd=tmp_path)
     assert done.returncode == 0 and "judge_output says hallucinated" in done.stdout, done.stderr
+
+
+def test_scores_within_objects_are_shown(tmp_path: Path) -> None:
+    row = {"label": 1, "scores": {"faithfulness": 0.5}, "metrics": {"grounded": {"value": 0.25}}}
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps(row)}\n" * 2)
+    (found,) = discover(tmp_path)
+    assert found.scores == ("scores.faithfulness", "metrics.grounded.value")
 
 
 def test_a_label_whose_other_word_nobody_knows_is_shown_with_what_reads_it(tmp_path: Path) -> None:

@@ -382,7 +382,34 @@ def test_contexts_that_one_cell_lists_are_chunks_in_every_source(cell: str, tmp_
     made = [next(iter(read(source))).contexts for source in ([row], frame, *files)]
     assert made == [tuple(LISTED)] * 5
     assert Example.asked(contexts=cell).contexts == tuple(LISTED)
-    assert Example.asked(contexts='{"text": "a"}').contexts == ('{"text": "a"}',)
+    assert Example.asked(contexts='{"text": "a"}').contexts == ("a",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"answer": "In Rome.", "details": {"p": 0.5, "why": "[1]"}},
+        {"text": "In Rome."},
+        {"content": [{"type": "text", "text": "In Rome."}]},
+        [{"type": "text", "text": "In Rome."}],
+    ],
+)
+def test_what_is_said_within_an_object_is_the_text_in_every_source(
+    said: Any, tmp_path: Path
+) -> None:
+    asked = {"contexts": [{"text": "It is in Rome."}], "question": {"text": "Where?"}}
+    row = {**asked, "response": said}
+    spelt = {name: json.dumps(cell) for name, cell in row.items()}
+    made: list[Any] = [Example.asked(**spelt)]
+    for name, rows in (("a", [{**row, "label": 1}]), ("b", [{**spelt, "label": 1}])):
+        frame, lines = pd.DataFrame(rows), tmp_path / f"{name}.jsonl"
+        lines.write_text(json.dumps(rows[0]))
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        kinds = [tmp_path / f"{name}.{kind}" for kind in ("parquet", "csv")]
+        made += [next(iter(read(source))) for source in (rows, frame, lines, *kinds)]
+    texts = {(it.question, it.contexts, it.response, it.digest()) for it in made}
+    assert texts == {("Where?", ("It is in Rome.",), "In Rome.", made[0].digest())}
 
 
 def test_titles_of_contexts_are_no_keys() -> None:

@@ -47,7 +47,7 @@ def audit_command(
     with counting("scoring", work) as context:
         result = calibrail.audit(
             data,
-            detectors.scores(),
+            detectors.scores(data, reading, several=True),
             by=looks.by,
             reading=replace(reading, quarantine=quarantine),
             splitting=splitting,
@@ -85,13 +85,11 @@ def shift_command(
     the promise, the threshold that would be needed, and whether weighting repairs it. Writes
     shift.json and report.html into RUN.
     """
-    scores = detectors.scores()
-    if len(scores) != 1:
-        raise InputError(f"shift takes one score; got {len(scores)}")
+    scores = detectors.scores(data, reading)
     with counting("scoring", calls) as context:
         result = calibrail.shift(
             data,
-            scores[0],
+            scores,
             split=split,
             promise=promise,
             requirement=requirement,
@@ -270,9 +268,8 @@ def repeat_command(
     Writes repeat.json and report.html into RUN. With --anchors a judge that was changed behind its
     name is told: exit code 3.
     """
-    quarantine, scores = output / "quarantine.jsonl", detectors.scores()
-    if len(scores) != 1:
-        raise InputError(f"repeat takes one score; got {len(scores)}")
+    quarantine = output / "quarantine.jsonl"
+    scores = detectors.scores(data if repeats.guardrail is None else None, reading) or None
     about: dict[str, Any] = {
         "guardrail": trust.load_named(repeats.guardrail),
         "anchors": repeats.anchors,
@@ -282,13 +279,13 @@ def repeat_command(
         if show.dry_run:
             from calibrail.pipelines.repeat import Judging
 
-            asked = Judging.of(data, scores[0], **about)
+            asked = Judging.of(data, scores, **about)
             with asked.asking():
                 answers = list(asked.answers.values())
                 show.planned(answers, asked.detector, times=repeats.times, in_batches=False)
         result = calibrail.repeat(
             data,
-            scores[0],
+            scores,
             times=repeats.times,
             threshold=repeats.threshold,
             promise=promise,

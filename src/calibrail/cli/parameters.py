@@ -30,7 +30,7 @@ from calibrail.errors import CalibrailError, InputError, error_text
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
 from calibrail.options.data import LABELLING
-from calibrail.options.guarantee import OF_ONE_THRESHOLD
+from calibrail.options.guarantee import OF_ONE_THRESHOLD, Unit
 from calibrail.working_folder import settle_own_code
 
 if TYPE_CHECKING:
@@ -262,15 +262,21 @@ class DetectorArguments(options.Detectors):
     """Which detectors a command looks at, and how they are made."""
 
     def scores(
-        self, data: Any = None, reading: options.ReadOptions | None = None, *, several: bool = False
+        self,
+        data: Any = None,
+        reading: options.ReadOptions | None = None,
+        *,
+        several: bool = False,
+        unit: Unit = "answer",
     ) -> list[Any]:
         """Return what ``calibrate`` and ``compare`` take.
 
         What a column's higher values mean is taken from its name where nobody says it. Where no
-        detector is named, it is the data's own column of scores, or ``several``, or one default.
+        detector is named, it is the data's own column of scores, or ``several``, or one default;
+        without data none.
         """
         from calibrail.data.suggested_options import direction_of
-        from calibrail.scores.registry import DEFAULT_SCORE, build_column
+        from calibrail.scores.registry import build_column
 
         if not self.score_column and self.higher is not None:
             raise InputError("--higher says what a --score-column means; name the column too")
@@ -278,14 +284,14 @@ class DetectorArguments(options.Detectors):
         for name in self.score_column:
             option_fields.direction(told[name], options.Detectors)
         columns = [build_column(name, higher=str(higher)) for name, higher in told.items()]
-        if self.score or columns or data is None or data == "-":
-            return [*self.score, *columns] or [DEFAULT_SCORE]
-        from calibrail.pipelines.fixed_threshold import unnamed_scores
+        if self.score or columns or data is None:
+            return [*self.score, *columns]
+        from calibrail.pipelines.fixed_threshold import with_unnamed
 
-        scores, said = unnamed_scores(data, reading, several=several)
-        if said:
-            note(said)
-        return scores
+        _, scores, said = with_unnamed(data, None, reading, several=several, unit=unit)
+        for line in said:
+            note(line.removesuffix("."))
+        return list(scores)
 
 
 #: Where baselines are what the command itself looks at, or nothing is compared.

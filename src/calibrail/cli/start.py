@@ -160,8 +160,10 @@ def calibrate_command(
     sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
     the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
-    own = data if promise.unit == "answer" else None
-    scores, quarantine = detectors.scores(own, reading), output / "quarantine.jsonl"
+    quarantine = output / "quarantine.jsonl"
+    # Of a threshold it is the column that there is, as test finds it.
+    own = data if show.threshold is None or show.dry_run else None
+    scores = detectors.scores(own, reading, unit=promise.unit) or None
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:
@@ -222,8 +224,7 @@ def compare_command(
         raise InputError("--best and --sign are for the guardrail to freeze; add --export FILE")
     file_to_write(show.export)
     show.read_key()
-    own = data if promise.unit == "answer" else None
-    scores = detectors.scores(own, reading, several=True)
+    scores = detectors.scores(data, reading, several=True, unit=promise.unit)
     quarantine = output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
@@ -301,9 +302,11 @@ def score_command(
     """
     from calibrail.data.sources import spoken
     from calibrail.pipelines import scoring
+    from calibrail.scores.registry import DEFAULT_SCORE
     from calibrail.scores.table import score_file
 
-    scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
+    scores = detectors.scores() or [DEFAULT_SCORE]
+    quarantine = output.parent / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
     with counting("scoring", work) as context:
         if show.dry_run:

@@ -128,7 +128,7 @@ def is_template(column: str, prompts: Sequence[object], contexts: Sequence[objec
     held = 0
     for prompt, value in zip(prompts, contexts, strict=True):
         text = text_of(prompt) or ""
-        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value, cells=True) or ()]
+        chunks = [chunk.strip()[:_CHUNK] for chunk in chunks_of(value) or ()]
         holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
         held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
     return 2 * held > len(prompts)

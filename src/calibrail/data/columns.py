@@ -210,6 +210,7 @@ def label_columns_of(
             for path in nested_names(seen.rows[0] if seen.rows else {})
             if (own := path.rpartition(".")[2]) != path
             and aliases_of("label", (own,))
+            and not is_of_program(path)
             and not any(isinstance(value, list | Mapping) for value in seen.values(path))
         }
         found = list(inside)
@@ -272,10 +273,10 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
 def is_of_program(name: str) -> bool:
     """Say whether a column's name says that a program wrote it.
 
-    >>> is_of_program("gpt_verdict"), is_of_program("human_verdict")
+    >>> is_of_program("gpt_verdict"), is_of_program("scores.human_verdict")
     (True, False)
     """
-    return not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
+    return not is_of_people(name) and not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
 
 
 def _to_label(program: str) -> str:
@@ -805,9 +806,7 @@ def choose_columns(
         nested = nested_fields(rows, seen.names)
         if opened.export is None:
             listed = [
-                name
-                for name in beside_labels(rows, label_columns, opened.cells)
-                if name not in marked.names
+                name for name in beside_labels(rows, label_columns) if name not in marked.names
             ]
         answers = [name for name in listed if name.lower() in NAMES["lists"]["answers"].split()]
         if len(answers) == 1 and not aliases_of("response", seen.names, nested):

@@ -397,11 +397,7 @@ class Reading:
         rows = (
             row
             for item in items
-            for row in (
-                answers_of(item, self.columns, self._opened.cells)
-                if isinstance(item, SourceRow)
-                else (item,)
-            )
+            for row in (answers_of(item, self.columns) if isinstance(item, SourceRow) else (item,))
         )
         for row in rows:
             self.begun = True

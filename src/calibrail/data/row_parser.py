@@ -18,6 +18,7 @@ from calibrail.data.values import (
     printed_list,
     same_cell,
     spelling,
+    spoken_text,
     text_of,
     value_at,
     with_decimals,
@@ -112,11 +113,12 @@ class RowParser:
         if value is None:
             return self._absent(field, "")
         value = self._as_shown(value)
-        text = value if isinstance(value, str) else text_of(value)
-        if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
-            text = text_of(spelt) or value
-        elif self.cells and isinstance(value, str) and value.lstrip().startswith("["):
-            _refuse_printed(field, value)
+        text = text_of(value)
+        # Marked characters are counted in the text as it stands.
+        if isinstance(value, str) and (self.cells or self.columns.marks is None):
+            text = spoken_text(value)
+            if self.cells and text == value and value.lstrip().startswith("["):
+                _refuse_printed(field, value)
         if text is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a text")
         if field in self.needs.require and not text.strip():
@@ -137,12 +139,12 @@ class RowParser:
         return chunks
 
     def _samples(self, value: object) -> tuple[str, ...]:
-        if isinstance(value, str) and not self.cells:
+        if isinstance(value, str) and not self.cells and parse_cell(value) is None:
             raise FieldError("samples", "wrong type", value, "samples must be a list of texts")
         return () if value is None else self._texts("samples", value)
 
     def _texts(self, field: str, value: object) -> tuple[str, ...]:
-        texts = chunks_of(value, self.cells)
+        texts = chunks_of(value)
         if texts is not None and len(texts) == 1:
             _refuse_printed(field, texts[0])
         if texts is None:
@@ -174,9 +176,7 @@ def _name(field: str, value: object) -> str | None:
         ) from error
 
 
-def answers_of(
-    row: SourceRow, columns: ColumnMapping, cells: bool
-) -> Iterator[SourceRow | RowProblem]:
+def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | RowProblem]:
     """Yield a row for every answer: itself, unless it lists answers with a label each.
 
     A list of answers without as many labels is one answer, sentence by sentence. The answers of a
@@ -190,12 +190,10 @@ def answers_of(
         As it was read.
     columns : Columns
         Where each field is.
-    cells : bool
-        Whether a list may be spelt in a text, as in CSV.
     """
     values, by_field = row.values, columns.by_field
     labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
-    if cells and isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
+    if isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
         labels = spelt
         row = replace(row, values={**values, columns.label_columns[0]: spelt})
     of_sentences = columns.marked.sentence_labels in columns.label_columns
@@ -203,7 +201,7 @@ def answers_of(
         yield row
         return
     responses = value_at(values, by_field["response"])
-    if cells and isinstance(responses, str):
+    if isinstance(responses, str):
         responses = parse_cell(responses)
     if not isinstance(responses, list):
         if columns.beside and len(labels) > 1:

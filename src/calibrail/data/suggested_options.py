@@ -663,7 +663,7 @@ def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
 
 def _likelihood(value: str) -> int:
     """Return how likely a value means hallucinated that may mean either class."""
-    key = label_key(value)
+    key = label_key(value).replace(" ", "_")
     said = said_by(key, True)
     likely = said == HALLUCINATED or key in NO or key.startswith(_LIKELY)
     return int(likely) - int(said == FAITHFUL or key in YES or key.startswith(_UNLIKELY))

@@ -259,16 +259,24 @@ def text_of(value: object) -> str | None:
     return None
 
 
-def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
+def spoken_text(text: str) -> str:
+    """Return the text within one that spells a list of texts, or an object, as programs do.
+
+    >>> spoken_text('{"answer": "Rome.", "why": "[1]"}'), spoken_text('{"city": "Rome"}')
+    ('Rome.', '{"city": "Rome"}')
+    """
+    spelt = parse_cell(text)
+    return text if spelt is None else text_of(spelt) or text
+
+
+def chunks_of(value: object) -> tuple[str, ...] | None:
     r"""Return the texts that a value lists, or None where it holds anything else.
 
     Parameters
     ----------
     value : object
         A text; a list of texts, of objects with texts, of lists of sentences; or one object, whose
-        texts may be listed in it, or numbered.
-    cells : bool
-        Whether an object, too, may be spelt in a text, as JSON or as Python prints it: a list may.
+        texts may be listed in it, or numbered; or what spells one, as JSON or as Python prints it.
 
     Examples
     --------
@@ -280,7 +288,7 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
     (('One.', 'Two.'), None)
     """
     if isinstance(value, str):
-        spelt = parse_cell(value) if cells or value.lstrip()[:1] in ("[", "(") else None
+        spelt = parse_cell(value)
         listed = None if spelt is None else chunks_of(spelt)
         return (value,) if listed is None else listed
     if isinstance(value, Mapping):
@@ -448,8 +456,7 @@ def same_text(text: str) -> str:
 
 def same_cell(text: str) -> str:
     """Return the same of a text which may spell a list of texts, or an object, as programs do."""
-    listed = parse_cell(text)
-    return same_text(text if listed is None else text_of(listed) or text)
+    return same_text(spoken_text(text))
 
 
 def same_chunks(chunks: Sequence[str]) -> list[str]:
@@ -463,7 +470,7 @@ def same_chunks(chunks: Sequence[str]) -> list[str]:
     parts = (
         same_text(part).strip(" .")
         for chunk in chunks
-        for text in chunks_of(chunk, cells=True) or (chunk,)
+        for text in chunks_of(chunk) or (chunk,)
         for part in _joined_parts(text)
     )
     return sorted(set(filter(None, parts)))

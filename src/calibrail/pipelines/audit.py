@@ -24,6 +24,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, loading, look_overlap, run, scoring
+from calibrail.pipelines.fixed_threshold import with_unnamed
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
@@ -233,7 +234,7 @@ class AuditRun(Shown):
 @options_from_keywords(reading=ReadOptions)
 def audit(
     source: sources.Source,
-    scores: custom.ScoreLike | Sequence[custom.ScoreLike] = registry.DEFAULT_SCORE,
+    scores: custom.ScoreLike | Sequence[custom.ScoreLike] | None = None,
     *,
     by: Sequence[str] = (),
     geometry: bool = True,
@@ -250,9 +251,9 @@ def audit(
     ----------
     source : path, str or iterable of Example
         A file or folder of labelled answers, ``"example:facts"``, or examples in memory.
-    scores : str, Score or sequence
-        The detectors, as for ``compare``. Columns of scores need no texts; what needs texts is
-        then left out, with a reason.
+    scores : str, Score or sequence, optional
+        The detectors, as for ``compare``, also where nobody names any. Columns of scores need no
+        texts; what needs texts is then left out, with a reason.
     by : sequence of str
         Columns of groups (a model, a domain): each group is a stratum.
     geometry : bool
@@ -289,6 +290,7 @@ def audit(
     """
     splitting = optional(splitting, SplitOptions, "splitting")
     context = optional(context, loading.Context, "context")
+    source, scores, said = with_unnamed(source, scores, reading, several=True)
     detectors, by = scoring.resolve_scores(scores), tuple(dict.fromkeys(fields.texts(by, "by")))
     beside = _Features(geometry)
     scored = scoring.score_source(
@@ -341,7 +343,7 @@ def audit(
         data={name: scored.data[name] for name in ("source", "format", "sha256", "n_examples")}
         | {"n_learnt_from": int(np.sum(~used))}
         | {name: scored.data[name] for name in ("n_quarantined", "n_truncated")}
-        | {"part": scored.data["reading"]["part"]},
+        | {"part": scored.data["reading"]["part"], "notes": list(said)},
         reproduce=context.reproduce(),
     )
     unused = [

@@ -286,7 +286,7 @@ def calibrate(
         function of an `Example`, or a fitted object with ``predict_proba`` (see `CustomScore`).
         The first of several is calibrated for export; the others stand beside it in the report.
         Left out, it is the data's own column of scores where its name says what a higher value
-        means, else ``rouge_l``; a note says which.
+        means; ``rouge_l`` where it has none.
     promise : Promise, optional
         What the threshold is to keep.
     requirement : Requirement, optional
@@ -365,11 +365,9 @@ def calibrate(
         given = _beside_fixed(promise, requirement, target)
         if void := [*given, *(["splitting"] if splitting and changed(splitting) else [])]:
             raise InputError(say("refused.threshold_alone", void=void))
-        # Of a threshold it is the column that there is, as test finds it.
-        unnamed = score in (None, registry.DEFAULT_SCORE, [registry.DEFAULT_SCORE])
         return fixed_threshold.test(
             source,
-            None if scores is not None or unnamed else score,  # type: ignore[arg-type]  # refused there
+            None if scores is not None else score,  # type: ignore[arg-type]  # refused there
             threshold=threshold,
             **requirement.keywords(),
             undefined=promise.undefined,
@@ -385,7 +383,7 @@ def calibrate(
     requirement = optional(requirement, Requirement, "requirement")
     context = optional(context, Context, "context")
     requirement.check(promise)
-    source, score, said = fixed_threshold.with_unnamed(source, score, promise, reading)
+    source, score, said = fixed_threshold.with_unnamed(source, score, reading, unit=promise.unit)
     settled: tuple[str, ...] = ()
     named = promise if costs is None or costs.cost_miss is None else None
     if named is not None:

@@ -198,7 +198,7 @@ def compare(
     context = fields.optional(context, Context, "context")
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     history = data_reuse.DataUseHistory(looks)
-    source, scores, said = with_unnamed(source, scores, promise, reading, several=True)
+    source, scores, said = with_unnamed(source, scores, reading, several=True, unit=promise.unit)
     scored = score_source(
         source,
         scores,

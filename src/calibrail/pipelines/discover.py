@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.data.aliases import PRESETS, aliases_of
-from calibrail.data.columns import PROGRAMS, likely_labels
+from calibrail.data.columns import is_of_program, likely_labels
 from calibrail.data.example import SourceRow
 from calibrail.data.files import SUFFIXES, suffix_of
 from calibrail.data.labels import is_of_people, is_plain_name, spells_label
@@ -18,6 +18,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
 from calibrail.data.suggested_options import direction_of, speaks_of_score, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
+from calibrail.data.values import nested_names
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
@@ -198,10 +199,10 @@ def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, .
     by_name = (spells_label, is_plain_name, is_of_people)
     labels += [name for name in fields if any(says(name) for says in by_name)]
     labels += [name for name in fields if name.startswith(ANNOTATION) or "label" in words_of(name)]
-    labels = [name for name in dict.fromkeys(labels) if PROGRAMS.isdisjoint(words_of(name))]
+    labels = [name for name in dict.fromkeys(labels) if not is_of_program(name)]
     scores = [
         name
-        for name in fields
+        for name in dict.fromkeys(name for row in rows for name in nested_names(row))
         if name not in labels
         and (direction_of(name) or speaks_of_score(name))
         and _holds_numbers(rows, name)

@@ -34,7 +34,7 @@ from calibrail.models.hardware import installed_versions
 from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional
-from calibrail.options.guarantee import Undefined
+from calibrail.options.guarantee import Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, look_overlap, scoring
 from calibrail.pipelines.estimate import with_repeats
@@ -413,45 +413,39 @@ class ScoreChoice:
     speaks: bool = True
 
 
-def unnamed_scores(
-    source: Source, reading: ReadOptions | None = None, *, several: bool = False
-) -> tuple[list[Any], str]:
-    """Return what is taken where nobody names a detector, and a sentence that says so.
+def with_unnamed(
+    source: Source,
+    score: Any,
+    reading: ReadOptions | None,
+    *,
+    several: bool = False,
+    unit: Unit = "answer",
+) -> tuple[Source, Any, tuple[str, ...]]:
+    """Return what can be read again, the detectors, and a note where nobody named any.
 
     That is the source's own column of numbers that speaks of a score by its name and of what a
-    higher one means, or where ``several`` may be, all of these; else one default, and the sentence
-    names the columns that may be meant. It is empty where there is none.
+    higher one means, or where ``several`` may be, all of these; one default where there is none.
+
+    Raises
+    ------
+    InputError
+        If several columns may be meant, or no name says what a higher value means.
     """
+    if score is not None:
+        return source, score, ()
+    source = reusable(source)
     how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
     choice = ScoreChoice([])
     with suppress(CalibrailError):
         choice = choose_score(_opened(source, how)[0], 0.0)
-    if choice.verdict or not choice.speaks or not choice.names:
-        return [registry.DEFAULT_SCORE], ""
-    known = {name: higher for name in choice.names if (higher := direction_of(name))}
-    taken = known if several or len(choice.names) == 1 else {}
-    others = [name for name in choice.names if name not in taken]
-    said = say("command.own_score", taken=taken, others=others, default=registry.DEFAULT_SCORE)
-    columns = [registry.build_column(name, cast(Any, higher)) for name, higher in taken.items()]
-    return columns or [registry.DEFAULT_SCORE], said
-
-
-def with_unnamed(
-    source: Source,
-    score: Any,
-    promise: Promise,
-    reading: ReadOptions | None,
-    *,
-    several: bool = False,
-) -> tuple[Source, Any, tuple[str, ...]]:
-    """Return what can be read again, the detectors, and a note where nobody named any."""
-    if score is not None:
-        return source, score, ()
-    if promise.unit == "sentence" or (isinstance(source, str) and source == "-"):
+    if unit == "sentence" or choice.verdict or not choice.speaks or not choice.names:
         return source, [registry.DEFAULT_SCORE], ()
-    source = reusable(source)
-    score, said = unnamed_scores(source, reading, several=several)
-    return source, score, (f"{said}.",) if said else ()
+    known = {name: higher for name in choice.names if (higher := direction_of(name))}
+    if not known or not (several or len(choice.names) == 1):
+        raise InputError(say("refused.own_scores", names=choice.names, known=known))
+    others = [name for name in choice.names if name not in known]
+    columns = [registry.build_column(name, cast(Any, higher)) for name, higher in known.items()]
+    return source, columns, (say("command.own_score", taken=known, others=others),)
 
 
 def choose_score(
@@ -520,8 +514,9 @@ def held_in(
     Beside it its two words, where it holds no more, and one says nothing.
     """
     cells = [cell for row in rows if (cell := column_value(value_at(row, name))) is not None]
-    numbers = {likely_number(cell) for cell in cells}
-    if cells and None not in numbers and not numbers <= {0.0, 1.0}:
+    numbers = [likely_number(cell) for cell in cells]
+    # What could not be scored may have a word there, such as error.
+    if 10 * numbers.count(None) <= len(cells) and not {*numbers} <= {None, 0.0, 1.0}:
         return {"number"}, []
     words = sorted({label_key(cell) for cell in cells})
     known = {side_of(word) for word in words}

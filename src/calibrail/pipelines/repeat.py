@@ -4,7 +4,7 @@ A further reply is another sample of the same question, and kept as the first on
 again sends nothing. What is compared with anchors is asked anew, whatever is kept.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -39,6 +39,7 @@ from calibrail.options import Promise, ReadOptions, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
+from calibrail.pipelines.fixed_threshold import with_unnamed
 from calibrail.pipelines.loading import Context, open_for, open_source, source_name
 from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.pipelines.splitting import named_groups
@@ -46,7 +47,7 @@ from calibrail.report.documents.agree import finding, repeat_document
 from calibrail.report.messages import say
 from calibrail.scores.base import DetectorFailure, Pinning, Score
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.registry import DEFAULT_SCORE, key_of
+from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 
 SCHEMA: Final = "calibrail.repeat/1"
@@ -117,7 +118,7 @@ class Judging:
     def of(
         cls,
         source: Source,
-        score: ScoreLike,
+        score: Any,
         *,
         guardrail: Guardrail | str | PathLike[str] | None = None,
         reading: ReadOptions | None = None,
@@ -125,7 +126,7 @@ class Judging:
     ) -> Self:
         """Read the answers, and the anchors where their file exists."""
         if guardrail is not None:
-            if score != DEFAULT_SCORE:
+            if score is not None:
                 raise InputError("a guardrail brings its detector; give it or a score, not both")
             frozen = Guardrail.coerce(guardrail)
             require_answers(frozen.config, "repeat")
@@ -246,7 +247,7 @@ def decided(replies: Floats, decide: Decide) -> Floats:
 @keywords.options_from_keywords(promise=Promise, reading=ReadOptions)
 def repeat(
     source: Source,
-    score: ScoreLike = DEFAULT_SCORE,
+    score: ScoreLike | Sequence[ScoreLike] | None = None,
     *,
     times: int = 3,
     threshold: float | None = None,
@@ -268,8 +269,8 @@ def repeat(
     ----------
     source : path, str or iterable of Example
         Answers; where some are labelled, a threshold is calibrated on these, and so is a vote.
-    score : str or Score
-        One detector that does not learn.
+    score : str or Score, optional
+        One detector that does not learn; left out, it is that of `calibrate`.
     times : int
         Replies to each answer, 2 or more. The first is the one that ``calibrate`` gets.
     threshold : float, optional
@@ -313,6 +314,9 @@ def repeat(
     context = fields.optional(context, Context, "context")
     if account().limits.batch:
         raise InputError(say("refused.repeat_batch"))
+    said: tuple[str, ...] = ()
+    if guardrail is None:
+        source, score, said = with_unnamed(source, score, reading)
     asked = Judging.of(source, score, guardrail=guardrail, reading=reading, anchors=anchors)
     if asked.guardrail is not None:
         promise = _of_one(asked.guardrail.config.promise)
@@ -370,6 +374,7 @@ def repeat(
             "n_unanswered": len(table) - len(replies.labels),
             "n_undefined": int(np.isnan(replies.values).sum()),
             "part": opened.part(),
+            "notes": list(said),
         },
         "reproduce": context.reproduce(),
     }

@@ -18,15 +18,15 @@ from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fie
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, look_overlap
+from calibrail.pipelines.fixed_threshold import only_one, with_unnamed
 from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
-from calibrail.pipelines.scoring import Scored, require_defined, resolve_scores, score_source
+from calibrail.pipelines.scoring import Scored, require_defined, score_source
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.report.messages import say, spell_reasons
 from calibrail.scores.base import learns
 from calibrail.scores.custom import ScoreLike
-from calibrail.scores.registry import DEFAULT_SCORE
 
 SCHEMA: Final = "calibrail.shift/1"
 
@@ -69,7 +69,7 @@ class ShiftRun(ShownContent):
 )
 def shift(
     source: Source,
-    score: ScoreLike = DEFAULT_SCORE,
+    score: ScoreLike | Sequence[ScoreLike] | None = None,
     *,
     split: ShiftSplit | None = None,
     promise: Promise | None = None,
@@ -106,8 +106,8 @@ def shift(
     ----------
     source : path, str or iterable of Example
         Labelled answers.
-    score : str or Score
-        One detector that does not learn.
+    score : str or Score, optional
+        One detector that does not learn; left out, it is that of `calibrate`.
     split : ShiftSplit
         Which answers set the threshold and which test it.
     promise : Promise, optional
@@ -146,6 +146,7 @@ def shift(
     _refuse_unused(promise, requirement)
     promise = promise.settled()
     context = fields.optional(context, Context, "context")
+    source, score, said = with_unnamed(source, score, reading)
     scored = tuple(
         _scored(source, score, split, fields.optional(reading, ReadOptions, "reading"), context)
     )
@@ -196,6 +197,7 @@ def shift(
             },
             "source": source_name(source),
             "test": source_name(split.test),
+            "notes": list(said),
             "parts": [side.data["reading"]["part"] for side in scored],
         },
         "reproduce": context.reproduce(),
@@ -216,13 +218,10 @@ def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
 
 
 def _scored(
-    source: Source, score: ScoreLike, split: ShiftSplit, reading: ReadOptions, context: Context
+    source: Source, score: Any, split: ShiftSplit, reading: ReadOptions, context: Context
 ) -> Iterator[Scored]:
     """Score the answers, and those of another source where one tests."""
-    detectors = resolve_scores(score)
-    if len(detectors) != 1:
-        raise InputError(f"shift takes one score; got {', '.join(s.name for s in detectors)}")
-    (detector,) = detectors
+    detector = only_one(score, "shift takes")
     if learns(detector):
         raise InputError(say("refused.shift_without_learning", score=detector.name))
     sides, aside = [(source, reading)], None

@@ -374,7 +374,7 @@ def repeat_document(content: Json) -> Document:
             parts.listing("Compared with the anchors", compared),
         ),
         warnings=[parts.Bullet(item) for item in remarks("repeat.warnings", data, content)],
-        notes=[*remarks("repeat.notes", data), *part_note(data["part"])],
+        notes=[*data.get("notes", ()), *remarks("repeat.notes", data), *part_note(data["part"])],
         next_step=say_first(cases),
         reproduce=content["reproduce"],
         data=data,

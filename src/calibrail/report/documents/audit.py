@@ -66,7 +66,7 @@ def document(audit: Json) -> Document:
             parts.listing("What this rests on", assumptions, where="page"),
         ),
         warnings=[parts.Bullet(text) for text in said[True]],
-        notes=part_note(audit["data"].get("part")),
+        notes=[*audit["data"].get("notes", ()), *part_note(audit["data"].get("part"))],
         next_step=say("audit.next", explained=explained, several=len(detectors) > 1),
         reproduce=audit["reproduce"],
         data=audit["data"],

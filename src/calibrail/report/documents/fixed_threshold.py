@@ -126,7 +126,7 @@ def _about(report: Json) -> dict[str, Any]:
         # The data picked it, by what errors cost.
         "picked": report["n_calibration"] > 0,
         "judge": judge_of(report["data"].get("reading")),
-        "yes_no": len((report["curve"] or {"thresholds": ()})["thresholds"]) <= 2,
+        "yes_no": {*filter(None, (report["curve"] or {"thresholds": ()})["thresholds"])} <= {-1, 1},
     }
 
 

@@ -47,7 +47,7 @@ def document(content: Json) -> Document:
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),
         ),
-        notes=_parts(content["data"].get("parts", [])),
+        notes=[*content["data"].get("notes", ()), *_parts(content["data"].get("parts", []))],
         next_step=_next_step(content),
         reproduce=content["reproduce"],
         data=content["data"],
