@@ -27,6 +27,11 @@ def document(result: Json) -> Document:
     counted = say("agree.headline", result["data"], result)
     code = row["certificate"].get("reason_code")
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
+
+    def segment(row: Json) -> str:
+        whose = f", {phrases.plain(row['judge'])}" if judges[1:] else ""
+        return f"{phrases.group_label(row['segment'])}{whose}"
+
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     return Document(
         "agreement of",
@@ -35,11 +40,10 @@ def document(result: Json) -> Document:
         verdict=verdict,
         rule=counted if verdict else "",
         summary=_summary(judges, result),
+        lead=_lead(judges, result) if judges[1:] else (),
         blocks=(
             _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
-            _gates(
-                result, result["by"], (f"By {phrases.plain(result['columns']['by'])}", _segment)
-            ),
+            _gates(result, result["by"], (f"By {phrases.plain(result['columns']['by'])}", segment)),
             *(block for item in judges for block in _judge(item, result)),
             _granted(judges, result),
             _errors(result),
@@ -51,6 +55,7 @@ def document(result: Json) -> Document:
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
                 "verdict.label_by_people": code == "labels_of_judge",
+                "agree.again": code == "looked_before",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
                 "agree.label_more": wanted is not None,
@@ -64,40 +69,49 @@ def document(result: Json) -> Document:
 
 
 def _summary(judges: Sequence[Json], result: Json) -> str:
-    """Return what each judge does, with its reason; one that several share is said once, last."""
+    """Return what a judge does, with its reason; of several, the reasons that they share."""
+    whys = _reasons(judges, result)
+    if not judges[1:]:
+        return _in_short(judges[0], result, *whys)
+    said = [say("agree.several", result, n=len(judges))]
+    said.extend(f"{listed(of)}: {why}" for why, of in whys.items() if why and of[1:])
+    return " ".join(said)
+
+
+def _reasons(judges: Sequence[Json], result: Json) -> dict[str, list[str]]:
+    """Return the reasons of verdicts, each with its judges."""
     drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
     # By how much those that people labelled differ from the others is a warning.
     doubt = say("agree.no_verdict", doubt=None, drawing=drawn, data=result["data"])
-    whys = [
-        doubt if judges[1:] and item["certificate"].get("reason_code") == "no_sample" else why
-        for item in judges
-        for why in (item["reason"] or "",)
-    ]
     sharing: dict[str, list[str]] = {}
-    for item, why in zip(judges, whys, strict=True):
+    for item in judges:
+        common = judges[1:] and item["certificate"].get("reason_code") == "no_sample"
+        why = doubt if common else item["reason"] or ""
         sharing.setdefault(why, []).append(phrases.plain(item["judge"]))
-    said = [
-        _in_short(item, result, "" if sharing[why][1:] else why)
-        for item, why in zip(judges, whys, strict=True)
+    return sharing
+
+
+def _lead(judges: Sequence[Json], result: Json) -> list[parts.Bullet]:
+    """Return a line for each of several judges: what it does, and the reason that it alone has."""
+    alone = {of[0]: why for why, of in _reasons(judges, result).items() if not of[1:]}
+    names = [phrases.plain(item["judge"]) for item in judges]
+    return [
+        parts.Bullet(_in_short(item, result, alone.get(name, "")), name)
+        for name, item in zip(names, judges, strict=True)
     ]
-    said.extend(f"{listed(of)}: {why}" for why, of in sharing.items() if why and of[1:])
-    return " ".join(said)
 
 
 def _in_short(item: Json, result: Json, reason: str) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: phrases.share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say("agree.in_short", item, rates, result, judge=phrases.plain(item["judge"]))
+    alone, name = not result["judges"][1:], phrases.plain(item["judge"])
+    text = say("agree.in_short" if alone else "agree.of_several", item, rates, result, judge=name)
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
         return text
-    verdict = say(f"agree.{item['verdict']}", result, judge=phrases.plain(item["judge"]))
+    verdict = say(f"agree.{item['verdict']}", result, judge=name if alone else "It")
     return f"{verdict} {text} {reason}".rstrip()
-
-
-def _segment(row: Json) -> str:
-    return f"{phrases.group_label(row['segment'])}, {phrases.plain(row['judge'])}"
 
 
 def _gates(
