@@ -27,23 +27,20 @@ def document(result: Json) -> Document:
     counted = say("agree.headline", result["data"], result)
     code = row["certificate"].get("reason_code")
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
-
-    def segment(row: Json) -> str:
-        whose = f", {phrases.plain(row['judge'])}" if judges[1:] else ""
-        return f"{phrases.group_label(row['segment'])}{whose}"
-
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
+    segments = f"By {phrases.plain(result['columns']['by'])}"
+    summary, lines = _summary(judges, result)
     return Document(
         "agreement of",
         subject=f"judge and {labeller(result['data'])}",
         headline=say("verdict.of_judge", named) if verdict else counted,
         verdict=verdict,
         rule=counted if verdict else "",
-        summary=_summary(judges, result),
-        lead=_lead(judges, result) if judges[1:] else (),
+        summary=summary,
+        lead=lines,
         blocks=(
             _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
-            _gates(result, result["by"], (f"By {phrases.plain(result['columns']['by'])}", segment)),
+            _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
             *(block for item in judges for block in _judge(item, result)),
             _granted(judges, result),
             _errors(result),
@@ -68,37 +65,24 @@ def document(result: Json) -> Document:
     )
 
 
-def _summary(judges: Sequence[Json], result: Json) -> str:
-    """Return what a judge does, with its reason; of several, the reasons that they share."""
-    whys = _reasons(judges, result)
-    if not judges[1:]:
-        return _in_short(judges[0], result, *whys)
-    said = [say("agree.several", result, n=len(judges))]
-    said.extend(f"{listed(of)}: {why}" for why, of in whys.items() if why and of[1:])
-    return " ".join(said)
-
-
-def _reasons(judges: Sequence[Json], result: Json) -> dict[str, list[str]]:
-    """Return the reasons of verdicts, each with its judges."""
+def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
+    """Return what a judge does, with its reason; of several what they share, and a line of each."""
     drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
     # By how much those that people labelled differ from the others is a warning.
     doubt = say("agree.no_verdict", doubt=None, drawing=drawn, data=result["data"])
     sharing: dict[str, list[str]] = {}
     for item in judges:
-        common = judges[1:] and item["certificate"].get("reason_code") == "no_sample"
-        why = doubt if common else item["reason"] or ""
+        chosen = judges[1:] and item["certificate"].get("reason_code") == "no_sample"
+        why = doubt if chosen else item["reason"] or ""
         sharing.setdefault(why, []).append(phrases.plain(item["judge"]))
-    return sharing
-
-
-def _lead(judges: Sequence[Json], result: Json) -> list[parts.Bullet]:
-    """Return a line for each of several judges: what it does, and the reason that it alone has."""
-    alone = {of[0]: why for why, of in _reasons(judges, result).items() if not of[1:]}
-    names = [phrases.plain(item["judge"]) for item in judges]
-    return [
-        parts.Bullet(_in_short(item, result, alone.get(name, "")), name)
-        for name, item in zip(names, judges, strict=True)
-    ]
+    if not judges[1:]:
+        return _in_short(judges[0], result, *sharing), []
+    said = [say("agree.several", result, n=len(judges))]
+    said.extend(f"{listed(of)}: {why}" for why, of in sharing.items() if why and of[1:])
+    alone = {of[0]: why for why, of in sharing.items() if not of[1:]}
+    named = [(phrases.plain(item["judge"]), item) for item in judges]
+    lines = [(_in_short(item, result, alone.get(name, "")), name) for name, item in named]
+    return " ".join(said), [parts.Bullet(*line) for line in lines]
 
 
 def _in_short(item: Json, result: Json, reason: str) -> str:
@@ -112,6 +96,14 @@ def _in_short(item: Json, result: Json, reason: str) -> str:
         return text
     verdict = say(f"agree.{item['verdict']}", result, judge=name if alone else "It")
     return f"{verdict} {text} {reason}".rstrip()
+
+
+def _segment(row: Json) -> str:
+    return phrases.group_label(row["segment"])
+
+
+def _of_judge(row: Json) -> str:
+    return f"{_segment(row)}, {phrases.plain(row['judge'])}"
 
 
 def _gates(
@@ -244,16 +236,12 @@ def differing(tests: Iterable[Json]) -> str:
             "agree.differs",
             test,
             what=say(f"agree.{test['share']}"),
-            labelled=_rate(test["human_labelled"]),
-            others=_rate(test["others"]),
+            labelled=test["human_labelled"]["count"] / test["human_labelled"]["n"],
+            others=test["others"]["count"] / test["others"]["n"],
         )
         for test in tests
         if test["differs"]
     )
-
-
-def _rate(rows: Json) -> float:
-    return float(rows["count"] / rows["n"])
 
 
 def warnings(result: Json) -> Iterator[str]:

@@ -316,9 +316,7 @@ def rates_svg(rows: Sequence[plots.Row], narrow: bool = False) -> str:
                 )
         plot.rows([name for name, _, _ in rows])
         plot.axes.set(xlim=(-1.0, 101.0), xlabel="%")
-        return plot.svg(
-            "Shares fully cleaned, kept and altered with bounds, and what is required."
-        )
+        return plot.svg("Shares fully cleaned, kept and altered with bounds, and what is required.")
 
 
 def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
@@ -415,9 +413,7 @@ def freed_and_kept_svg(
         axes.set_xlabel("supported sentences kept, %")
         axes.set_ylabel("hallucinated answers fully cleaned, %")
         plot.legend(1 if narrow else 2)
-        return plot.svg(
-            "Answers fully cleaned against supported sentences kept, by threshold."
-        )
+        return plot.svg("Answers fully cleaned against supported sentences kept, by threshold.")
 
 
 def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
