@@ -153,9 +153,8 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             )
         )
     known = kappa["estimate"] is not None
-    span, beyond = (
-        (phrases.bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
-    )
+    span = phrases.bounds(kappa, 2) if known else kappa["reason"]
+    beyond = "agreement beyond chance" if known else ""
     rows.append(("Cohen's kappa", phrases.estimate(kappa, 2), span or "", beyond))
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
