@@ -20,6 +20,8 @@ from calibrail.guardrail import Guardrail
 from calibrail.options import ReadOptions, ScoreThreshold
 from calibrail.pipelines.agree import JudgedRates, agree
 from calibrail.pipelines.loading import Context
+from calibrail.report.document import Section, Table
+from calibrail.report.documents import agree as words
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.evaluation.agree.tables import counted
@@ -415,6 +417,11 @@ def test_several_judges_are_corrected_and_the_worst_decides(tmp_path: Path) -> N
     assert found["one"]["certificate"]["confidence"] > 0.95
     assert (found["two"]["verdict"], found["bad"]["verdict"]) == ("certified", "rejected")
     assert several.verdict == "rejected"
+    # On page and terminal each stands on a line of its own.
+    said = words.document(several.to_dict())
+    assert [item.title for item in said.lead] == [*errors]
+    assert said.lead[2].text.startswith("It may not stand in for people. ")
+    assert not any(name in said.summary for name in errors)
 
 
 def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:
@@ -475,6 +482,14 @@ def test_segments_get_a_verdict_each_and_errors_are_listed_by_them(tmp_path: Pat
         assert (row["caught"]["count"], row["caught"]["n"]) == (sum(caught), len(caught))
         rate = row["rates"]["prevalence"]["prediction_powered"]
         assert rate["lower"] < 0.4 < rate["upper"]
+    tables = [
+        table
+        for part in words.document(result.to_dict()).blocks
+        if isinstance(part, Section)
+        for table in part.blocks
+        if isinstance(table, Table)
+    ]
+    assert [row[0] for row in tables[1].rows] == [row["segment"] for row in result.by]
     (by_segment,) = [row for row in only(result)["errs"] if row["feature"] == "segment"]
     assert by_segment["p_holm"] <= 0.05
     assert {row["feature"] for row in only(result)["errs"]} > {"segment"}
@@ -516,6 +531,7 @@ def test_a_group_counts_once_and_a_second_look_is_one(tmp_path: Path) -> None:
     assert agree(once, **how, looks=looks).verdict == "certified"
     again = agree(once, **{**how, "min_caught": 0.85}, looks=looks)
     assert again.verdict == "inconclusive" and "looked at before" in only(again)["reason"]
+    assert "that nobody has looked at" in words.document(again.to_dict()).next_step
 
 
 def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None:

@@ -174,8 +174,8 @@ def test_a_detector_that_fails_releases_nothing() -> None:
     # Nobody is asked to look at them.
     assert told["reviewed"]["count"] == told["n_undefined"] == 0
     said = printed(document(told))
-    assert "The detector failed" in said and "count as freed and keep nothing" in said
-    assert any("so as freed, and keep nothing" in item for item in result.warnings)
+    assert "The detector failed" in said and "count as fully cleaned and keep nothing" in said
+    assert any("so as fully cleaned, and keep nothing" in item for item in result.warnings)
 
 
 @pytest.mark.parametrize("policy", ["flag", "review", "pass"])

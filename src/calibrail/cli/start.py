@@ -375,7 +375,7 @@ def plan_command(
 
     With --alpha alone, the fewest answers that a threshold can come from. With --max-false-alarms,
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
-    number of labelled answers, and the number for a probability of 80 % (--power). With
+    number of labelled answers, and the number for a probability of 80% (--power). With
     --sequential too, how many labels a verdict takes that is looked for after every one of them.
     """
     from calibrail.atomic_files import write_atomically

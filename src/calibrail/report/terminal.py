@@ -99,9 +99,11 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
             # On a line of its own, as long as it is, so that it can be copied.
             console.print(BrokenText(f"  {plain(command)}"), soft_wrap=True)
     long = any(isinstance(block, parts.Section) for block in document.blocks)
-    if document.verdict and long and not document.lead:
+    named = document.brief is not None and document.brief.startswith(f"{document.headline}: ")
+    if named or (document.verdict and long):
         # What came first has left a small screen by now.
-        head = _line(document.headline.upper(), _STYLES[document.verdict])
+        name = document.headline if named else document.headline.upper()
+        head = _line(name, _STYLES[document.verdict or "strong"])
         told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
         console.print(Group(head.append(f": {told}" if told else "", style="not bold")))
 

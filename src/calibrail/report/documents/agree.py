@@ -28,18 +28,19 @@ def document(result: Json) -> Document:
     code = row["certificate"].get("reason_code")
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
+    segments = f"By {phrases.plain(result['columns']['by'])}"
+    summary, lines = _summary(judges, result)
     return Document(
         "agreement of",
         subject=f"judge and {labeller(result['data'])}",
         headline=say("verdict.of_judge", named) if verdict else counted,
         verdict=verdict,
         rule=counted if verdict else "",
-        summary=_summary(judges, result),
+        summary=summary,
+        lead=lines,
         blocks=(
             _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
-            _gates(
-                result, result["by"], (f"By {phrases.plain(result['columns']['by'])}", _segment)
-            ),
+            _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
             *(block for item in judges for block in _judge(item, result)),
             _granted(judges, result),
             _errors(result),
@@ -51,6 +52,7 @@ def document(result: Json) -> Document:
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
                 "verdict.label_by_people": code == "labels_of_judge",
+                "agree.again": code == "looked_before",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
                 "agree.label_more": wanted is not None,
@@ -63,41 +65,45 @@ def document(result: Json) -> Document:
     )
 
 
-def _summary(judges: Sequence[Json], result: Json) -> str:
-    """Return what each judge does, with its reason; one that several share is said once, last."""
+def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
+    """Return what a judge does, with its reason; of several what they share, and a line of each."""
     drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
     # By how much those that people labelled differ from the others is a warning.
     doubt = say("agree.no_verdict", doubt=None, drawing=drawn, data=result["data"])
-    whys = [
-        doubt if judges[1:] and item["certificate"].get("reason_code") == "no_sample" else why
-        for item in judges
-        for why in (item["reason"] or "",)
-    ]
     sharing: dict[str, list[str]] = {}
-    for item, why in zip(judges, whys, strict=True):
+    for item in judges:
+        chosen = judges[1:] and item["certificate"].get("reason_code") == "no_sample"
+        why = doubt if chosen else item["reason"] or ""
         sharing.setdefault(why, []).append(phrases.plain(item["judge"]))
-    said = [
-        _in_short(item, result, "" if sharing[why][1:] else why)
-        for item, why in zip(judges, whys, strict=True)
-    ]
+    if not judges[1:]:
+        return _in_short(judges[0], result, *sharing), []
+    said = [say("agree.several", result, n=len(judges))]
     said.extend(f"{listed(of)}: {why}" for why, of in sharing.items() if why and of[1:])
-    return " ".join(said)
+    alone = {of[0]: why for why, of in sharing.items() if not of[1:]}
+    named = [(phrases.plain(item["judge"]), item) for item in judges]
+    lines = [(_in_short(item, result, alone.get(name, "")), name) for name, item in named]
+    return " ".join(said), [parts.Bullet(*line) for line in lines]
 
 
 def _in_short(item: Json, result: Json, reason: str) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     rates = {name: phrases.share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
-    text = say("agree.in_short", item, rates, result, judge=phrases.plain(item["judge"]))
+    alone, name = not result["judges"][1:], phrases.plain(item["judge"])
+    text = say("agree.in_short" if alone else "agree.of_several", item, rates, result, judge=name)
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
         return text
-    verdict = say(f"agree.{item['verdict']}", result, judge=phrases.plain(item["judge"]))
+    verdict = say(f"agree.{item['verdict']}", result, judge=name if alone else "It")
     return f"{verdict} {text} {reason}".rstrip()
 
 
 def _segment(row: Json) -> str:
-    return f"{phrases.group_label(row['segment'])}, {phrases.plain(row['judge'])}"
+    return phrases.group_label(row["segment"])
+
+
+def _of_judge(row: Json) -> str:
+    return f"{_segment(row)}, {phrases.plain(row['judge'])}"
 
 
 def _gates(
@@ -147,9 +153,8 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             )
         )
     known = kappa["estimate"] is not None
-    span, beyond = (
-        (phrases.bounds(kappa, 2), "agreement beyond chance") if known else (kappa["reason"], "")
-    )
+    span = phrases.bounds(kappa, 2) if known else kappa["reason"]
+    beyond = "agreement beyond chance" if known else ""
     rows.append(("Cohen's kappa", phrases.estimate(kappa, 2), span or "", beyond))
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
@@ -230,16 +235,12 @@ def differing(tests: Iterable[Json]) -> str:
             "agree.differs",
             test,
             what=say(f"agree.{test['share']}"),
-            labelled=_rate(test["human_labelled"]),
-            others=_rate(test["others"]),
+            labelled=test["human_labelled"]["count"] / test["human_labelled"]["n"],
+            others=test["others"]["count"] / test["others"]["n"],
         )
         for test in tests
         if test["differs"]
     )
-
-
-def _rate(rows: Json) -> float:
-    return float(rows["count"] / rows["n"])
 
 
 def warnings(result: Json) -> Iterator[str]:

@@ -82,7 +82,7 @@ def _groups(by_group: Json) -> parts.Section:
         for row in by_group["rows"]
     ]
     corrected = say("certify.corrected", by_group, n=len(rows), what="group")
-    rates = ("Freed", "Touched") if trims else ("Caught", "False alarms")
+    rates = ("Fully cleaned", "Altered") if trims else ("Caught", "False alarms")
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
     figure = measures.group_targets(by_group["rows"], by_group["confidence"])
     return parts.section(title, figure, parts.Table(title, columns, rows), parts.Text(corrected))

@@ -98,7 +98,7 @@ def left_whole(measured: Json) -> Iterator[Line]:
     yield share_line("Unchanged", measured["untouched"], about=" answers")
     yield share_line("Sent to review", measured["reviewed"], about=" answers")
     if (failed := measured.get("failed")) and failed["count"]:
-        about = " answers; not shown, so they count as freed and keep nothing"
+        about = " answers; not shown, so they count as fully cleaned and keep nothing"
         yield share_line("The detector failed", failed, about=about)
 
 
@@ -295,7 +295,7 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     ]
     figure = target_figure(asked, measured["confidence"])
     if figure is None:
-        caption = "What is freed, kept and touched, with bounds. Dashed: required."
+        caption = "What is fully cleaned, kept and altered, with bounds. Dashed: required."
         figure = parts.Figure("rates", partial(figures.rates_svg, rows), caption)
     return replace(figure, lines=interval_lines(rows))
 

@@ -85,7 +85,7 @@ def beside(report: Json) -> Section:
         )
 
     target = floor_percent(1.0 - report["alpha"])
-    title = f"At the same target ({target} freed), on the same answers"
+    title = f"At the same target ({target} fully cleaned), on the same answers"
     rows = [
         *measures.with_baselines(row, (this, *sentences["detectors"]), scored),
         parts.Heading("For comparison"),

@@ -316,7 +316,7 @@ def rates_svg(rows: Sequence[plots.Row], narrow: bool = False) -> str:
                 )
         plot.rows([name for name, _, _ in rows])
         plot.axes.set(xlim=(-1.0, 101.0), xlabel="%")
-        return plot.svg("Share freed, kept and touched with bounds, beside what is required.")
+        return plot.svg("Shares fully cleaned, kept and altered with bounds, and what is required.")
 
 
 def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
@@ -411,9 +411,9 @@ def freed_and_kept_svg(
         axes.plot(x, y, "o", color=plots.INK, markersize=6, label="in use")
         axes.set(xlim=_RANGE[:2], ylim=_RANGE[2:])
         axes.set_xlabel("supported sentences kept, %")
-        axes.set_ylabel("hallucinated answers freed, %")
+        axes.set_ylabel("hallucinated answers fully cleaned, %")
         plot.legend(1 if narrow else 2)
-        return plot.svg("Answers freed against supported sentences kept, over all thresholds.")
+        return plot.svg("Answers fully cleaned against supported sentences kept, by threshold.")
 
 
 def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
