@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -134,6 +135,26 @@ def test_a_workbook_whose_cells_lie_far_apart_is_refused(
         for name, part in parts.items():
             book.writestr(name, part.replace(b'r="B2"', f'r="{place}"'.encode()))
     path.write_bytes(before + path.read_bytes())
+    with pytest.raises(DataError, match="take more than 200 times its size"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("kind", ['t="s"', "s='1' t='s' "])
+def test_a_text_that_many_cells_share_counts_for_each(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, *map(row, range(1, 40))]})
+    with ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    shared = f"<sst><si><t>x</t></si><si><t>{'long ' * 20_000}</t></si></sst>"
+    with ZipFile(path, "w", ZIP_DEFLATED) as book:
+        book.writestr("xl/sharedStrings.xml", shared)
+        for name, part in parts.items():
+            held = re.sub(
+                rb'(<c r="[AB]\d+") t="inlineStr"><is>.*?</is>', rb"\1 KIND><v>1</v>", part
+            )
+            book.writestr(name, held.replace(b"KIND", kind.encode()))
+    monkeypatch.setattr(tables, "_UNFOLDED", 1 << 22)
     with pytest.raises(DataError, match="take more than 200 times its size"):
         read_all(path)
 

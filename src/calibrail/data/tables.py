@@ -1000,6 +1000,12 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
 _PLACE: Final = re.compile(
     rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br=["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
 )
+#: Where the texts that cells share stand, where each begins, and which of them a cell holds.
+_SHARED: Final = "sharedstrings.xml"
+_TEXT: Final = re.compile(rb"<(?:\w{1,9}:)?si\b")
+_SHARES: Final = re.compile(
+    rb"""\bt\s*=\s*["']s["'][^<>]*>\s*<(?:\w{1,9}:)?v\b[^<>]*>\s*([0-9]{1,9})"""
+)
 
 
 def _look_through(path: Path) -> None:
@@ -1010,13 +1016,21 @@ def _look_through(path: Path) -> None:
     with ZipFile(path) as book:
         unpacked = sum(part.file_size for part in book.infolist())
         refuse_unpacked(path, unpacked, path.stat().st_size)
+        shared = [part for part in book.infolist() if part.filename.lower().endswith(_SHARED)]
+        # Texts that cells share are read once for each of them; the last one holds nothing.
+        texts = b"".join(map(book.read, shared))
+        ends = [*(text.start() for text in _TEXT.finditer(texts)), len(texts)]
+        sizes = np.diff([*ends, len(texts)])
         for part in book.infolist():
+            sheet = book.read(part) if "sheet" in part.filename else b""
             columns, rows = {b""}, {0}
-            for place in _PLACE.finditer(book.read(part)) if "sheet" in part.filename else ():
+            for place in _PLACE.finditer(sheet):
                 columns.add(place[1])
                 rows.add(int(place[2]))
             last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
-            _refuse_bomb(path, _ROW * last * max(rows))
+            named = np.array([*map(int, _SHARES.findall(sheet))], np.int64)
+            held = int(sizes[np.minimum(named, len(sizes) - 1)].sum())
+            _refuse_bomb(path, _ROW * last * max(rows) + held)
 
 
 def _sheet_cell(cell: Any) -> Any:
