@@ -13,7 +13,6 @@ from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.evaluation.scored_answers import CLASSES, Sample
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Floats, Mask, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
 from calibrail.options.guarantee import Costs
@@ -112,20 +111,19 @@ def confounds(
         ``ranks``). None without baselines, or where the test part lacks a class.
     """
     test = sample.rows(TEST)
-    values, labels = sample.values[test], sample.labels[test]
-    if not baselines or not (labels == 1).any() or not (labels == 0).any():
+    if not baselines or len(np.unique(sample.labels[test])) < 2:
         return None
     ranked = ranked_values(sample.values, undefined)
     rows = []
     for name, column in baselines.items():
         other = ranked_values(column, undefined)
-        area = auroc(*sample.by_class(other), confidence=confidence)
+        area = sample.auroc(other, confidence)
         turned = area.estimate is not None and area.estimate < 0.5
         turn = -1.0 if turned else 1.0
-        difference = auroc_difference(turn * other[test], ranked[test], labels, confidence)
-        both = ~np.isnan(values) & ~np.isnan(column[test])
+        difference = sample.auroc_difference(turn * other, ranked, confidence)
+        both = ~np.isnan(sample.values) & ~np.isnan(column) & sample.drawn(TEST)
         better = "better" if difference.lies_above(0.0) else "as well"
-        spearman = rank_correlation(values[both], column[test][both], confidence)
+        spearman = rank_correlation(sample.values[both], column[both], confidence)
         rows.append(
             {
                 "name": name,
@@ -136,7 +134,7 @@ def confounds(
                 "ranks": "worse" if difference.lies_below(0.0) else better,
             }
         )
-    area = auroc(*sample.by_class(ranked), confidence=confidence)
+    area = sample.auroc(ranked, confidence)
     return {"n": int(test.sum()), "auroc": area.to_dict(), "rows": rows}
 
 
