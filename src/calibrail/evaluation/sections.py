@@ -337,7 +337,8 @@ def three_way_review(
     """Return the shares of both classes that pass, go to review and are flagged on the test part.
 
     The shares that the promises are about (hallucinated answers that pass, faithful ones that are
-    flagged) have exact bounds; the shares that cost (review) have Wilson intervals.
+    flagged) have exact bounds; the shares that cost (review) have Wilson intervals, and count one
+    answer of each group, whatever its class.
 
     Parameters
     ----------
@@ -352,19 +353,20 @@ def three_way_review(
     """
     assert rule.upper is not None
     decided = rule.decide(sample.values, groups, sample.tolerance)
+    once, code = sample.drawn(TEST), conformal.DECISIONS.index
     counts = {
-        name: {
-            decision: int(np.sum(part == code)) for code, decision in enumerate(conformal.DECISIONS)
-        }
-        for name, part in zip(CLASSES, sample.by_class(decided), strict=True)
+        name: {it: int(np.sum(part & (decided == code(it)))) for it in conformal.DECISIONS}
+        for name, part in zip(CLASSES, (once & (sample.labels == k) for k in (1, 0)), strict=True)
     }
     hallucinated, faithful = counts.values()
-    n_h, n_f = sum(hallucinated.values()), sum(faithful.values())
-    n, passed = n_h + n_f, hallucinated["pass"] + faithful["pass"]
+    n_h, n = sum(hallucinated.values()), int(np.sum(once))
+    passed = hallucinated["pass"] + faithful["pass"]
     base_rate = n_h / n if n else 0.0
     alpha, beta = rule.calibration.alpha, rule.upper.alpha
-    missed = conformal.exact_bound(hallucinated["pass"], n_h, confidence)
-    blocked = conformal.exact_bound(faithful["flag"], n_f, confidence)
+    missed, blocked = (
+        conformal.exact_bound(int(np.sum(part == code(it))), len(part), confidence)
+        for it, part in zip(("pass", "flag"), sample.by_class(decided), strict=True)
+    )
     threshold = rule.calibration.threshold
     shares = {
         "review": (hallucinated["review"] + faithful["review"], n),
