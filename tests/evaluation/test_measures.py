@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, ks_2samp, norm
 
+from calibrail.data.splits import TEST
+from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Measure, ranked_values, wilson
 from calibrail.evaluation.stats.tests import overlap
@@ -56,6 +59,20 @@ def test_overlap_at_its_ends_and_on_few_values() -> None:
     assert overlap(np.array([]), np.zeros(3)).estimate is None
 
 
+def test_the_range_of_a_ranking_takes_a_groups_answers_of_both_classes_for_alike() -> None:
+    """Each question has a hallucinated and a faithful answer, and is as hard for both."""
+    hard, other = np.random.default_rng(5).normal(size=(2, 60))
+    labels, split = np.repeat(np.array([1, 0], np.int8), 60), np.full(120, TEST, np.int8)
+    values, beside = (np.r_[1.0 - column, column] for column in (hard, other))
+    alone = Sample(values, labels, split)
+    paired = replace(alone, groups=np.tile(np.arange(60), 2))
+    for sample, times in ((paired, 1.2), (replace(paired, independent=True), 1.0)):
+        for measure, here in (("auroc", (values,)), ("auroc_difference", (values, beside))):
+            one, all_alone = (getattr(it, measure)(*here, 0.95) for it in (sample, alone))
+            assert one.estimate == all_alone.estimate
+            assert one.upper - one.lower >= times * (all_alone.upper - all_alone.lower)
+
+
 def test_undefined_scores_stand_where_the_policy_puts_them() -> None:
     values = np.array([np.nan, 1.0])
     assert ranked_values(values, "review").tolist() == [np.inf, 1.0]
@@ -80,7 +97,7 @@ def test_nothing_is_ever_nan(h: list[float], f: list[float], policy: str) -> Non
     both = np.r_[ranked_h, ranked_f]
     results = [
         auroc(ranked_h, ranked_f),
-        auroc_difference(both, both[::-1].copy(), labels),
+        auroc_difference(both, both[::-1].copy(), labels, None),
         overlap(ranked_h, ranked_f),
     ]
     for result in results:

@@ -242,6 +242,8 @@ def test_groups_and_copies_count_as_everywhere() -> None:
     rows = [{**row, "group": f"g{i // 4}"} for i, row in enumerate(answers(400))]
     grouped = calibrail.test(rows, threshold=1.0)
     assert grouped.report.test.coverage.n == 100 and grouped.report.test.fpr.n == 100
+    # It is of answers of both classes: of a group one.
+    assert grouped.report.test.accuracy.n == 100
     every = calibrail.test(rows, threshold=1.0, assume_independent=True)
     assert every.report.test.coverage.n == 200
     texts = [

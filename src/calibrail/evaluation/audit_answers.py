@@ -15,7 +15,6 @@ from calibrail.evaluation.stats.auroc import (
     CLUSTERED,
     Ranking,
     area_measure,
-    auroc,
     clustered_auroc,
     ranked,
 )
@@ -78,8 +77,6 @@ class AuditAnswers:
 
         The variance is then that of Obuchowski (1997); see ``area_measure``.
         """
-        if not self.both_classes or len(np.unique(self.clusters)) == len(self):
-            return auroc(*self.by_class(values), confidence=self.confidence)
         return clustered_auroc(values, self.labels, self.clusters, self.confidence)
 
     def matched_auroc(self, ranking: Ranking, reason: str | None) -> Measure:

@@ -23,7 +23,7 @@ from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats import intervals
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference, clustered_auroc
+from calibrail.evaluation.stats.auroc import CLUSTERED, clustered_auroc
 from calibrail.evaluation.stats.intervals import Mask, Measure, ranked_values, wilson
 from calibrail.evaluation.stats.tests import overlap
 from calibrail.options.guarantee import Undefined
@@ -214,13 +214,10 @@ class RemovalOutcome:
         """
         test, sample = self.sample.rows(TEST), self.sample
         part = self.sentences.of_answers(test)
-        groups = intervals.with_singletons(sample.groups, len(sample))[test]
         if not np.isin(part.labels, (0, 1)).all():
-            return intervals.missing(
-                "obuchowski, korn-graubard", "sentences_without_labels", confidence
-            )
+            return intervals.missing(CLUSTERED, "sentences_without_labels", confidence)
         ranked = intervals.ranked_values(part.columns[self.key], self.undefined)
-        clusters = np.repeat(groups, np.diff(part.first))
+        clusters = np.repeat(sample.members[test], np.diff(part.first))
         return clustered_auroc(ranked, part.labels, clusters, confidence)
 
     def kept_beyond(self, other: "RemovalOutcome", confidence: float) -> intervals.Measure:
@@ -326,11 +323,11 @@ class TestMetrics(Record):
     @classmethod
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
         """Measure what a rule flags, and how its score ranks."""
-        values, right = sample.by_class(sample.values), flagged == (sample.labels == 1)
-        ranked = [ranked_values(item, rule.undefined) for item in values]
+        ranked = ranked_values(sample.values, rule.undefined)
+        right = flagged == (sample.labels == 1)
         return cls(
-            auroc=auroc(*ranked, confidence=confidence),
-            overlap=overlap(*ranked, confidence=confidence),
+            auroc=sample.auroc(ranked, confidence),
+            overlap=overlap(*sample.by_class(ranked), confidence=confidence),
             **_common(rule, sample, flagged, right, confidence),
         )
 
@@ -366,7 +363,8 @@ def _common(
 ) -> dict[str, Any]:
     """Return the measures that are computed alike of answers and of sentences."""
     coverage, fpr = tested_rates(sample, rule.calibration, flagged, confidence)
-    test = sample.rows(TEST) & (not sample.whole)
+    # It is of both classes: a group's answers of either are one answer.
+    test = sample.drawn(TEST) & (not sample.whole)
     return {
         "n_hallucinated": coverage.n,
         "n_faithful": fpr.n,
@@ -476,16 +474,15 @@ def baseline_result(
     confidence : float
         Level of the intervals.
     """
-    test = other.rows(TEST)
     ranked, beside = (ranked_values(item.values, like.undefined) for item in (other, detector))
-    difference = auroc_difference(ranked[test], beside[test], other.labels[test], confidence)
+    difference = other.auroc_difference(ranked, beside, confidence)
     bare = BaselineResult(
         name,
         threshold=None,
         n_calibration=len(other.scores(CALIBRATION, 1)),
         coverage=None,
         fpr=None,
-        auroc=auroc(*other.by_class(ranked), confidence=confidence),
+        auroc=other.auroc(ranked, confidence),
         auroc_difference=difference,
         detector_beats=difference.lies_below(0.0),
     )

@@ -14,11 +14,13 @@ from calibrail import conformal
 from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST, groups_to_add
 from calibrail.errors import TooFewExamplesError
+from calibrail.evaluation.stats.auroc import auroc_difference, clustered_auroc
 from calibrail.evaluation.stats.intervals import (
     Codes,
     Floats,
     Ints,
     Mask,
+    Measure,
     numbered_by,
     wilson,
     with_singletons,
@@ -159,8 +161,27 @@ class Sample(Record):
     @property
     def base_rate(self) -> float:
         """Share of hallucinated answers, whichever count: of one of a group drawn at random."""
-        groups = with_singletons(None if self.independent else self.groups, len(self))
+        groups = self.members
         return float(np.average(self.labels == 1, weights=1.0 / np.bincount(groups)[groups]))
+
+    @property
+    def members(self) -> Ints:
+        """The group of each answer, shape (n,): a number of its own where it counts by itself."""
+        return with_singletons(None if self.independent else self.groups, len(self))
+
+    def auroc(self, ranked: Floats, confidence: float) -> Measure:
+        """Return how well scores of all answers, NaN for none, rank the test part.
+
+        Groups are independent, answers of one are not, of whichever class.
+        """
+        test = self.rows(TEST) & ~np.isnan(ranked)
+        return clustered_auroc(ranked[test], self.labels[test], self.members[test], confidence)
+
+    def auroc_difference(self, first: Floats, second: Floats, confidence: float) -> Measure:
+        """Return how much better the first scores of all answers rank the test part."""
+        test = self.rows(TEST)
+        labels, groups = self.labels[test], self.members[test]
+        return auroc_difference(first[test], second[test], labels, groups, confidence)
 
     def drawn(self, part: int, *shared: NDArray[Any]) -> Mask:
         """Return which answers of a part count: one of each group and of all else that is shared.

@@ -13,7 +13,6 @@ from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.evaluation.scored_answers import CLASSES, Sample
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.intervals import Floats, Mask, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
 from calibrail.options.guarantee import Costs
@@ -112,20 +111,19 @@ def confounds(
         ``ranks``). None without baselines, or where the test part lacks a class.
     """
     test = sample.rows(TEST)
-    values, labels = sample.values[test], sample.labels[test]
-    if not baselines or not (labels == 1).any() or not (labels == 0).any():
+    if not baselines or len(np.unique(sample.labels[test])) < 2:
         return None
     ranked = ranked_values(sample.values, undefined)
     rows = []
     for name, column in baselines.items():
         other = ranked_values(column, undefined)
-        area = auroc(*sample.by_class(other), confidence=confidence)
+        area = sample.auroc(other, confidence)
         turned = area.estimate is not None and area.estimate < 0.5
         turn = -1.0 if turned else 1.0
-        difference = auroc_difference(turn * other[test], ranked[test], labels, confidence)
-        both = ~np.isnan(values) & ~np.isnan(column[test])
+        difference = sample.auroc_difference(turn * other, ranked, confidence)
+        both = ~np.isnan(sample.values) & ~np.isnan(column) & sample.drawn(TEST)
         better = "better" if difference.lies_above(0.0) else "as well"
-        spearman = rank_correlation(values[both], column[test][both], confidence)
+        spearman = rank_correlation(sample.values[both], column[both], confidence)
         rows.append(
             {
                 "name": name,
@@ -136,7 +134,7 @@ def confounds(
                 "ranks": "worse" if difference.lies_below(0.0) else better,
             }
         )
-    area = auroc(*sample.by_class(ranked), confidence=confidence)
+    area = sample.auroc(ranked, confidence)
     return {"n": int(test.sum()), "auroc": area.to_dict(), "rows": rows}
 
 
@@ -339,7 +337,8 @@ def three_way_review(
     """Return the shares of both classes that pass, go to review and are flagged on the test part.
 
     The shares that the promises are about (hallucinated answers that pass, faithful ones that are
-    flagged) have exact bounds; the shares that cost (review) have Wilson intervals.
+    flagged) have exact bounds; the shares that cost (review) have Wilson intervals, and count one
+    answer of each group, whatever its class.
 
     Parameters
     ----------
@@ -354,19 +353,20 @@ def three_way_review(
     """
     assert rule.upper is not None
     decided = rule.decide(sample.values, groups, sample.tolerance)
+    once, code = sample.drawn(TEST), conformal.DECISIONS.index
     counts = {
-        name: {
-            decision: int(np.sum(part == code)) for code, decision in enumerate(conformal.DECISIONS)
-        }
-        for name, part in zip(CLASSES, sample.by_class(decided), strict=True)
+        name: {it: int(np.sum(part & (decided == code(it)))) for it in conformal.DECISIONS}
+        for name, part in zip(CLASSES, (once & (sample.labels == k) for k in (1, 0)), strict=True)
     }
     hallucinated, faithful = counts.values()
-    n_h, n_f = sum(hallucinated.values()), sum(faithful.values())
-    n, passed = n_h + n_f, hallucinated["pass"] + faithful["pass"]
+    n_h, n = sum(hallucinated.values()), int(np.sum(once))
+    passed = hallucinated["pass"] + faithful["pass"]
     base_rate = n_h / n if n else 0.0
     alpha, beta = rule.calibration.alpha, rule.upper.alpha
-    missed = conformal.exact_bound(hallucinated["pass"], n_h, confidence)
-    blocked = conformal.exact_bound(faithful["flag"], n_f, confidence)
+    missed, blocked = (
+        conformal.exact_bound(int(np.sum(part == code(it))), len(part), confidence)
+        for it, part in zip(("pass", "flag"), sample.by_class(decided), strict=True)
+    )
     threshold = rule.calibration.threshold
     shares = {
         "review": (hallucinated["review"] + faithful["review"], n),

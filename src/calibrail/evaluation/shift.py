@@ -335,7 +335,6 @@ def drift(
         # m are beta-binomial (STATISTICS: the band's law). Ties only make catching more likely.
         k, missed = calibration.rank, n - coverage.count
         p_value = float(betabinom.sf(missed - 1, n, k, calibration.n + 1 - k))
-    scores = (values[~np.isnan(values)] for values in sample.by_class(sample.values))
     return {
         "threshold": calibration.threshold,
         "n_calibration": calibration.n,
@@ -345,7 +344,7 @@ def drift(
         "home_fpr": wilson(*sample.count(flags, CALIBRATION, 0), confidence).to_dict(),
         "band": band,
         "p_value": p_value,
-        "auroc": auroc(*scores, confidence=confidence).to_dict(),
+        "auroc": sample.auroc(sample.values, confidence).to_dict(),
         "needed": _needed(sample, promise, confidence),
         "weighted": _weighted(sample, features, promise, confidence),
     }

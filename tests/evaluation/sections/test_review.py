@@ -45,6 +45,15 @@ def test_each_class_is_counted_by_decision_on_the_test_part() -> None:
     assert section["shown"] == {"pass": "open", "flag": "open"}
 
 
+def test_shares_of_both_classes_count_one_answer_of_a_group() -> None:
+    """Ten questions have an answer of either class, and pass both or neither."""
+    values, labels = np.tile(np.repeat([0.0, 50.0], 5), 2), np.repeat(np.array([1, 0], np.int8), 10)
+    split, groups = np.full(20, 2, np.int8), np.tile(np.arange(10), 2)
+    section = three_way_review(RULE, None, Sample(values, labels, split, groups), 0.9)
+    assert section["missed"]["n"] == section["blocked"]["n"] == 10
+    assert (section["withheld"]["count"], section["withheld"]["n"]) == (5, 10)
+
+
 def test_thresholds_by_group_are_said_to_be_by_group() -> None:
     assert review(RULE)["by_group"] is False
     assert review(replace(RULE, groups=GROUPED), ["a", "b"] * 4)["by_group"] is True

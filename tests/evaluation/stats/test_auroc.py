@@ -69,7 +69,7 @@ def test_paired_difference_agrees_with_the_direct_formula(seed: int) -> None:
     labels = np.r_[np.ones(60), np.zeros(45)].astype(np.int8)
     a = np.round(rng.normal(size=105) + labels, 1)
     b = np.round(a + rng.normal(size=105), 1)
-    result = auroc_difference(a, b, labels, confidence=0.95)
+    result = auroc_difference(a, b, labels, None)
     kernel = pairwise(a[:60], a[60:]) - pairwise(b[:60], b[60:])
     half = t.ppf(0.975, 44) * math.sqrt(direct_variance(kernel))
     assert result.estimate == pytest.approx(
@@ -135,7 +135,7 @@ def test_the_interval_covers_at_its_level() -> None:
 def test_identical_scores_do_not_differ() -> None:
     labels = np.array([1, 1, 0, 0])
     values = np.array([3.0, 1.0, 2.0, 0.0])
-    result = auroc_difference(values, values, labels)
+    result = auroc_difference(values, values, labels, None)
     assert result.estimate == 0.0
     assert result.method == "hoeffding-paired"
     assert result.lower is not None

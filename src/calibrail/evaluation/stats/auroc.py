@@ -211,9 +211,9 @@ def test_of_placements(
 
 
 def auroc_difference(
-    first: Floats, second: Floats, labels: Codes, confidence: float = 0.95
+    first: Floats, second: Floats, labels: Codes, groups: Ints | None, confidence: float = 0.95
 ) -> Measure:
-    """Return AUROC(first) - AUROC(second) on the same answers, every answer standing alone.
+    """Return AUROC(first) - AUROC(second) on the same answers.
 
     Parameters are those of ``auroc_test``, whose interval this is.
 
@@ -222,7 +222,7 @@ def auroc_difference(
     Measure
         The difference is shown to differ from zero where its interval leaves zero out.
     """
-    test = auroc_test(first, second, labels, None, confidence)
+    test = auroc_test(first, second, labels, groups, confidence)
     if test.estimate is None:
         return without_a_class(test.method, int(np.sum(labels == 1)), confidence)
     return Measure(test.estimate, test.lower, test.upper, test.method, confidence)
@@ -428,7 +428,8 @@ def clustered_auroc(
 ) -> Measure:
     """Return the AUROC of examples that hang together, with its interval.
 
-    The variance is that of Obuchowski (1997); see ``auroc.area_measure`` for the interval.
+    The variance is that of Obuchowski (1997), or of ``auroc`` where each example stands alone; see
+    ``area_measure`` for the interval.
 
     Parameters
     ----------
@@ -448,8 +449,8 @@ def clustered_auroc(
     0.75
     """
     area = ranked(values, labels)
-    if area is None:
-        return without_a_class(CLUSTERED, int(np.sum(labels == 1)), confidence)
+    if area is None or len(np.unique(clusters)) == len(values):
+        return auroc(values[labels == 1], values[labels == 0], confidence=confidence)
     variance, _ = area.variance(clusters)
     units = min(len(np.unique(clusters[labels == label])) for label in (0, 1))
     return area_measure(area.value, variance, units, CLUSTERED, confidence)
