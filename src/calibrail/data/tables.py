@@ -1019,8 +1019,7 @@ def _look_through(path: Path) -> None:
         shared = [part for part in book.infolist() if part.filename.lower().endswith(_SHARED)]
         # Texts that cells share are read once for each of them; the last one holds nothing.
         texts = b"".join(map(book.read, shared))
-        ends = [*(text.start() for text in _TEXT.finditer(texts)), len(texts)]
-        sizes = np.diff([*ends, len(texts)])
+        sizes = np.diff([text.start() for text in _TEXT.finditer(texts)] + 2 * [len(texts)])
         for part in book.infolist():
             sheet = book.read(part) if "sheet" in part.filename else b""
             columns, rows = {b""}, {0}
@@ -1028,9 +1027,9 @@ def _look_through(path: Path) -> None:
                 columns.add(place[1])
                 rows.add(int(place[2]))
             last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
-            named = np.array([*map(int, _SHARES.findall(sheet))], np.int64)
-            held = int(sizes[np.minimum(named, len(sizes) - 1)].sum())
-            _refuse_bomb(path, _ROW * last * max(rows) + held)
+            named = np.fromiter(map(int, _SHARES.findall(sheet)), np.int64)
+            held = sizes[np.minimum(named, len(sizes) - 1)]
+            _refuse_bomb(path, _ROW * last * max(rows) + int(held.sum()))
 
 
 def _sheet_cell(cell: Any) -> Any:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from calibrail import formatting, options
 from calibrail.options.fields import cli_or_python, offers, spell_option
@@ -192,6 +192,14 @@ def _template(code: str, part: str = "text") -> Template:
     return environment().from_string(catalogue()[code][part])
 
 
+#: The functions that are filters by their own names.
+_FILTERS: Final = {
+    formatting: "count percent lower_percent upper_percent floor_percent ceiling_percent outward "
+    "upward number exact duration",
+    text: "share interval bounds estimate with_bounds count_of p_value plain last_part capital",
+}
+
+
 @cache
 def environment() -> Environment:
     """Return what templates are compiled in, with filters for counts, shares and names."""
@@ -199,35 +207,17 @@ def environment() -> Environment:
     from jinja2 import Environment, StrictUndefined
 
     made = Environment(undefined=StrictUndefined, autoescape=False)
-    filters: dict[str, Callable[..., str]] = dict(
-        count=formatting.count,
-        percent=formatting.percent,
-        lower_percent=formatting.lower_percent,
-        upper_percent=formatting.upper_percent,
-        floor_percent=formatting.floor_percent,
-        ceiling_percent=formatting.ceiling_percent,
-        outward=formatting.outward,
-        upward=formatting.upward,
-        number=formatting.number,
-        exact=formatting.exact,
-        duration=formatting.duration,
+    filters: dict[str, Callable[..., str]] = {
+        name: getattr(room, name) for room, names in _FILTERS.items() for name in names.split()
+    }
+    filters |= dict(
         n=lambda value: f"{value:,}",
         whole=lambda value: f"{value:,.0f}",
         fixed=lambda value, digits: f"{value:.{digits}f}",
         names=lambda items: formatting.listed([str(item) for item in items]),
-        share=text.share,
-        interval=text.interval,
-        bounds=text.bounds,
-        estimate=text.estimate,
-        with_bounds=text.with_bounds,
-        count_of=text.count_of,
-        p_value=text.p_value,
         group=text.group_label,
         feature=called,
-        plain=text.plain,
-        last_part=text.last_part,
         quoted=repr,
-        capital=text.capital,
         labeller=labeller,
     )
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
