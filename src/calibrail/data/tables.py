@@ -998,14 +998,12 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
 
 #: Where a cell of a sheet stands that holds something. No part of it is read from two places.
 _PLACE: Final = re.compile(
-    rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br=["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
+    rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br\s*=\s*["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
 )
 #: Where the texts that cells share stand, where each begins, and which of them a cell holds.
-_SHARED: Final = "sharedstrings.xml"
+_SHARED: Final = re.compile("sharedstrings.xml$", re.IGNORECASE)
 _TEXT: Final = re.compile(rb"<(?:\w{1,9}:)?si\b")
-_SHARES: Final = re.compile(
-    rb"""\bt\s*=\s*["']s["'][^<>]*>\s*<(?:\w{1,9}:)?v\b[^<>]*>\s*([0-9]{1,9})"""
-)
+_SHARES: Final = re.compile(rb"""\bt\s*=\s*["']s["'][^<>]*>\s*<(?:\w+:)?v\b[^<>]*>\s*(\d{1,9})""")
 
 
 def _look_through(path: Path) -> None:
@@ -1016,9 +1014,8 @@ def _look_through(path: Path) -> None:
     with ZipFile(path) as book:
         unpacked = sum(part.file_size for part in book.infolist())
         refuse_unpacked(path, unpacked, path.stat().st_size)
-        shared = [part for part in book.infolist() if part.filename.lower().endswith(_SHARED)]
         # Texts that cells share are read once for each of them; the last one holds nothing.
-        texts = b"".join(map(book.read, shared))
+        texts = b"".join(book.read(name) for name in book.namelist() if _SHARED.search(name))
         sizes = np.diff([text.start() for text in _TEXT.finditer(texts)] + 2 * [len(texts)])
         for part in book.infolist():
             sheet = book.read(part) if "sheet" in part.filename else b""

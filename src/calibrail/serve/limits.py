@@ -154,10 +154,12 @@ class RequestLimits:
             charset = _CHARSET.search(further.decode("latin-1"))
             if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
                 raise ServiceProblem.of("charset", charset=charset[1])
-            for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
-                coding = headers.get(name.encode(), b"").decode("latin-1").strip().lower()
-                if coding not in ("", plain):
-                    raise ServiceProblem.of(name.replace("-", "_"), coding=coding)
+            coding = headers.get(b"transfer-encoding", b"").decode("latin-1").strip().lower()
+            if coding not in ("", "chunked"):
+                raise ServiceProblem.of("transfer_encoding", coding=coding)
+            packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+            if packed not in ("", "identity"):
+                raise ServiceProblem.of("content_encoding", packed=packed)
         return holder
 
     @staticmethod
