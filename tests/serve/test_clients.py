@@ -9,8 +9,10 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -456,3 +458,33 @@ def test_a_full_disk_leaves_no_half_note_and_nothing_is_glued_to_one(
     assert [line[:64] for line in heads.read_text().splitlines()] == ["a" * 64, "b" * 9, second]
     served.Service.note_head(service)
     assert heads.read_text().count("b" * 64) == 1
+
+
+def test_a_look_that_fails_ends_no_other_and_comes_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token that was taken back would else be one until the service starts again."""
+    looks: Counter[str] = Counter()
+
+    def look(name: str) -> bool:
+        looks[name] += 1
+        if looks[name] == 1:
+            raise RuntimeError("can't start new thread")
+        return False
+
+    monkeypatch.setattr(process, "EVERY", 0.001)
+    service: Any = mock.Mock()
+    service.guardrails.files = {"g": mock.Mock(changed=partial(look, "guardrail"))}
+    service.metrics.look, service.tokens.look = partial(look, "metrics"), partial(look, "tokens")
+    service.statuses.read, service.note_head = partial(look, "watch"), partial(look, "head")
+
+    async def all_look_again() -> None:
+        watching = asyncio.create_task(process.watch(service))
+        # The head of the log is noted once a minute.
+        while not watching.done() and sum(n > 1 for n in looks.values()) < 4:
+            await asyncio.sleep(0.001)
+        assert not watching.done()
+        watching.cancel()
+
+    asyncio.run(asyncio.wait_for(all_look_again(), 20))
+    assert caplog.text.count("can't start new thread") == 5

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -282,26 +282,28 @@ async def watch(service: Service) -> None:
     """Look at the files until the task is cancelled; one that hangs holds up no other."""
 
     async def follow(name: str) -> None:
-        while True:
-            await asyncio.sleep(EVERY)
-            if await _in_daemon_thread(service.guardrails.files[name].changed):
-                await reload(service, [name])
+        if await _in_daemon_thread(service.guardrails.files[name].changed):
+            await reload(service, [name])
 
-    async def repeat(work: Callable[[], None], pause: float) -> None:
+    async def repeat(work: Callable[[], Awaitable[object]], pause: float) -> None:
         while True:
-            await _in_daemon_thread(work)
+            try:
+                await work()
+            except Exception as error:  # Such as no thread left to start: the next look goes on.
+                _log.error("a look at the files failed: %r", error)
             await asyncio.sleep(pause)
+
+    async def measure() -> None:
+        service.metrics.look()
 
     async with asyncio.TaskGroup() as group:
         for name in service.guardrails.files:
-            group.create_task(follow(name))
-        if service.statuses is not None:
-            group.create_task(repeat(service.statuses.read, 2 * EVERY))
-        group.create_task(repeat(service.tokens.look, EVERY))
-        group.create_task(repeat(service.note_head, HEADS_EVERY))
-        while True:
-            await asyncio.sleep(EVERY)
-            service.metrics.look()
+            group.create_task(repeat(partial(follow, name), EVERY))
+        group.create_task(repeat(measure, EVERY))
+        looks = [(service.tokens.look, EVERY), (service.note_head, HEADS_EVERY)]
+        looks += [] if service.statuses is None else [(service.statuses.read, 2 * EVERY)]
+        for look, pause in looks:
+            group.create_task(repeat(partial(_in_daemon_thread, look), pause))
 
 
 async def reload(service: Service, names: list[str] | None = None) -> None:
