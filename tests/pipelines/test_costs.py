@@ -355,7 +355,7 @@ def test_answers_that_certify_nothing_bound_no_cost(file: Path, tmp_path: Path) 
 
 def test_a_cost_is_wrongly_certified_as_seldom_as_stated() -> None:
     guardrail = frozen_with(1.0)
-    runs, error = 60, 0.2
+    runs, error = 30, 0.2
     verdicts = [
         calibrail.certify(
             guardrail, fresh_answers(seed, 120), looks=False, confidence=1.0 - error
