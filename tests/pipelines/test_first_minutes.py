@@ -132,7 +132,7 @@ def test_scores_that_nobody_can_choose_between_are_named(tmp_path: Path) -> None
         return {"a_score": chance(i, bad), "b_score": i / 200, "hallucinated": bad}
 
     said = run(tmp_path, "calibrate", answers(tmp_path / "a.jsonl", cells), "-o", "run")
-    assert "rouge_l is the detector; the data has scores of its own: a_score, b_score" in said
+    assert "the data has scores of its own: a_score, b_score. Name one: --score-column" in said
 
 
 @pytest.mark.parametrize(

@@ -361,7 +361,7 @@ def three_way_review(
     hallucinated, faithful = counts.values()
     n_h, n = sum(hallucinated.values()), int(np.sum(once))
     passed = hallucinated["pass"] + faithful["pass"]
-    base_rate = n_h / n if n else 0.0
+    base_rate = sample.base_rate
     alpha, beta = rule.calibration.alpha, rule.upper.alpha
     missed, blocked = (
         conformal.exact_bound(int(np.sum(part == code(it))), len(part), confidence)
