@@ -359,7 +359,7 @@ def three_way_review(
         for name, part in zip(CLASSES, (once & (sample.labels == k) for k in (1, 0)), strict=True)
     }
     hallucinated, faithful = counts.values()
-    n_h, n = sum(hallucinated.values()), int(np.sum(once))
+    n = int(np.sum(once))
     passed = hallucinated["pass"] + faithful["pass"]
     base_rate = sample.base_rate
     alpha, beta = rule.calibration.alpha, rule.upper.alpha
