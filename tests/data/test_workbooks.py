@@ -159,7 +159,9 @@ def test_a_text_that_many_cells_share_counts_for_each(
         read_all(path)
 
 
-@pytest.mark.parametrize("part", ["c ", "<c ", '<c r="A1" ', '<c r="A1" r="A1"/'])
+@pytest.mark.parametrize(
+    "part", ["c ", "<c ", '<c t="s" ', 't="s" ', '<c r="A1" ', '<c r="A1" r="A1"/']
+)
 def test_a_sheet_is_looked_through_once(tmp_path: Path, part: str) -> None:
     path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
     with ZipFile(path, "a", ZIP_DEFLATED) as book:

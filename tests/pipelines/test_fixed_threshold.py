@@ -489,3 +489,13 @@ def test_a_score_that_runs_the_other_way_asks_first_what_the_labels_mean(tmp_pat
     step = shown[shown.index("Next:") :]
     assert step.index("--threshold 0.15 --positive 0") < step.index("--higher faithful")
     assert "To catch 0%" not in shown
+
+
+def test_which_answer_of_a_question_counts_has_nothing_to_do_with_the_order() -> None:
+    rng = np.random.default_rng(4)
+    rows = [
+        {"id": f"a{i}", "group": f"q{i // 2}", "label": i % 2, "hallucination_score": score}
+        for i, score in enumerate(rng.normal(size=120))
+    ]
+    found = [calibrail.test(items, threshold=0.3).report.test for items in (rows, rows[::-1])]
+    assert found[0].accuracy == found[1].accuracy

@@ -199,7 +199,8 @@ def main() -> None:
             raise error
         sys.exit(FAILURE)
     except OSError as error:
-        is_full = error.errno in _FULL
+        if not (is_full := error.errno in _FULL) and error.filename is None:
+            raise
         what = is_full * "cannot write " + str(error.filename or "the result")
         remedy = is_full * "; make room, or name another place"
         note(f"error: {what}: {error.strerror or error}{remedy}")

@@ -21,7 +21,6 @@ from calibrail.data.values import (
     native,
     same_cell,
     same_chunks,
-    spoken_text,
 )
 from calibrail.errors import InputError, file_errors
 from calibrail.options import fields
@@ -141,7 +140,6 @@ class Example:
         chunks = fields.texts(contexts, "contexts") if listed is None else listed
         more = fields.texts(samples, "samples")
         cells = {name: cell_of(cell, name) for name, cell in (columns or {}).items()}
-        question, response = map(spoken_text, (question, response))
         return cls(question, chunks, response, id=id, samples=more, columns=cells)
 
     @property

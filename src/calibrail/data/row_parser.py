@@ -114,10 +114,9 @@ class RowParser:
             return self._absent(field, "")
         value = self._as_shown(value)
         text = text_of(value)
-        # Marked characters are counted in the text as it stands.
-        if isinstance(value, str) and (self.cells or self.columns.marks is None):
+        if isinstance(value, str) and self.cells:
             text = spoken_text(value)
-            if self.cells and text == value and value.lstrip().startswith("["):
+            if text == value and value.lstrip().startswith("["):
                 _refuse_printed(field, value)
         if text is None:
             raise FieldError(field, "wrong type", value, f"{field} must be a text")

@@ -1001,9 +1001,11 @@ _PLACE: Final = re.compile(
     rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br\s*=\s*["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
 )
 #: Where the texts that cells share stand, where each begins, and which of them a cell holds.
-_SHARED: Final = re.compile("sharedstrings.xml$", re.IGNORECASE)
+_SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
 _TEXT: Final = re.compile(rb"<(?:\w{1,9}:)?si\b")
-_SHARES: Final = re.compile(rb"""\bt\s*=\s*["']s["'][^<>]*>\s*<(?:\w+:)?v\b[^<>]*>\s*(\d{1,9})""")
+_SHARES: Final = re.compile(
+    rb"""\bt\s*=\s*["']s["'][^<>]{0,99}>\s*<(?:\w+:)?v\b[^<>]*>\s*(\d{1,9})"""
+)
 
 
 def _look_through(path: Path) -> None:
@@ -1015,7 +1017,7 @@ def _look_through(path: Path) -> None:
         unpacked = sum(part.file_size for part in book.infolist())
         refuse_unpacked(path, unpacked, path.stat().st_size)
         # Texts that cells share are read once for each of them; the last one holds nothing.
-        texts = b"".join(book.read(name) for name in book.namelist() if _SHARED.search(name))
+        texts = b"".join(book.read(name) for name in book.namelist() if _SHARED.fullmatch(name))
         sizes = np.diff([text.start() for text in _TEXT.finditer(texts)] + 2 * [len(texts)])
         for part in book.infolist():
             sheet = book.read(part) if "sheet" in part.filename else b""
@@ -1025,8 +1027,7 @@ def _look_through(path: Path) -> None:
                 rows.add(int(place[2]))
             last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
             named = np.fromiter(map(int, _SHARES.findall(sheet)), np.int64)
-            held = sizes[np.minimum(named, len(sizes) - 1)]
-            _refuse_bomb(path, _ROW * last * max(rows) + int(held.sum()))
+            _refuse_bomb(path, _ROW * last * max(rows) + int(sizes.take(named, mode="clip").sum()))
 
 
 def _sheet_cell(cell: Any) -> Any:

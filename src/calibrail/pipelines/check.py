@@ -221,10 +221,10 @@ def check_source(
     with ExitStack() as stack:
         file: TextIO = sys.stdout
         if output is not None:
-            stack.enter_context(file_errors(f"cannot write {output}", "; name another place"))
-            made = stack.enter_context(whole_file(output))
             how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": "\n"}
-            file = stack.enter_context(made.open("w", **how))
+            with file_errors(f"cannot write {output}", "; name another place"):
+                made = stack.enter_context(whole_file(output))
+                file = stack.enter_context(made.open("w", **how))
         read = stack.enter_context(_answers(guardrail, source, reading, opened))
         if output is not None:
             refuse_read([target := Output("", output, kind="decisions")], read.files)

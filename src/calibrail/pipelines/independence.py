@@ -444,7 +444,7 @@ def independent(
     # Risks are about answers of both classes, so that one of each in a group are two already.
     pairs = both and groups is not None and len(np.unique(groups[used])) < np.sum(used)
     if not (pairs or first.n_sharing(used)):
-        return samples, promise
+        return tuple(replace(sample, lot=drawn) for sample in samples), promise
     hallucinated = first.rows(splits.CALIBRATION, 1)
     rows = (first.rows(splits.TEST) | first.rows(splits.CALIBRATION, 0)) & ~hallucinated
     shared: list[NDArray[Any]] = [first.labels]
