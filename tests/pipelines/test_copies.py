@@ -278,8 +278,8 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
         if known != "by group":
             assert run.data["copies"]["n_by_scores"] == 960
             assert any("to the last digit" in note for note in run.report.notes)
-        # The error that pac states, with a binomial tolerance.
-        assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 16, 0.1 + 0.025)
+        # The error that pac states, by fixed seeds; copies that count each break 6 of these.
+        assert "certified" in verdicts and wrong <= binom.ppf(0.98, 16, 0.1 + 0.025) < 6
 
 
 def templated(n: int, seed: int, change: str) -> list[dict[str, Any]]:

@@ -1000,12 +1000,11 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
 _PLACE: Final = re.compile(
     rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br\s*=\s*["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
 )
-#: Where the texts that cells share stand, where each begins, and which of them a cell holds.
+#: Where the texts that cells share stand, where each begins, and which of them a cell may name.
 _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
 _TEXT: Final = re.compile(rb"<(?:\w{1,9}:)?si\b")
-_SHARES: Final = re.compile(
-    rb"""\bt\s*=\s*["']s["'][^<>]{0,99}>\s*<(?:\w+:)?v\b[^<>]*>\s*(\d{1,9})"""
-)
+_NAMES: Final = re.compile(rb"<(?:\w{1,9}:)?v\b[^<>]{0,99}>\s*(\d{1,9})\s*<")
+_COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def _look_through(path: Path) -> None:
@@ -1018,15 +1017,16 @@ def _look_through(path: Path) -> None:
         refuse_unpacked(path, unpacked, path.stat().st_size)
         # Texts that cells share are read once for each of them; the last one holds nothing.
         texts = b"".join(book.read(name) for name in book.namelist() if _SHARED.fullmatch(name))
+        texts = _COMMENT.sub(b"", texts)
         sizes = np.diff([text.start() for text in _TEXT.finditer(texts)] + 2 * [len(texts)])
         for part in book.infolist():
-            sheet = book.read(part) if "sheet" in part.filename else b""
+            sheet = _COMMENT.sub(b"", book.read(part) if "sheet" in part.filename else b"")
             columns, rows = {b""}, {0}
             for place in _PLACE.finditer(sheet):
                 columns.add(place[1])
                 rows.add(int(place[2]))
             last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
-            named = np.fromiter(map(int, _SHARES.findall(sheet)), np.int64)
+            named = np.fromiter(map(int, _NAMES.findall(sheet)), np.int64)
             _refuse_bomb(path, _ROW * last * max(rows) + int(sizes.take(named, mode="clip").sum()))
 
 

@@ -6,20 +6,21 @@ from scipy.stats import binom
 from benchmarks.validity.attacks.__main__ import attacks
 from benchmarks.validity.attacks.attack import Attack, holds
 
-ERROR = 1e-3
+#: Seeds are fixed, so that chance fails no test twice.
+ERROR = 1e-2
 
 
 def enough(attack: Attack) -> int:
     """Return in how many runs the rate before would be noticed more often than not.
 
-    Of attacks that succeeded seldom two are done, to run their code: ``make validate`` does all.
+    Of attacks that succeeded seldom three are done: ``make validate`` does all.
     """
     was, of = attack.before
     for runs in range(1, 7):
         too_many = [n for n in range(runs + 1) if not holds(n, runs, attack.promised, ERROR)]
         if too_many and binom.sf(too_many[0] - 1, runs, was / of) > 0.5:
             return runs
-    return 2
+    return 3
 
 
 @pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)

@@ -42,7 +42,7 @@ FEWER = {sentences.wrong_verdicts: 10, groups.overlapping_marginal: 4, sentences
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[tuple[Check, ...]]:
-    fewer = (
+    fewer = tuple(
         dataclasses.replace(item, each=item.each * FEWER.get(item.run, 1)) for item in PROMISES
     )
     with pytest.MonkeyPatch.context() as patched:
