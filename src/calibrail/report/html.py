@@ -209,7 +209,7 @@ def _svg(figure: parts.Figure, size: str) -> Markup:
 
 def _parted(leaves: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], ...]:
     """Return what every reader asks of the data, and the rest."""
-    top = catalogue()["data.first"]
+    top = catalogue("data")["data.first"]
     return [(top[k], v) for k, v in leaves if k in top], [x for x in leaves if x[0] not in top]
 
 

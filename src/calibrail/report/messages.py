@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from calibrail import formatting, options
@@ -58,7 +58,7 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     for mapping in context:
         known.update(mapping)
     part = cli_or_python("text", "python")
-    return _template(code, part if part in catalogue()[code] else "text").render(known | parameters)
+    return _template(code, part if part in _entry(code) else "text").render(known | parameters)
 
 
 def say_each(
@@ -73,12 +73,12 @@ def say_each(
 def title(code: str) -> str:
     """Return a message in a few words: its title, or the words that its code is made of."""
     words = code.rpartition(".")[2].replace("_", " ")
-    return catalogue().get(code, {}).get("title", words)
+    return _entry(code, {}).get("title", words)
 
 
 def is_known(code: str) -> bool:
     """Return whether the catalogue has a message for a code."""
-    return code in catalogue()
+    return bool(_entry(code, {}))
 
 
 def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any) -> str:
@@ -90,7 +90,7 @@ def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any)
 def facts(code: str, /, *context: Json, **parameters: Any) -> list[tuple[str, str]]:
     """Return the parts of a message, each with its name; those that say nothing are left out."""
     known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
-    parts = [(name, _template(code, name).render(known)) for name in catalogue()[code]]
+    parts = [(name, _template(code, name).render(known)) for name in _entry(code)]
     return [(name, part) for name, part in parts if part]
 
 
@@ -101,7 +101,7 @@ def remarks(code: str, /, *context: Json, **parameters: Any) -> list[str]:
 
 def word(code: str, name: str, otherwise: str | None = None) -> str:
     """Return a word of a table of the catalogue; what it lacks, as it is or as it is given."""
-    return catalogue()[code].get(name, text.plain(name) if otherwise is None else otherwise)
+    return _entry(code).get(name, text.plain(name) if otherwise is None else otherwise)
 
 
 def labeller(data: Json, noun: str = "") -> str:
@@ -172,24 +172,27 @@ def spell_reasons(result: Result) -> Result:
 
 
 @cache
-def catalogue() -> dict[str, dict[str, str]]:
-    """Return every message by its code: its text, and its title where it has one."""
+def catalogue(topic: str = "*") -> dict[str, dict[str, str]]:
+    """Return the messages of a topic, or all, by code: the text, and the title where one has it."""
     entries: dict[str, dict[str, str]] = {}
-    for path in sorted(files("calibrail.report").joinpath("catalogue").iterdir(), key=str):
-        topic, _, ending = path.name.rpartition(".")
-        if ending == "toml":
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-            for code, value in content.items():
-                # A text alone may stand for its table.
-                entry = {"text": value} if isinstance(value, str) else value
-                words = {name: " ".join(part.split()) for name, part in entry.items()}
-                entries[f"{topic}.{code}"] = words
+    for path in sorted(Path(__file__).with_name("catalogue").glob(f"{topic}.toml")):
+        for code, value in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            # A text alone may stand for its table.
+            entry = {"text": value} if isinstance(value, str) else value
+            words = {name: " ".join(part.split()) for name, part in entry.items()}
+            entries[f"{path.stem}.{code}"] = words
     return entries
+
+
+def _entry(code: str, otherwise: dict[str, str] | None = None) -> dict[str, str]:
+    """Return a message; of the files of the catalogue only that of its topic is read."""
+    topic = catalogue(code.partition(".")[0])
+    return topic[code] if otherwise is None else topic.get(code, otherwise)
 
 
 @cache
 def _template(code: str, part: str = "text") -> Template:
-    return environment().from_string(catalogue()[code][part])
+    return environment().from_string(_entry(code)[part])
 
 
 #: The functions that are filters by their own names.
