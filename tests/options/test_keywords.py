@@ -25,6 +25,7 @@ from calibrail import (
     monitor,
     read,
     recalibrate,
+    repeat,
     score_sentences,
     shift,
     test,
@@ -177,6 +178,31 @@ def test_what_is_said_of_reading_may_stand_by_itself() -> None:
     assert done.to_dict()["data"]["n_examples"] == 40
     with pytest.raises(InputError, match="give positive by itself or in the reading, not both"):
         compare(rows, "length", reading=reading, positive="good")
+
+
+@pytest.mark.parametrize("function", [audit, calibrate, compare, repeat, shift, test])
+def test_a_column_of_scores_is_named_as_on_the_command_line(function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert {"score_column", "higher"} <= {*parameters}
+    more = {"by": "domain"} if function is shift else {}
+    if function is not test:
+        with pytest.raises(InputError, match=r"^higher=\.\.\. says .* name the column"):
+            function("example:facts", higher="faithful", **more)
+
+
+def test_columns_of_scores_stand_after_the_detectors_that_are_named_otherwise() -> None:
+    rows = [
+        {"answer": f"Lake {n % 7}.", "context": "Lake 1.", "label": n % 2, "gauge": n % 4, "b": n}
+        for n in range(80)
+    ]
+    of = dict(score_column="gauge", higher="hallucinated", baselines=False, alpha=0.2)
+    spelled = "column:column=gauge,higher=hallucinated"
+    named = calibrate(rows, spelled, alpha=0.2, baselines=False)
+    assert calibrate(rows, **of).report == named.report  # type: ignore[arg-type]
+    both = compare(rows, "length", **{**of, "score_column": ["gauge", "b"]})  # type: ignore[arg-type]
+    assert {name for name, _ in both.comparison.detectors} == {"length", "gauge", "b"}
+    with pytest.raises(InputError, match=r"higher='hallucinated'.* or higher='faithful'"):
+        calibrate(rows, score_column="gauge")
 
 
 def test_the_keywords_of_reading_are_its_fields() -> None:

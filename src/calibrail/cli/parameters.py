@@ -275,19 +275,11 @@ class DetectorArguments(options.Detectors):
         detector is named, it is the data's own column of scores, or ``several``, or one default;
         without data none.
         """
-        from calibrail.data.suggested_options import direction_of
-        from calibrail.scores.registry import build_column
+        from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
 
-        if not self.score_column and self.higher is not None:
-            raise InputError("--higher says what a --score-column means; name the column too")
-        told = {name: self.higher or direction_of(name) for name in self.score_column}
-        for name in self.score_column:
-            option_fields.direction(told[name], options.Detectors)
-        columns = [build_column(name, higher=str(higher)) for name, higher in told.items()]
-        if self.score or columns or data is None:
-            return [*self.score, *columns]
-        from calibrail.pipelines.fixed_threshold import with_unnamed
-
+        named = with_columns(self.score or None, self.score_column, self.higher)
+        if named or data is None:
+            return list(named or ())
         _, scores, said = with_unnamed(data, None, reading, several=several, unit=unit)
         for line in said:
             note(line.removesuffix("."))

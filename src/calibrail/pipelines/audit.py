@@ -24,7 +24,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, loading, look_overlap, run, scoring
-from calibrail.pipelines.fixed_threshold import with_unnamed
+from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.audit import with_sentences
 from calibrail.report.messages import spell_reasons
@@ -236,6 +236,8 @@ def audit(
     source: sources.Source,
     scores: custom.ScoreLike | Sequence[custom.ScoreLike] | None = None,
     *,
+    score_column: str | Sequence[str] | None = None,
+    higher: str | None = None,
     by: Sequence[str] = (),
     geometry: bool = True,
     undefined: Undefined = "flag",
@@ -254,6 +256,8 @@ def audit(
     scores : str, Score or sequence, optional
         The detectors, as for ``compare``, also where nobody names any. Columns of scores need no
         texts; what needs texts is then left out, with a reason.
+    score_column, higher
+        As for `calibrate`.
     by : sequence of str
         Columns of groups (a model, a domain): each group is a stratum.
     geometry : bool
@@ -290,6 +294,7 @@ def audit(
     """
     splitting = optional(splitting, SplitOptions, "splitting")
     context = optional(context, loading.Context, "context")
+    scores = with_columns(scores, score_column, higher)
     source, scores, said = with_unnamed(source, scores, reading, several=True)
     detectors, by = scoring.resolve_scores(scores), tuple(dict.fromkeys(fields.texts(by, "by")))
     beside = _Features(geometry)

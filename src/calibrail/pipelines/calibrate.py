@@ -239,6 +239,7 @@ def calibrate(
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
+    score_column: str | Sequence[str] | None = None,
     costs: Costs | None = None,
     target: Source | None = None,
     reading: ReadOptions | None = None,
@@ -287,6 +288,8 @@ def calibrate(
         The first of several is calibrated for export; the others stand beside it in the report.
         Left out, it is the data's own column of scores where its name says what a higher value
         means; ``rouge_l`` where it has none.
+    score_column : str or sequence of str, optional
+        Columns of scores that the data holds, after the detectors of ``score``.
     promise : Promise, optional
         What the threshold is to keep.
     requirement : Requirement, optional
@@ -335,7 +338,8 @@ def calibrate(
     scores, labels, groups, ids : array-like, optional
         In place of ``source``, one value per answer each; the last two where there are any.
     higher : {"hallucinated", "faithful"}, optional
-        What high ``scores`` speak for; hallucinated when left out.
+        What high ``scores``, or those of ``score_column``, speak for: of ``scores`` hallucinated
+        when left out, of a column what its name says.
     baselines : bool
         Whether baselines (answer length, new words, ...) stand beside the detectors.
 
@@ -371,6 +375,7 @@ def calibrate(
             threshold=threshold,
             **requirement.keywords(),
             undefined=promise.undefined,
+            score_column=score_column,  # type: ignore[arg-type]
             higher=higher,
             reading=reading,
             context=context,
@@ -378,6 +383,8 @@ def calibrate(
             costs=costs,
             **arrays,
         )
+    if scores is None:
+        score, higher = fixed_threshold.with_columns(score, score_column, higher), None
     source, score = calibration_source(source, score, arrays, higher)
     promise = optional(promise, Promise, "promise")
     requirement = optional(requirement, Requirement, "requirement")

@@ -31,7 +31,7 @@ from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions, f
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, independence, look_overlap
-from calibrail.pipelines.fixed_threshold import with_unnamed
+from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
 from calibrail.pipelines.independence import Ends
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
@@ -140,6 +140,8 @@ def compare(
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
+    score_column: str | Sequence[str] | None = None,
+    higher: str | None = None,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     context: Context | None = None,
@@ -198,6 +200,7 @@ def compare(
     context = fields.optional(context, Context, "context")
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     history = data_reuse.DataUseHistory(looks)
+    scores = with_columns(scores, score_column, higher)
     source, scores, said = with_unnamed(source, scores, reading, several=True, unit=promise.unit)
     scored = score_source(
         source,

@@ -33,7 +33,7 @@ from calibrail.evaluation.evaluate import Others, decided
 from calibrail.models.hardware import installed_versions
 from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
 from calibrail.options.data import ReadKeywords
-from calibrail.options.fields import direction, number, optional
+from calibrail.options.fields import direction, number, optional, texts
 from calibrail.options.guarantee import Undefined, Unit
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, look_overlap, scoring
@@ -411,6 +411,27 @@ class ScoreChoice:
     verdict: bool = False
     strange: Sequence[str] = ()
     speaks: bool = True
+
+
+def with_columns(score: Any, score_column: str | Sequence[str] | None, higher: str | None) -> Any:
+    """Return the detectors of a call, with columns of scores after those that are named otherwise.
+
+    Raises
+    ------
+    InputError
+        If nothing says what a higher value of a column means, or ``higher`` stands by itself.
+    """
+    alone = isinstance(score_column, str)
+    names = (str(score_column),) if alone else texts(score_column or (), "score_column")
+    if not names:
+        if higher is not None:
+            raise InputError(say("refused.higher_alone"))
+        return score
+    told = {name: direction_of(name) if higher is None else higher for name in names}
+    for said in told.values():
+        direction(said, Detectors)
+    columns = [registry.build_column(name, str(said)) for name, said in told.items()]
+    return columns if score is None else [*scoring.resolve_scores(score), *columns]
 
 
 def with_unnamed(

@@ -39,7 +39,7 @@ from calibrail.options import Promise, ReadOptions, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
-from calibrail.pipelines.fixed_threshold import with_unnamed
+from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
 from calibrail.pipelines.loading import Context, open_for, open_source, source_name
 from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.pipelines.splitting import named_groups
@@ -249,6 +249,8 @@ def repeat(
     source: Source,
     score: ScoreLike | Sequence[ScoreLike] | None = None,
     *,
+    score_column: str | Sequence[str] | None = None,
+    higher: str | None = None,
     times: int = 3,
     threshold: float | None = None,
     guardrail: Guardrail | str | PathLike[str] | None = None,
@@ -271,6 +273,8 @@ def repeat(
         Answers; where some are labelled, a threshold is calibrated on these, and so is a vote.
     score : str or Score, optional
         One detector that does not learn; left out, it is that of `calibrate`.
+    score_column, higher
+        As for `calibrate`.
     times : int
         Replies to each answer, 2 or more. The first is the one that ``calibrate`` gets.
     threshold : float, optional
@@ -315,6 +319,7 @@ def repeat(
     if account().limits.batch:
         raise InputError(say("refused.repeat_batch"))
     said: tuple[str, ...] = ()
+    score = with_columns(score, score_column, higher)
     if guardrail is None:
         source, score, said = with_unnamed(source, score, reading)
     asked = Judging.of(source, score, guardrail=guardrail, reading=reading, anchors=anchors)

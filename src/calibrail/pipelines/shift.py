@@ -18,7 +18,7 @@ from calibrail.options import Promise, ReadOptions, Requirement, ShiftSplit, fie
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, look_overlap
-from calibrail.pipelines.fixed_threshold import only_one, with_unnamed
+from calibrail.pipelines.fixed_threshold import only_one, with_columns, with_unnamed
 from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context, source_name
 from calibrail.pipelines.run import write_run
@@ -71,6 +71,8 @@ def shift(
     source: Source,
     score: ScoreLike | Sequence[ScoreLike] | None = None,
     *,
+    score_column: str | Sequence[str] | None = None,
+    higher: str | None = None,
     split: ShiftSplit | None = None,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
@@ -108,6 +110,8 @@ def shift(
         Labelled answers.
     score : str or Score, optional
         One detector that does not learn; left out, it is that of `calibrate`.
+    score_column, higher
+        As for `calibrate`.
     split : ShiftSplit
         Which answers set the threshold and which test it.
     promise : Promise, optional
@@ -146,6 +150,7 @@ def shift(
     _refuse_unused(promise, requirement)
     promise = promise.settled()
     context = fields.optional(context, Context, "context")
+    score = with_columns(score, score_column, higher)
     source, score, said = with_unnamed(source, score, reading)
     scored = tuple(
         _scored(source, score, split, fields.optional(reading, ReadOptions, "reading"), context)
