@@ -348,18 +348,15 @@ class Shown:
 
     def __repr__(self) -> str:
         """Return a few lines, the verdict first."""
-        lines: str = _notebook().lines(type(self).__name__, self.shown_as, self.shown())
-        return lines
+        return str(_notebook().lines(type(self).__name__, self.shown_as, self.shown()))
 
     def _repr_html_(self) -> str:
         """Return the result as a notebook shows it: a short page, in a frame of its own."""
-        page: str = _notebook().frame(type(self).__name__, self.shown_as, self.shown())
-        return page
+        return str(_notebook().frame(type(self).__name__, self.shown_as, self.shown()))
 
     def markdown(self) -> str:
         """Return the result as Markdown that a comment on a pull request holds: ``--markdown``."""
-        text: str = _notebook().comment(self.shown_as, self.shown())
-        return text
+        return str(_notebook().comment(self.shown_as, self.shown()))
 
 
 class ShownContent(Shown):

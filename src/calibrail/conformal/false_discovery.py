@@ -141,8 +141,6 @@ def conformal_selection(p_values: ArrayLike, fdr: float, share: float = 1.0) -> 
     below = np.flatnonzero(ordered <= limits)
     cutoff = float(ordered[below[-1]]) if len(below) else 0.0
     released = (p <= cutoff) & ~undefined if len(below) else np.zeros(m, dtype=bool)
-    p.flags.writeable = False
-    released.flags.writeable = False
     return Selection(q, part, cutoff, released, p)
 
 

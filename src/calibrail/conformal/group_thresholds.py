@@ -513,7 +513,6 @@ def _calibrate_clusters(
     lowest = -math.inf
     if total >= least:
         lowest = threshold.at_rank(defined, position, n_undefined, undefined)
-    numbers.flags.writeable = False
     return ClusteredCalibration.build(
         defined, n_undefined, promise, position, lowest, clusters=numbers, by_lot=by_lot
     )
@@ -529,8 +528,7 @@ def _drawn(scores: Floats, clusters: Ints) -> Ints:
     # A lot of the whole cluster: the lowest alone would not favour a score that is there twice.
     whole = _scattered(np.add.reduceat(lots[order], first), np.arange(len(sizes)))
     place = (whole % sizes.astype(np.uint64)).astype(np.int64)
-    drawn: Ints = order[first + place]
-    return drawn
+    return np.asarray(order[first + place])
 
 
 def _scattered(bits: NDArray[np.uint64], clusters: Ints) -> NDArray[np.uint64]:

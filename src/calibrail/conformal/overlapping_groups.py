@@ -363,9 +363,6 @@ class OverlappingCalibration(Record):
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the calibration of the groups is damaged: {error}") from error
 
-    def __post_init__(self) -> None:
-        self.thresholds_.flags.writeable = self.covered.flags.writeable = False
-
 
 def calibrate_overlapping(
     scores: ArrayLike, groups: Sequence[str], promise: Promise

@@ -309,5 +309,4 @@ def _weights(values: Floats, k: int) -> Floats:
     border = np.partition(values, len(values) - k)[len(values) - k]
     above, tied = values > border, values == border
     left = k - int(above.sum())
-    weights: Floats = above + tied * (left / int(tied.sum()))
-    return weights
+    return np.asarray(above + tied * (left / int(tied.sum())))

@@ -553,5 +553,4 @@ def ranked_replies(replies: intervals.Floats) -> intervals.Floats:
 def differing_replies(replies: intervals.Floats, tolerance: float = 0.0) -> NDArray[np.bool_]:
     """Return which two replies to an answer differ by more than that, shape (n, k, k)."""
     ranked = ranked_replies(replies)
-    differ: NDArray[np.bool_] = np.abs(ranked[:, :, None] - ranked[:, None, :]) > tolerance
-    return differ
+    return np.asarray(np.abs(ranked[:, :, None] - ranked[:, None, :]) > tolerance)

@@ -42,8 +42,7 @@ class ShiftPart:
     @property
     def split(self) -> Codes:
         """CALIBRATION and TEST; FIT where an answer belongs to neither."""
-        split: Codes = np.select([self.home, self.away], [CALIBRATION, TEST], FIT).astype(np.int8)
-        return split
+        return np.asarray(np.select([self.home, self.away], [CALIBRATION, TEST], FIT), np.int8)
 
 
 def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> list[ShiftPart]:

@@ -269,14 +269,12 @@ class FixedCoverage:
         below = np.zeros((len(drawn_f), drawn_f.shape[1] + 1), dtype=np.int64)
         np.cumsum(drawn_f[:, self._order_f], axis=1, out=below[:, 1:])
         passed = below[np.arange(len(below)), place]
-        result: Floats = 1.0 - passed / below[:, -1]
-        return result
+        return np.asarray(1.0 - passed / below[:, -1])
 
 
 def _place(steps: Floats, least: Floats) -> NDArray[np.intp]:
     """Return where rising sums reach what is sought, but for their rounding."""
-    place: NDArray[np.intp] = np.minimum((steps < least - 1e-9).sum(axis=-1), steps.shape[-1] - 1)
-    return place
+    return np.asarray(np.minimum((steps < least - 1e-9).sum(axis=-1), steps.shape[-1] - 1))
 
 
 class PairTests:

@@ -199,18 +199,15 @@ def decide_stably(
 
     codes, p_values = said(values)
     thresholds = rule.thresholds(len(values), groups)
+    certain = np.ones(len(values), dtype=np.bool_)
     if tolerance == 0.0:
-        return StableDecisions(
-            codes, thresholds, p_values, values, np.ones(len(values), dtype=np.bool_)
-        )
+        return StableDecisions(codes, thresholds, p_values, values, certain)
     digits = _digits(tolerance)
     rounded = np.round(values, digits)
     faithful = rule.decide(rounded, groups, tolerance) == codes
     shown = np.where(faithful, rounded, values)
     if alone:
-        return StableDecisions(
-            codes, thresholds, p_values, shown, np.ones(len(values), dtype=np.bool_)
-        )
+        return StableDecisions(codes, thresholds, p_values, shown, certain)
     certain = missing | faithful
     # What does not change from the lowest to the highest value changes nowhere between.
     moved = _MOVED * tolerance

@@ -478,8 +478,7 @@ def render(content: dict[str, Any]) -> bytes:
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value as JSON gives it back: lists for tuples, dicts for mappings."""
-    result: dict[str, Any] = json.loads(_canonical(dict(value)))
-    return result
+    return dict(json.loads(_canonical(dict(value))))
 
 
 def _canonical(value: Any) -> str:

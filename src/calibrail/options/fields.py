@@ -52,19 +52,11 @@ class Option:
     writes: str = ""
 
 
-def setting(
-    help: str = "",
-    default: Any = MISSING,
-    *,
-    flag: str | None = None,
-    metavar: str | None = None,
-    parse: Callable[[Any], Any] | None = None,
-    main: bool = False,
-    writes: str = "",
-) -> Any:
+def setting(help: str = "", default: Any = MISSING, **about: Any) -> Any:
     """Return a dataclass field that commands offer as an option.
 
-    What it means stands in ``help.toml`` where ``help`` is left out.
+    What it means stands in ``help.toml`` where ``help`` is left out; ``about`` is the rest of its
+    ``Option``.
 
     Examples
     --------
@@ -74,8 +66,7 @@ def setting(
     >>> Split().seed, Split.__dataclass_fields__["seed"].metadata[OPTION].help
     (0, 'Seed of the split.')
     """
-    metadata = {OPTION: Option(help, flag, metavar, parse, main, writes)}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={OPTION: Option(help, **about)})
 
 
 def panel_of(kind: Any, name: str) -> str | None:

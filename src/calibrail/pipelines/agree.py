@@ -394,7 +394,7 @@ def agree(
         columns={"human": human, "judges": list(judges), "by": by, "probability": probability},
         flag=described,
         data={
-            "source": loading.source_name(asked),
+            "source": spoken(asked),
             "sha256": examples.digest(),
             "n": len(table_rows),
             "n_human": len(drawn),

@@ -7,7 +7,7 @@ from itertools import compress
 from math import isnan
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
@@ -15,6 +15,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.guardrail.decision import parse_cause
+from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
@@ -32,8 +33,6 @@ from calibrail.pipelines.monitor_inputs import OwnDecisions, is_number, none_use
 from calibrail.pipelines.run import frozen_config, frozen_limits
 from calibrail.report.messages import say
 from calibrail.serialization import Record
-
-Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 #: What became of a call: answers were drawn; the log holds no new ones; the budget of the days
 #: that it holds is spent, so that the new ones wait for the next call.
@@ -266,7 +265,7 @@ def _with_texts(answer: PooledAnswer, texts: Mapping[str, Example]) -> PooledAns
 @keywords.options_from_keywords(options=AuditOptions, reading=ReadOptions)
 def audit_sample(  # type: ignore[misc]  # options are those of the draw
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
-    logs: Logs,
+    logs: reader.Logs,
     folder: str | PathLike[str],
     options: AuditOptions | None = None,
     *,

@@ -160,6 +160,7 @@ class Certification(Shown):
             trimming = {"unit": "sentence", **self.delivered.to_dict(), **self._plain(*names)}
         seen = ("n_seen_before", "n_near_copies", "n_set_aside", "assumed_independent")
         counts = (*seen, "n_undefined", "n_errors", "n_quarantined")
+        later = ("known_as_spelt", "near_copies", "possible", "cost", "sequential")
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),
@@ -168,11 +169,7 @@ class Certification(Shown):
             **self._plain("copies", "reading", "warnings", "data", "freshness", "looks"),
             **({} if self.look is None else self._plain("look")),
             "by_group": by_group,
-            **({"known_as_spelt": True} if self.known_as_spelt else {}),
-            **({} if self.near_copies is None else self._plain("near_copies")),
-            **({} if self.possible is None else self._plain("possible")),
-            **({} if self.cost is None else self._plain("cost")),
-            **({} if self.sequential is None else self._plain("sequential")),
+            **{name: it for name, it in self._plain(*later).items() if it not in (None, False)},
         }
 
     def _plain(self, *names: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from calibrail.report.documents.data import data_notes
 from calibrail.scores.base import Score
 from calibrail.scores.judge_replies import UnreadReply
 from calibrail.scores.table import SentenceTable, Trimming
+from calibrail.serialization import plain
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins
 
@@ -119,10 +120,6 @@ def _texts(example: Example) -> dict[str, Any]:
     return {name: getattr(example, name) for name in TEXT_FIELDS}
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def _worst_errors(
     scored: Scored, rule: Rule, groups: Sequence[str] | None, *, text: bool
 ) -> dict[str, Any]:
@@ -148,8 +145,8 @@ def _worst_errors(
         item = {
             "id": table.ids[row].as_py() or f"row {row + 1}",
             "outcome": DECISIONS[int(outcomes[row])],
-            "score": None if np.isnan(value) else value,
-            "threshold": _finite(thresholds[row]),
+            "score": plain(value),
+            "threshold": plain(float(thresholds[row])),
             "p_value": None
             if np.isnan(value)
             else float(rule.p_value([value], group, detector.tolerance)[0]),
@@ -185,7 +182,7 @@ def _trimmed(
     def example(row: int, place: int, kind: str) -> dict[str, Any]:
         item = {
             **_judged(scored, sentences, key, cut, row),
-            "threshold": _finite(thresholds[row]),
+            "threshold": plain(float(thresholds[row])),
             "place": place,
             "group": None if groups is None else groups[row],
         }
@@ -259,7 +256,7 @@ def _judged(
             "start": int(sentences.starts[place]),
             "end": int(sentences.ends[place]),
             "label": int(sentences.labels[place]),
-            "score": None if np.isnan(scores[place]) else float(scores[place]),
+            "score": plain(float(scores[place])),
             "removed": bool(cut.removed[place]),
             # It goes though it does not reach the threshold, since what it introduces goes.
             "with_others": bool(cut.removed[place] and not cut.reached[place]),

@@ -23,7 +23,7 @@ from calibrail.data.labels import (
     label_remedy,
 )
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Source, spoken
+from calibrail.data.sources import Source
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
@@ -141,13 +141,6 @@ def watched(items: Iterable[_Item], *watchers: Callable[[_Item], object]) -> Ite
         for watch in watchers:
             watch(item)
         yield item
-
-
-def source_name(source: Source | None) -> str | None:
-    """Return how a report names a source."""
-    if source is None:
-        return None
-    return spoken(source)
 
 
 #: The column that holds the scores of a call with arrays.

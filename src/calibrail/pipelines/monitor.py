@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data import outputs
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log import reader
-from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, LogSource
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logs, LogSource
 from calibrail.guardrail.decision_log.writer import files_of, parse_line_if_sound, place_of
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
@@ -55,7 +55,6 @@ _END: Final = 250
 
 #: Where a line stands: its chain, and its number there.
 _Place = tuple[str, int]
-Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

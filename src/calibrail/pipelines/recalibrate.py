@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.formatting import Scale, ShownContent
-from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, log_sources, read_on
+from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logs, log_sources, read_on
 from calibrail.guardrail.decision_rule import shown_within
 from calibrail.guardrail.file import DataRecord, FrozenConfig, Headline, write_file
 from calibrail.guardrail.runtime import Guardrail, require_answers
@@ -43,8 +43,6 @@ SCHEMA: Final = "calibrail.recalibration/1"
 _FILES: Final = ("draws.jsonl", "labels.jsonl")
 #: Answers of each kind that the comparison names.
 _LISTED: Final = 20
-
-Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

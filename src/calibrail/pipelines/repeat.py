@@ -23,7 +23,7 @@ from calibrail.conformal.threshold import flags_under
 from calibrail.data.dataset import hex_digests
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
-from calibrail.data.sources import Source
+from calibrail.data.sources import Source, spoken
 from calibrail.data.splits import CALIBRATION, FIT
 from calibrail.engine.local import score_here
 from calibrail.errors import DataError, InputError, TooFewExamplesError
@@ -40,7 +40,7 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
 from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
-from calibrail.pipelines.loading import Context, open_for, open_source, source_name
+from calibrail.pipelines.loading import Context, open_for, open_source
 from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.pipelines.splitting import named_groups
 from calibrail.report.documents.agree import finding, repeat_document
@@ -49,6 +49,7 @@ from calibrail.scores.base import DetectorFailure, Pinning, Score
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
+from calibrail.serialization import plain
 
 SCHEMA: Final = "calibrail.repeat/1"
 ANCHORS: Final = "calibrail.anchors/1"
@@ -362,7 +363,7 @@ def repeat(
         "alpha": promise.alpha,
         "guarantee": promise.guarantee,
         "undefined": promise.undefined,
-        "threshold": None if flagged is None else {"from": source_of, "value": _finite(edge)},
+        "threshold": None if flagged is None else {"from": source_of, "value": plain(edge)},
         "asks": any(isinstance(model, RemoteModel) for model in getattr(detector, "models", ())),
         "decisions": None if flagged is None else replies.stability(flagged),
         "scores": replies.stability(replies.values, replies.tolerance),
@@ -370,7 +371,7 @@ def repeat(
         "no_voting": why,
         "anchors": compared,
         "data": {
-            "source": source_name(source),
+            "source": spoken(source),
             "sha256": opened.digest(),
             "n_examples": len(replies.labels),
             "n_labelled": int((replies.labels >= 0).sum()),
@@ -384,10 +385,6 @@ def repeat(
         "reproduce": context.reproduce(),
     }
     return RepeatRun({**content, "finding": finding(content)}, table)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _of_one(promise: Promise) -> Promise:
@@ -434,7 +431,7 @@ def _write_anchors(
     path: Path, replies: Replies, score: Mapping[str, Any], pinned: Mapping[str, Any]
 ) -> None:
     """Write what was said of each answer, by its digest; no text."""
-    rows = [list(map(_finite, row)) for row in replies.values.tolist()]
+    rows = plain(replies.values)
     content = {
         "schema": ANCHORS,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -419,7 +419,7 @@ def score_source(
     known, grouped = known_by.counts(copies.together), _grouped(table)
     n_answers = None if sentences is None else len(table)
     data = {
-        "source": loading.source_name(source),
+        "source": sources.spoken(source),
         "format": opened.format,
         "sha256": opened.digest(),
         "reading": opened.how(),

@@ -8,7 +8,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.sources import Source
+from calibrail.data.sources import Source, spoken
 from calibrail.data.splits import FIT
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.evaluation import shift as drifts
@@ -20,7 +20,7 @@ from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answer
 from calibrail.pipelines import data_reuse, look_overlap
 from calibrail.pipelines.fixed_threshold import only_one, with_columns, with_unnamed
 from calibrail.pipelines.independence import lots_of
-from calibrail.pipelines.loading import Context, source_name
+from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, score_source
 from calibrail.report.documents.shift import document, finding, sentence
@@ -200,8 +200,8 @@ def shift(
                 name: sum(side.data[name] for side in scored)
                 for name in ("n_examples", "n_quarantined", "n_unanswered")
             },
-            "source": source_name(source),
-            "test": source_name(split.test),
+            "source": spoken(source),
+            "test": None if split.test is None else spoken(split.test),
             "notes": list(said),
             "parts": [side.data["reading"]["part"] for side in scored],
         },

@@ -655,14 +655,12 @@ def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np
     # A vector has cosine 1 with itself, which rounding may miss by a digit: enough to make an
     # angle of 1e-8 out of none where an answer repeats its context.
     products[(left == right).all(axis=1)] = 1.0
-    result: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
-    return result
+    return np.asarray(np.clip(products, -1.0, 1.0))
 
 
 def angles(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the angles in radians between rows of unit vectors, shape (n,), in [0, pi]."""
-    result: NDArray[np.float64] = np.arccos(cosines(left, right))
-    return result
+    return np.asarray(np.arccos(cosines(left, right)))
 
 
 def filled(chunks: Sequence[str]) -> list[str]:

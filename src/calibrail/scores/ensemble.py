@@ -187,8 +187,7 @@ def unweighted(state: State | None, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _compressed(features: _Floats) -> _Floats:
-    result: _Floats = np.sign(features) * np.log1p(np.abs(features))
-    return result
+    return np.asarray(np.sign(features) * np.log1p(np.abs(features)))
 
 
 def _filled(state: State, compressed: _Floats) -> _Floats:
@@ -257,8 +256,7 @@ def logits(state: State, features: _Floats) -> _Floats:
     inputs = (filled - state["mean"]) / state["scale"]
     if "weights" in state:
         # Row by row: a product of matrices may round differently in another batch.
-        result: _Floats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
-        return result
+        return np.asarray((inputs * state["weights"]).sum(axis=1) + state["intercept"][0])
     total = np.full(len(inputs), float(state["intercept"][0]))
     rows = np.arange(len(inputs))
     for root in state["roots"].tolist():
@@ -286,8 +284,7 @@ def tolerance(state: State | None, tolerances: Sequence[float]) -> float:
 
 def probabilities(state: State, features: _Floats) -> _Floats:
     """Return probabilities of a hallucination, float64, shape (n,), in [0, 1]."""
-    result: _Floats = expit(logits(state, features))
-    return result
+    return np.asarray(expit(logits(state, features)))
 
 
 #: Values this many tolerances to either side share in a rank, so that rounding moves it little.
@@ -471,8 +468,7 @@ def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
 
     def integral(x: _Floats) -> _Floats:
         below = np.searchsorted(reference, x, "right")
-        result: _Floats = (below * x - sums[below]) / n
-        return result
+        return np.asarray((below * x - sums[below]) / n)
 
     ranks = (integral(values + width) - integral(values - width)) / (2.0 * width)
     return np.clip(ranks, 0.0, 1.0)

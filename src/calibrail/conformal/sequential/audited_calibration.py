@@ -557,8 +557,7 @@ def _highest(answers: AuditedScores, scores: Floats, promise: Promise) -> float:
 
 def _below_all(scores: Floats, *, passed: bool) -> Floats:
     """Return scores of which the undefined lie below all thresholds, or above them all."""
-    lowest: Floats = np.where(np.isnan(scores), -np.inf if passed else np.inf, scores)
-    return lowest
+    return np.asarray(np.where(np.isnan(scores), -np.inf if passed else np.inf, scores))
 
 
 def _missed_open(answers: AuditedScores, promise: Promise, threshold: float) -> int:
@@ -573,7 +572,6 @@ def _built(
     n_undefined = n - len(defined)
     below = int(np.searchsorted(defined, threshold))
     below += n_undefined if promise.undefined == "pass" else 0
-    weights.flags.writeable = False
     return AuditedCalibration.build(
         defined, n_undefined, promise, below + 1, threshold, weights=weights, n_open=n_open
     )

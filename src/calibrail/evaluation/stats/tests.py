@@ -98,8 +98,7 @@ def _clip(value: float) -> float:
 def _centred_ranks(column: Floats) -> Floats:
     from scipy.stats import rankdata  # takes long to import
 
-    ranks: Floats = rankdata(column) - (len(column) + 1) / 2.0
-    return ranks
+    return np.asarray(rankdata(column) - (len(column) + 1) / 2.0)
 
 
 def _covariance(u: Floats, v: Floats) -> Estimated:
@@ -115,8 +114,7 @@ def _above(ranks: Floats, weights: Floats) -> Floats:
     order = np.argsort(ranks, kind="stable")
     running = np.append(0.0, np.cumsum(weights[order]))
     low, upto = (running[np.searchsorted(ranks[order], ranks, end)] for end in ("left", "right"))
-    result: Floats = (running[-1] - (low + upto) / 2.0) / len(ranks)
-    return result
+    return np.asarray((running[-1] - (low + upto) / 2.0) / len(ranks))
 
 
 #: Up to this many discordant answers in groups the sign-flip test adds up every outcome.

@@ -18,12 +18,15 @@ from heapq import merge
 from io import UnsupportedOperation
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple, Self
+from typing import IO, Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
+
+#: What a caller names a log by: see `log_sources`.
+Logs: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 #: Findings that are listed; all are counted.
 _LISTED: Final = 20
