@@ -440,7 +440,7 @@ def _serve_here(
     # No call goes on for long after its answer was given up.
     timeout, patience = min(calls.timeout, options.deadline), min(calls.patience, options.deadline)
     limits = replace(calls, timeout=timeout, patience=patience)
-    with exit_on_signal(), limit_calls(limits):
+    with exit_on_signal(), limit_calls(limits) as calls_made:
         # A process that replaces another one knows what that one served.
         together = Path(os.environ[TOGETHER]) if options.workers > 1 else None
         serials = Serials(options.log or together, allow_rollback=options.allow_rollback)
@@ -480,6 +480,8 @@ def _serve_here(
             finally:
                 watching.cancel()
             finished = await service.close()
+            # A judge that is slow would be asked again and again, and keep the process from ending.
+            calls_made.end()
             # Elsewhere may be a disk that hangs.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(_in_daemon_thread(service.note_head), _GRACE)

@@ -702,7 +702,7 @@ class RemoteModel:
         spent = transport.account()
         # Nothing is paid for that could not be counted.
         spent.limits.price_of(self.name)
-        return ChatSession(spent, open_cache(spent.limits.cache), Event())
+        return ChatSession(spent, open_cache(spent.limits.cache), spent.stop())
 
     def ask_each(
         self,
