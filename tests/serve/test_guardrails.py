@@ -17,6 +17,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.errors import InputError
+from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import content_digest, render
 from calibrail.pipelines.card import GuardrailCard
 from calibrail.serve import guardrails
