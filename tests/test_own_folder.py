@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.atomic_files import own_folder
+from calibrail.atomic_files import own_folder, whole_file
 
 HOLDS = """
 import sys
@@ -29,7 +29,7 @@ def test_folders_of_the_living_stay_and_those_of_the_killed_go(tmp_path: Path) -
     )
     assert holder.stdout is not None
     other = Path(holder.stdout.readline().strip())
-    elsewhere = tmp_path / "run-of-nobody"
+    elsewhere = tmp_path / "run-ofnobody"
     elsewhere.mkdir()
     with own_folder(tmp_path) as first, own_folder(tmp_path) as second:
         assert len({first, second, other}) == 3
@@ -47,8 +47,20 @@ def test_folders_of_the_living_stay_and_those_of_the_killed_go(tmp_path: Path) -
 def test_a_folder_goes_with_an_error_and_a_link_is_not_followed(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
-    (kept / "lock").write_text("")
-    (tmp_path / "run-link").symlink_to(kept)
+    (kept / ".calibrail-lock").write_text("")
+    (tmp_path / "run-linklink").symlink_to(kept)
     with pytest.raises(ValueError, match="bad"), own_folder(tmp_path) as folder:
         raise ValueError("bad")
-    assert not folder.exists() and (kept / "lock").exists()
+    assert not folder.exists() and (kept / ".calibrail-lock").exists()
+
+
+@pytest.mark.parametrize("name", ["config", "*", "[a-z]*"])
+def test_folders_of_others_with_a_name_like_that_of_a_file_stay(tmp_path: Path, name: str) -> None:
+    for kept, held in ((".config.d", "lock"), (".config.username", "lock"), (".a.b", "")):
+        (tmp_path / kept).mkdir()
+        if held:
+            (tmp_path / kept / held).write_text("")
+    before = sorted(tmp_path.rglob("*"))
+    with whole_file(tmp_path / name) as made:
+        made.write_text("")
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / name])

@@ -9,10 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Final
 
-_LOCK: Final = "lock"
+#: No folder of anybody else's holds a file of this name.
+_LOCK: Final = ".calibrail-lock"
+#: What ``tempfile`` ends a name with.
+_RANDOM: Final = "[a-z0-9_]" * 8
 _NEW: Final = ".new-"
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
@@ -31,7 +35,7 @@ def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
     prefix : str
         What the names of such folders begin with.
     """
-    for folder in parent.glob(f"{prefix}*"):
+    for folder in parent.glob(escape(prefix) + _RANDOM):
         with suppress(OSError):
             _remove_abandoned(folder)
     folder, handle = _made(parent, prefix)

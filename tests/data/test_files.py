@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -407,3 +408,14 @@ def test_a_log_of_inspect_is_read_sample_by_sample(tmp_path: Path, method: int) 
         cut.write_bytes(damaged)
         with pytest.raises(DataError, match=r"is damaged: .*download it again"):
             read_all(cut)
+
+
+@pytest.mark.parametrize("ending", ["", "gz", "zst"])
+def test_a_disk_that_fails_while_a_file_is_read_names_the_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(SQUEEZE.get(ending, bytes)(os.urandom(1 << 20)))
+    with files.open_bytes(path) as stream, open("/proc/self/mem", "rb") as broken:
+        inner: Any = getattr(stream, "raw", None)
+        os.dup2(broken.fileno(), inner._stream.fileno() if ending else stream.fileno())
+        with pytest.raises(DataError, match=f"^cannot read {path}: Input/output error$"):
+            stream.read()

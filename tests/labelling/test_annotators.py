@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -56,6 +56,16 @@ def test_what_somebody_leaves_open_goes_to_another_after_a_while(
     # Who comes back later may still say otherwise; that is a disagreement, not a lost label.
     session.put("ada", left.order, 0)
     assert session.counts("bob").disagreements == 1 and session.counts("bob").counted == 0
+
+
+def test_a_clock_that_was_ahead_keeps_no_answer_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = calibrail.label(traces(20), tmp_path)
+    with monkeypatch.context() as ahead:
+        ahead.setattr(desk, "now", lambda: datetime.now(UTC) + timedelta(days=365))
+        left = session.next("ada")
+    assert session.next("bob") == left
 
 
 def test_disagreements_hold_the_verdict_up_until_they_are_settled(tmp_path: Path) -> None:

@@ -361,6 +361,21 @@ def test_exported_answers_are_nobody_elses(tmp_path: Path) -> None:
     assert later.next("eve").order == 13 and later.next("kim").order == 14
 
 
+def test_an_export_that_finds_no_room_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    session, path = begun(tmp_path / "labels"), tmp_path / "out.csv"
+    export_answers(session, path, "ada", 4)
+    before = path.read_bytes()
+    monkeypatch.setattr("calibrail.atomic_files.os.replace", full)
+    with pytest.raises(DataError, match=r"cannot write .+ No space left on device"):
+        export_answers(session, path, "ada", 6)
+    assert path.read_bytes() == before
+
+
 def region(value: dict[str, Any] | None = None, to: str = "response") -> dict[str, Any]:
     """Return a region that Label Studio exports, without its value where none is given."""
     return {"type": "labels", "to_name": to} | ({} if value is None else {"value": value})

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import progress_listener, shared_models
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, RemoteModel, load_llm
 from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
-from tests.chat_server import ChatServer, Reply, key_of, scattered, verdicts
+from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
 pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
 
@@ -116,6 +117,20 @@ def test_failures_are_reported_in_place_and_kept_out_of_the_cache(cache: Path) -
         server.faults = lambda key, attempt: None
         assert texts(model.answers(asked)) == [f"faithful, question {i}" for i in range(20)]
         assert len(server.seen) == sent + 5
+
+
+def test_who_ends_an_account_waits_for_no_endpoint_and_sends_nothing_more(cache: Path) -> None:
+    limits = limit_calls(CallLimits(cache=cache))
+    with ChatServer(echo, always("429"), retry_after=30) as server, limits as spent:
+        Timer(0.2, spent.end).start()
+        began = time.monotonic()
+        answers = load_llm("m", server.url).answers(requests(3))
+        assert time.monotonic() - began < 10
+        assert all(isinstance(answer, Failure) for answer in answers)
+        n_sent = spent.n_sent
+        with pytest.raises(ModelError, match="stopped"):
+            load_llm("m", server.url).answers(requests(3, "another"))
+        assert spent.n_sent == n_sent
 
 
 def test_nothing_is_lost_where_much_goes_wrong(cache: Path) -> None:

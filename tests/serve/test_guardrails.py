@@ -17,6 +17,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.errors import InputError
+from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import content_digest, render
 from calibrail.pipelines.card import GuardrailCard
 from calibrail.serve import guardrails
@@ -44,7 +45,12 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_changed_file_takes_over_and_a_bad_one_does_not(
-    visit: Visiting, surface: Path, other: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    visit: Visiting,
+    surface: Path,
+    other: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "g.json"
     path.write_bytes(surface.read_bytes())
@@ -72,6 +78,7 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
         await reload(service)
         assert (await digest())[0] == first
         path.write_bytes(other.read_bytes())
+        monkeypatch.setattr(Guardrail, "endpoints", ("https://judge",))
         await reload(service)
         now, refused = await digest()
         assert now != first
@@ -91,6 +98,7 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
         threshold = guardrails.get("g").guardrail.calibration.threshold
         assert f'calibrail_score_bucket{{guardrail="g",le="{threshold}"}} ' in metrics
         assert f"{now}; decides from now on" in caplog.text
+        assert "g sends the answers to https://judge" in caplog.text
 
     visit(go, path)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from calibrail.serve.metrics import _RoomTaken
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER
 
@@ -40,3 +41,15 @@ def test_a_count_that_fails_costs_no_decision(
 
     visit(go, surface)
     assert caplog.text.count("what /metrics counts is not complete any more") == 1
+
+
+def test_counts_find_room_on_the_disk_before_they_are_written_as_memory(tmp_path: Path) -> None:
+    path = tmp_path / "counter_1.db"
+    file: Any = _RoomTaken(str(path))
+    for number in range(401):
+        # Sizes are known at first, in the middle of growing, and after that.
+        if number % 200 == 0:
+            assert path.stat().st_blocks * 512 >= path.stat().st_size >= max(2**16, number * 300)
+        file.write_value(f"{number:300}", number, 0.0)
+    assert file.read_value(f"{400:300}") == (400, 0.0)
+    file.close()

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -280,6 +281,19 @@ def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) 
         assert service.process.wait(60) == 1
         assert "name the file that" in service.stderr
         assert "Traceback" not in service.stderr
+
+
+def test_workers_that_find_no_room_to_count_end_in_one_error(surface: Path, tmp_path: Path) -> None:
+    # Room for the folder, and for none of its files.
+    disk = f'mount -t tmpfs -o size=64k none {tmp_path} && exec "$@"'
+    wrapped = ("unshare", "--map-root-user", "--mount", "sh", "-c", disk, "sh")
+    if subprocess.run([*wrapped, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no file systems of one's own (unshare --mount)")
+    here: dict[str, Any] = {"wrapped": wrapped, "environment": {"TMPDIR": str(tmp_path)}}
+    with Service(surface, "--workers", 2, ready=False, **here) as service:
+        assert service.process.wait(60) == 1
+        assert re.search(r"^error: cannot make files in .+; make room, or ", service.stderr, re.M)
+        assert service.stderr.count("\n") == 1
 
 
 def test_an_error_of_any_kind_comes_back_from_the_thread_that_reloads() -> None:

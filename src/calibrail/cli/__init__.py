@@ -201,7 +201,8 @@ def main() -> None:
     except OSError as error:
         if not (is_full := error.errno in _FULL) and error.filename is None:
             raise
-        what = is_full * "cannot write " + str(error.filename or "the result")
+        verb = "cannot read or write " if error.errno == errno.EIO else "cannot write "
+        what = is_full * verb + str(error.filename or "the result")
         remedy = is_full * "; make room, or name another place"
         note(f"error: {what}: {error.strerror or error}{remedy}")
         sys.exit(FAILURE)

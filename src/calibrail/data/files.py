@@ -109,7 +109,7 @@ def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
         with path.open("rb") as stream:
             head = stream.read(64)
         # Of a file that nothing was read of yet, the whole is read without a copy.
-        stream = path.open("rb")
+        stream: IO[bytes] = io.BufferedReader(_NamedFile(path), 1 << 16)
     if head.startswith(_ZIP) and path.suffix.lower() == ".eval":
         return io.BufferedReader(_EvalLog(path, stream))
     for begins, kind in _COMPRESSED.items():
@@ -146,10 +146,23 @@ def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
         if not isinstance(getattr(stream, "raw", None), _Unpacked):
             yield path
             return
-        with file_errors(f"cannot unpack {path}", "; unpack it, and name what comes of it"):
+        kept = f"cannot unpack {path} into a temporary file"
+        with file_errors(kept, "; TMPDIR names another folder for it"):
             unpacked = open_files.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, unpacked, 1 << 20)
         yield unpacked
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors name it; else what is written meanwhile would be blamed for them."""
+
+    def readinto(self, buffer: Any) -> int:
+        with file_errors(f"cannot read {self.name}"):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with file_errors(f"cannot read {self.name}"):
+            return super().readall()
 
 
 class _Unpacked(io.RawIOBase):

@@ -122,7 +122,7 @@ class Assignments:
         holding = {
             name
             for (name, other), screen in self.screens.items()
-            if other == settles and screen.order == order and now - screen.since < HELD_FOR
+            if other == settles and screen.order == order and abs(now - screen.since) < HELD_FOR
         }
         holding |= {name for name, orders in self.away.items() if order in orders and not settles}
         return len(holding - {annotator})

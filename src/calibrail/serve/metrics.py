@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Final, ParamSpec, get_args
 
 import numpy as np
 import prometheus_client
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -33,6 +34,8 @@ _BUCKETS: Final[Mapping[str, Sequence[float]]] = {
     "seconds": (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
     "sizes": [2**power for power in range(11)],
 }
+#: Bytes of a file of counts, at first.
+_FILE: Final = 2**16
 _QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 #: Why a request was refused, by its status; others are ``bad``.
@@ -75,6 +78,24 @@ def _harmless(
     return counted
 
 
+class _RoomTaken(MmapedDict):
+    """A file of counts for which the disk has set room aside: it is written as memory.
+
+    Where a full disk had none, the system would end the process instead of raising an error.
+    """
+
+    def __init__(self, filename: str) -> None:
+        with open(filename, "ab") as file:
+            os.posix_fallocate(file.fileno(), 0, _FILE)
+        super().__init__(filename)  # type: ignore[no-untyped-call]
+
+    def _init_value(self, key: str) -> None:
+        # Beside the key stand its length, what fills its last 8 bytes, and two numbers.
+        if self._used + len(key.encode()) + 28 > self._capacity:
+            os.posix_fallocate(self._f.fileno(), 0, 2 * self._capacity)
+        super()._init_value(key)  # type: ignore[no-untyped-call]
+
+
 class Metrics:
     """Counts of one process; only making it, and `expect`, may fail.
 
@@ -95,6 +116,8 @@ class Metrics:
         self._registry = prometheus_client.CollectorRegistry()
         together = TOGETHER in os.environ
         into = None if together else self._registry
+        if hasattr(os, "posix_fallocate"):
+            prometheus_client.values.MmapedDict = _RoomTaken
         self._is_ready = ready
         self._metrics = {name: _made(name, item, into) for name, item in DEFINED["service"].items()}
         #: Scores of each guardrail, in buckets that suit it.

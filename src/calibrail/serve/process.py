@@ -241,15 +241,18 @@ def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[s
     """Return what decides from now on, and where decisions are kept, a line each."""
     lines = []
     for loaded in guardrails:
-        lines.append(describe_guardrail(loaded))
-        sends = f"{loaded.name} sends the answers to "
-        lines += [f"{sends}{endpoint}" for endpoint in loaded.guardrail.endpoints]
+        lines += [describe_guardrail(loaded), *_recipients(loaded)]
     lines += remarks("serve.log", asdict(options), languages=languages_known())
     if options.monitor is not None:
         for loaded in guardrails:
             folder = watch_folder(options.monitor, loaded.name, loaded.digest)
             lines.append(f"{loaded.name} is watched in {folder}")
     return lines
+
+
+def _recipients(loaded: Loaded) -> list[str]:
+    sends = f"{loaded.name} sends the answers to "
+    return [f"{sends}{endpoint}" for endpoint in loaded.guardrail.endpoints]
 
 
 def describe_guardrail(loaded: Loaded) -> str:
@@ -322,6 +325,8 @@ async def _reload_one(service: Service, name: str) -> None:
         after = guardrails.get(name)
         service.metrics.took_over(before, after)
         _log.warning("%s; decides from now on", describe_guardrail(after))
+        for line in _recipients(after):
+            _log.warning(line)
         old, new = fields_read(before.guardrail), fields_read(after.guardrail)
         if set(new) != set(old):
             fields = {"new": starmap(pointer, new), "old": starmap(pointer, old)}
@@ -440,7 +445,7 @@ def _serve_here(
     # No call goes on for long after its answer was given up.
     timeout, patience = min(calls.timeout, options.deadline), min(calls.patience, options.deadline)
     limits = replace(calls, timeout=timeout, patience=patience)
-    with exit_on_signal(), limit_calls(limits):
+    with exit_on_signal(), limit_calls(limits) as calls_made:
         # A process that replaces another one knows what that one served.
         together = Path(os.environ[TOGETHER]) if options.workers > 1 else None
         serials = Serials(options.log or together, allow_rollback=options.allow_rollback)
@@ -480,6 +485,8 @@ def _serve_here(
             finally:
                 watching.cancel()
             finished = await service.close()
+            # A judge that is slow would be asked again and again, and keep the process from ending.
+            calls_made.end()
             # Elsewhere may be a disk that hangs.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(_in_daemon_thread(service.note_head), _GRACE)

@@ -27,14 +27,14 @@ from typing import Any, Final, TypeVar
 
 from calibrail.atomic_files import append_whole, read_regular
 from calibrail.data.example import Example
-from calibrail.errors import InputError, LogError, error_text, errors_as
+from calibrail.errors import CalibrailError, InputError, LogError, error_text, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.runtime import ServeOptions
 from calibrail.serialization import harmless
 from calibrail.serve.guardrails import NAME, Guardrails, Loaded, WatchedFiles
-from calibrail.serve.metrics import Metrics
+from calibrail.serve.metrics import TOGETHER, Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
 from calibrail.serve.watch_status import Statuses
 
@@ -432,9 +432,10 @@ class Service:
         #: By guardrail; held while its file is loaded.
         self.reloading = {name: asyncio.Lock() for name in guardrails.files}
         self._log, self._log_error, self._noted = log, "", ""
-        self.metrics = Metrics(lambda: not self.unready())
-        for loaded in guardrails:
-            self.metrics.expect(loaded)
+        with errors_as(CalibrailError, OSError, "cannot_count", folder=os.environ.get(TOGETHER)):
+            self.metrics = Metrics(lambda: not self.unready())
+            for loaded in guardrails:
+                self.metrics.expect(loaded)
         self.statuses: Statuses | None = None
         if options.monitor is not None:
             self.statuses = Statuses(options.monitor, guardrails)

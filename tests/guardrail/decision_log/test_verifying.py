@@ -17,7 +17,13 @@ import pytest
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.decision_log import writer as line_format
-from calibrail.guardrail.decision_log.verify import LogCheck, export, verify, verify_log
+from calibrail.guardrail.decision_log.verify import (
+    LogCheck,
+    export,
+    export_log,
+    verify,
+    verify_log,
+)
 from calibrail.report.documents.guardrail import sentence
 from tests.guardrail.decision_log.logs import entry, files, lines
 
@@ -366,6 +372,14 @@ def test_what_is_no_file_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / f"{chain}.0002.jsonl")
     written(tmp_path, 1)
     assert checked(tmp_path).verdict == "whole"
+
+
+def test_a_log_that_cannot_be_read_is_named_and_not_what_is_written(tmp_path: Path) -> None:
+    unreadable = tmp_path / "20260101T000000-1-deadbeef.0001.jsonl"
+    unreadable.symlink_to("/proc/self/mem")
+    for read in (verify_log, lambda folder: export_log(folder, tmp_path / "table.parquet")):
+        with pytest.raises(DataError, match=f"^cannot read {unreadable}: Input/output error"):
+            read(tmp_path)
 
 
 def test_a_clock_that_jumps_changes_no_order_and_is_noted(

@@ -591,7 +591,8 @@ def read_on(
         lines = read[0] if len(read) == 1 else merge(*read, key=attrgetter("latest"))
         yield from _blocks(map(reader.chained, lines))
         for source in others:
-            yield from _blocks(reader.streamed(source, patience))
+            with file_errors(f"cannot read {source}"):
+                yield from _blocks(reader.streamed(source, patience))
     cursor.trim()
 
 
@@ -681,6 +682,8 @@ def _chain_lines(
                 if line is not None and line.time < future:
                     latest = max(latest, line.time)
                 yield ChainLine(latest, chain, file_number, name, end, n, line, code)
-        except FileNotFoundError:
+        except DataError:
             # It was moved to an archive just now. What follows waits for it to be found there.
-            return
+            if not path.exists():
+                return
+            raise

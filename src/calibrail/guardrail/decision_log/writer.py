@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
-from calibrail.errors import DataError, InputError, LogError, error_text, errors_as
+from calibrail.errors import DataError, InputError, LogError, error_text, errors_as, file_errors
 from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
@@ -198,10 +198,10 @@ def file_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[FileLin
 
     Raises
     ------
-    OSError
+    DataError
         The file cannot be read.
     """
-    with path.open("rb") as file:
+    with file_errors(f"cannot read {path}"), path.open("rb") as file:
         file.seek(offset)
         for raw in file:
             number, offset = number + 1, offset + len(raw)

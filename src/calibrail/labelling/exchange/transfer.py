@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from calibrail.atomic_files import write_atomically
 from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
@@ -611,8 +612,7 @@ def export_answers(
     files[place] = _WRITE[format](session.hand_out(annotator, n))
     for file, raw in files.items():
         with file_errors(f"cannot write {file}", "; name another file"):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(raw)
+            write_atomically(file, raw)
     return list(files)
 
 

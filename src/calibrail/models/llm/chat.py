@@ -20,7 +20,14 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from calibrail.errors import CalibrailError, InputError, error_text, errors_as, variable_set
+from calibrail.errors import (
+    CalibrailError,
+    InputError,
+    ModelError,
+    error_text,
+    errors_as,
+    variable_set,
+)
 from calibrail.models.batching import report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
@@ -702,7 +709,7 @@ class RemoteModel:
         spent = transport.account()
         # Nothing is paid for that could not be counted.
         spent.limits.price_of(self.name)
-        return ChatSession(spent, open_cache(spent.limits.cache), Event())
+        return ChatSession(spent, open_cache(spent.limits.cache), spent.stop())
 
     def ask_each(
         self,
@@ -712,12 +719,14 @@ class RemoteModel:
     ) -> Iterator[tuple[Item, Answer]]:
         """Yield every item with what came of asking, as it is ready; see ``each``."""
         before = self._caller.n_sent
-        n_threads = session.account.limits.concurrency
+        n_threads, done = session.account.limits.concurrency, 0
         try:
             answers = each(partial(ask, session), items, n_threads, session.stop)
             for done, answer in enumerate(answers, start=1):
                 yield answer
                 report_progress(done / len(items))
+            if done < len(items):
+                raise ModelError("the run was stopped")
         finally:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 

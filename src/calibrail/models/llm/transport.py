@@ -23,6 +23,7 @@ from threading import Event, Lock, Thread
 from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
+from weakref import WeakSet
 
 from calibrail.errors import (
     CalibrailError,
@@ -229,7 +230,23 @@ class Account:
         self._dollars = 0.0
         self._watch = watch
         self._lock = Lock()
+        self._stops, self._is_over = WeakSet[Event](), False
         renewed(self)
+
+    def stop(self) -> Event:
+        """Return what one round of asking sets when it ends, and ``end`` for all of them."""
+        with self._lock:
+            self._stops.add(stop := Event())
+            if self._is_over:
+                stop.set()
+            return stop
+
+    def end(self) -> None:
+        """Send nothing more, from any thread: nobody waits for an answer."""
+        with self._lock:
+            self._is_over = True
+            for stop in self._stops:
+                stop.set()
 
     def renew_after_fork(self) -> None:
         """Make a lock that no thread of the parent holds; each process spends for itself."""
