@@ -1,7 +1,7 @@
 """Rich output."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -30,6 +30,8 @@ _STYLES: Final = {
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 #: Characters of a full bar.
 _BAR: Final = 30
+#: Characters of a word that no table breaks.
+_COMMON: Final = 12
 
 
 class BrokenText(Text):
@@ -184,20 +186,13 @@ def _struck(block: parts.Struck) -> Grid:
 
 
 def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
-    headed = any(column.name for column in block.columns)
-    grid = _grid(2, header_style="underline", collapse_padding=True, show_header=headed)
-    words = _longest_words(block)
-    # Where all columns have room for their longest word, none is broken within one.
-    whole = sum(words) + 2 * len(words) <= width
-    for column, word in zip(block.columns, words, strict=True):
-        name = column.name if column.brief is None else column.brief
-        grid.add_column(
-            _line(name),
-            justify=column.align,
-            overflow="fold",
-            min_width=word if whole else None,
-            max_width=column.most,
-        )
+    names = [it.name if it.brief is None else it.brief for it in block.columns]
+    widths = _widths(block, names, width)
+    if not widths:
+        return _facts(parts.Facts(list(_row_by_row(block, names))))
+    grid = _grid(2, header_style="underline", collapse_padding=True, show_header=any(names))
+    for column, name, room in zip(block.columns, names, widths, strict=True):
+        grid.add_column(_line(name), justify=column.align, overflow="fold", width=room)
     for row in block.rows:
         if isinstance(row, parts.Heading):
             grid.add_row(_line(row.text, "underline"))
@@ -206,20 +201,49 @@ def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
     return grid
 
 
-def _longest_words(block: parts.Table) -> list[int]:
-    """Return for each column the characters of its longest word, at most what it may have."""
-    lengths = []
+def _row_by_row(block: parts.Table, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the cells of a table one below the other, each with the name of its column."""
+    for row in block.rows:
+        if isinstance(row, parts.Heading):
+            yield row.text, ""
+            continue
+        cells = [cell if isinstance(cell, parts.Cell) else parts.Cell(cell) for cell in row]
+        texts = [f"{cell.text} {cell.below * block.two_lines}".strip() for cell in cells]
+        head = (names[0], texts[0]) if names[0] else (texts[0], "")
+        yield from (head, *(pair for pair in zip(names[1:], texts[1:], strict=True) if pair[1]))
+        yield "", ""
+
+
+def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
+    """Return the characters of each column: as many as its lines need, or all alike.
+
+    A column that has room for its longest word keeps it; where not all have, the longest words are
+    broken, and no others. None is returned where common words would be.
+    """
+    words, lines = [], []
     for place, column in enumerate(block.columns):
-        texts = [column.name if column.brief is None else column.brief]
+        texts, most = [plain(names[place])], column.most or width
         for row in block.rows:
             if not isinstance(row, parts.Heading):
                 cell = row[place]
-                texts += (
-                    [cell] if isinstance(cell, str) else [cell.text, cell.below * block.two_lines]
-                )
-        words = (len(word) for text in texts for word in plain(text).split())
-        lengths.append(min(max(words, default=0), column.most or 1_000))
-    return lengths
+                cell = cell if isinstance(cell, parts.Cell) else parts.Cell(cell)
+                below = cell.below if block.two_lines else ""
+                texts += [plain(cell.text), plain(below), "" if cell.bar is None else _BAR * "#"]
+        lines.append(min(most, max(map(cell_len, texts))))
+        words.append(min(most, max(cell_len(word) for it in texts for word in it.split() or [""])))
+    room = width - 2 * (len(words) - 1)
+    if sum(min(word, _COMMON) for word in words) > room:
+        return []
+    return _levelled(_levelled([1] * len(words), words, room), lines, room)
+
+
+def _levelled(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """Return widths that fit into a room, of which only the largest are less than the most."""
+    for level in range(max(most), 0, -1):
+        widths = [max(low, min(high, level)) for low, high in zip(least, most, strict=True)]
+        if sum(widths) <= room:
+            break
+    return widths
 
 
 def _cell(cell: parts.Cell | str, two_lines: bool, ascii_only: bool) -> BrokenText:
