@@ -103,7 +103,7 @@ def test_indexes_of_other_rows_are_refused_by_name(index: Any) -> None:
         ({"scores": SCORES, "labels": LABELS, "source": "example:facts"}, "not both"),
         ({"scores": SCORES, "labels": LABELS, "score": "rad"}, "not both"),
         ({"scores": SCORES, "labels": LABELS, "higher": "better"}, "higher must be"),
-        ({"source": "example:facts", "higher": "faithful"}, "without"),
+        ({"source": "example:facts", "higher": "faithful"}, "name the column"),
         ({"scores": SCORES, "labels": pd.Series(LABELS, name="is_faithful")}, "1 = hallucinated"),
         ({"scores": SCORES, "labels": pd.Series(LABELS == 0, name="thumbs_up")}, "'thumbs_up'"),
     ],
