@@ -19,7 +19,7 @@ import pytest
 from calibrail import calibrate, use_engine
 from calibrail.data import Example
 from calibrail.engine import distributed, score_examples
-from calibrail.engine.distributed import is_portable
+from calibrail.engine.distributed import local_only_reason
 from calibrail.engine.shards import read_result, write_result
 from calibrail.errors import DataError, InputError
 from calibrail.options import EngineOptions
@@ -317,7 +317,7 @@ def test_a_plug_in_is_known_by_its_source_and_asked_for_other_ids(
     for factor in (1.0, 3.0):
         detectors.write("shard_helper", HELPER.replace("1.0", str(factor)))
         (item,) = scores("plugged")
-        assert is_portable(item)
+        assert local_only_reason(item) is None
         for start in (0, 5):
             renamed = [replace(e, id=f"a{start + row}") for row, e in enumerate(answers(5))]
             table = scored(renamed, [item], tmp_path / "S")
@@ -372,7 +372,7 @@ def test_what_a_name_does_not_lead_to_is_computed_here(tmp_path: Path) -> None:
         (said,) = [str(w.message) for w in warned if str(w.message).startswith(key_of(item))]
         assert f"and not kept, despite shards={str(tmp_path)!r}: {why}" in said
     assert [set(values[~np.isnan(values)]) for values in table.columns.values()] == [{2.0}, {3.0}]
-    assert not any(map(is_portable, items)) and not results(tmp_path)
+    assert all(map(local_only_reason, items)) and not results(tmp_path)
 
 
 def test_what_a_hybrid_learnt_from_stays_without_a_value(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from calibrail.client import _core
@@ -292,8 +292,7 @@ class _Core(Generic[One, Several, Content]):
             return _core.decision_about(reply, sent["id"], id)
 
         body = {**sent, **_core.telling(evidence, probability, base_rate)}
-        decision: One = self._ask(Call("/v1/check", body, read))
-        return decision
+        return cast(One, self._ask(Call("/v1/check", body, read)))
 
     def check_batch(
         self,
@@ -319,8 +318,7 @@ class _Core(Generic[One, Several, Content]):
             return [_core.decision_about(given, item["id"], id) for given, item, id in about]
 
         body = {"items": sent, **_core.telling(evidence, probability, base_rate)}
-        decisions: Several = self._ask(Call("/v1/check/batch", body, read))
-        return decisions
+        return cast(Several, self._ask(Call("/v1/check/batch", body, read)))
 
     def select(
         self, items: Sequence[object], *, fdr: float, method: str = "auto", confidence: float = 0.95
@@ -344,13 +342,11 @@ class _Core(Generic[One, Several, Content]):
             return {**reply, "items": named}
 
         body = {"items": sent, "fdr": fdr, "method": method, "confidence": confidence}
-        selection: Content = self._ask(Call("/v1/select", body, read))
-        return selection
+        return cast(Content, self._ask(Call("/v1/select", body, read)))
 
     def guardrail(self) -> Content:
         """Return what decides there: its certificate, digest, and state."""
-        certificate: Content = self._ask(Call("/v1/guardrail", None, _core.object_of))
-        return certificate
+        return cast(Content, self._ask(Call("/v1/guardrail", None, _core.object_of)))
 
     def stream_check(
         self,

@@ -303,11 +303,6 @@ def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
 
 
-def id_digests(ids: pa.Array) -> NDArray[np.uint64]:
-    """Return the digests of rows that are known by their ids, shape (n,)."""
-    return _hashed(b"id", ids.cast("binary").to_pylist())
-
-
 def content_digests(columns: Sequence[Any], n: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the digests of rows that are known by what they hold, and which hold nothing.
 
@@ -517,7 +512,8 @@ class ColumnReader:
             by_content = unnamed & ~empty
         by_id = np.flatnonzero(~by_content)
         if len(by_id):
-            digests[by_id] = id_digests(ids.take(number_array(by_id)))
+            named = ids.take(number_array(by_id)).cast("binary")
+            digests[by_id] = _hashed(b"id", named.to_pylist())
         groups = names_in(_column(rows, by_field["group"]))
         return Block(
             ids,
@@ -538,8 +534,7 @@ def _cells(column: Any, n: int) -> NDArray[np.object_]:
     # Of a list numpy would take the numbers without their names.
     for place, value in enumerate(values):
         different[place] = column_value(value)
-    cells: NDArray[np.object_] = different[codes]
-    return cells
+    return np.asarray(different[codes])
 
 
 def _column(rows: Any, name: str) -> Any:

@@ -628,8 +628,7 @@ def _telling(
         # Answers that several people have labelled stand there equally often.
         sizes = np.bincount(counts[telling])
         telling &= bool(sizes.max() >= _EVEN_SHARE * sizes.sum())
-    result: _Bools = telling & ~(mixed & (counts > _DOZEN))
-    return result
+    return np.asarray(telling & ~(mixed & (counts > _DOZEN)))
 
 
 def _short(values: _Floats) -> _Bools:
@@ -639,8 +638,7 @@ def _short(values: _Floats) -> _Bools:
     with np.errstate(all="ignore"):
         scaled = values / 10.0**exponent
     significant = np.abs(scaled - np.round(scaled, _DIGITS - 1)) <= 1e-15 * np.abs(scaled)
-    few: _Bools = (np.round(values, _DIGITS) == values) | significant
-    return few
+    return np.asarray((np.round(values, _DIGITS) == values) | significant)
 
 
 def _simple(values: _Floats) -> _Bools:
@@ -956,8 +954,7 @@ def _alike(
     same = np.count_nonzero((ones == others) & (ones > 0), axis=1)
     one, other = sketches.named[left], sketches.named[right]
     apart = (one & ~other).any(axis=1) & (other & ~one).any(axis=1)
-    near: NDArray[np.bool_] = alike & (same >= _OF_CONTEXTS * held) & ~apart
-    return near
+    return np.asarray(alike & (same >= _OF_CONTEXTS * held) & ~apart)
 
 
 @lru_cache(maxsize=64)

@@ -267,11 +267,6 @@ def versions_of(score: Score) -> dict[str, str]:
     return {"python": python, **installed_versions(), **sources(_foreign(score))}
 
 
-def is_portable(score: Score) -> bool:
-    """Return whether a score can be computed elsewhere."""
-    return local_only_reason(score) is None
-
-
 def local_only_reason(score: Score) -> str | None:
     """Return why this process computes a score, whatever the engine; None where any other can.
 
@@ -293,14 +288,6 @@ def local_only_reason(score: Score) -> str | None:
     except (CalibrailError, TypeError, ValueError) as error:
         return str(error)
     return None
-
-
-def reads_texts_alone(score: Score) -> bool:
-    """Return whether nothing but texts can change a score's values.
-
-    What another package's score reads is not known: it may read the id, too.
-    """
-    return not getattr(score, "columns", ()) and not _foreign(score)
 
 
 def _foreign(score: Score) -> list[str]:
@@ -632,10 +619,11 @@ class _Scoring:
         self._names = {item.digest: key for key, item in sent.items()}
         self._here = [score for score in scores if key_of(score) not in sent]
         away = [score for score in scores if key_of(score) in sent]
-        alone = {key_of(score): reads_texts_alone(score) for score in away}
+        # What another package's score reads is not known: it may read the id, too.
+        more = {key_of(item) for item in away if getattr(item, "columns", ()) or _foreign(item)}
         #: Those that read texts alone, and those that may read cells of the data, or the id.
-        self._of_texts = [item for key, item in sent.items() if alone[key]]
-        self._of_more = [item for key, item in sent.items() if not alone[key]]
+        self._of_texts = [item for key, item in sent.items() if key not in more]
+        self._of_more = [item for key, item in sent.items() if key in more]
         # What is known of the shards that were not handed over yet.
         self._parts: dict[int, tuple[ScoreTable, ShardScores]] = {}
         self._costs: dict[str, Cost] = {}

@@ -80,10 +80,7 @@ def decide(rule: Rule, flagged: Mask, sample: Sample, requirement: Requirement) 
     assert min_coverage is not None
     counts = sample.one_per_group(flagged)
     band = caught_band(rule, sample, flagged, requirement.confidence)[1]
-    proven, construction = (
-        calibration.promise.of_this_threshold,
-        _by_construction(rule, min_coverage, whole=sample.whole),
-    )
+    construction = _by_construction(rule, min_coverage, whole=sample.whole)
     if construction:
         least = min_coverage
         if not sample.whole:
@@ -93,15 +90,10 @@ def decide(rule: Rule, flagged: Mask, sample: Sample, requirement: Requirement) 
         certificate = conformal.joint_certificate(calibration, joint, limits)
     else:
         certificate = conformal.certify_counts(counts, requirement)
-    verdict: str = certificate.verdict
-    reason: Reason = "bounds"
-    aimed = calibration.guarantee != "fixed"
-    if construction and verdict == "certified" and band and counts.caught < band.lowest:
-        verdict, reason = "inconclusive", "caught_too_few"
-    elif verdict == "inconclusive" and requirement.max_fpr is not None and not proven and aimed:
-        unsettled = certificate.coverage.lower < certificate.min_coverage
-        if unsettled and min_coverage >= 1.0 - calibration.alpha - 1e-12:
-            reason = "aims_at_the_requirement"
+    few = construction and band is not None and counts.caught < band.lowest
+    unsettled = certificate.coverage.lower < certificate.min_coverage
+    asked = requirement.max_fpr is not None and calibration.guarantee != "fixed"
+    verdict, reason = _withheld(certificate.verdict, rule, min_coverage, few, asked and unsettled)
     content = {**certificate.to_dict(), "verdict": verdict}
     # A flip may also change which answer of a group counts, for both classes.
     if verdict != "certified" or sample.n_set_aside or counts != sample.counts(flagged):
@@ -136,17 +128,24 @@ def decide_trimming(
         counts = _with_unseen(counts, trimmed.stopped, sample)
     kept = trimmed.outcomes.shares(trimmed.everyone)
     certificate = certify_trimming(counts, kept, requirement, calibration if proven else None)
-    verdict: str = certificate.verdict
-    reason: Reason = "bounds"
-    if proven and verdict == "certified" and band and coverage.count < band.lowest:
-        verdict, reason = "inconclusive", "caught_too_few"
-    elif verdict == "inconclusive" and requirement.min_kept is not None:
-        unsettled = certificate.coverage_at_least < min_coverage
-        aims = min_coverage >= 1.0 - calibration.alpha - 1e-12
-        if unsettled and aims and not calibration.promise.of_this_threshold:
-            reason = "aims_at_the_requirement"
+    few = proven and band is not None and coverage.count < band.lowest
+    unsettled = requirement.min_kept is not None and certificate.coverage_at_least < min_coverage
+    verdict, reason = _withheld(certificate.verdict, rule, min_coverage, few, unsettled)
     content = {**certificate.to_dict(), "verdict": verdict}
     return VerdictResult(verdict, reason, content, trimmed=trimmed)
+
+
+def _withheld(
+    verdict: str, rule: Rule, min_coverage: float, few: bool, unsettled: bool
+) -> tuple[str, Reason]:
+    """Return a verdict, withheld where the test part caught too few, and what it rests on."""
+    if verdict == "certified" and few:
+        return "inconclusive", "caught_too_few"
+    aims = min_coverage >= 1.0 - rule.calibration.alpha - 1e-12
+    if verdict != "inconclusive" or not (unsettled and aims):
+        return verdict, "bounds"
+    proven = rule.calibration.promise.of_this_threshold
+    return verdict, "bounds" if proven else "aims_at_the_requirement"
 
 
 def _by_construction(rule: Rule, min_coverage: float, *, whole: bool = False) -> bool:

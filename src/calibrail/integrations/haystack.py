@@ -7,7 +7,7 @@ import copy
 import threading
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from calibrail.errors import error_text
 from calibrail.guardrail.decision import Decision
@@ -66,14 +66,12 @@ class GuardrailRouter:
         """
         if self._path is None:
             raise SerializationError(error_text("guardrail_in_memory"))
-        content: dict[str, Any] = default_to_dict(self, guardrail=self._path)
-        return content
+        return dict(default_to_dict(self, guardrail=self._path))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GuardrailRouter:
         """Return the component that a pipeline's YAML holds."""
-        made: GuardrailRouter = default_from_dict(cls, data)
-        return made
+        return cast(GuardrailRouter, default_from_dict(cls, data))
 
     @component.output_types(**_OUTPUTS)
     def run(self, query: str, documents: list[Document], replies: Replies) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class _Turn:
         for number, item in enumerate(map(_content, items)):
             kind = item.get("type", "message")
             if kind == "message" and item.get("role") == "user":
-                self.question, self._said = _text(item.get("content")), {}
+                self.question, self._said = "\n".join(texts_of_parts(item.get("content"))), {}
             elif kind in _RESULTS:
                 call = item.get("call_id") or item.get("id") or str(number)
                 self._said[call] = texts_of_parts(item.get(_RESULTS[kind]))
@@ -167,7 +167,7 @@ class _Turn:
         """Take up a response of the model, with all messages in it."""
         self.hear(output)
         messages = (item for item in map(_content, output) if item.get("type") == "message")
-        self._answered = [_text(item.get("content")) for item in messages]
+        self._answered = ["\n".join(texts_of_parts(item.get("content"))) for item in messages]
 
     def answer(self, output: Any) -> str:
         """Return the text to judge: a structured output's values, else all that was said at last.
@@ -221,10 +221,6 @@ class _Heard(agents.AgentHooks[Any]):
 
 def _content(item: Any) -> Mapping[str, Any]:
     return item if isinstance(item, Mapping) else item.model_dump()
-
-
-def _text(content: Any) -> str:
-    return "\n".join(texts_of_parts(content))
 
 
 #: Events of a model's stream.

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from inspect import signature
 from threading import Lock
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from calibrail.errors import variable_set
 
@@ -172,8 +172,7 @@ def shared(kind: Callable[P, Model], *given: P.args, **named: P.kwargs) -> Model
     # However they are given, and whether those left out are named or not.
     bound = signature(kind).bind(*given, **named)
     bound.apply_defaults()
-    model: Model = shared_models(kind, bound.args)
-    return model
+    return cast(Model, shared_models(kind, bound.args))
 
 
 @lru_cache(maxsize=32)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,8 +190,7 @@ def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Comput
     names = [item.name for item in session.get_inputs()]
 
     def compute(inputs: Inputs) -> Arrays:
-        outputs: Arrays = session.run(None, {name: inputs[name] for name in names})
-        return outputs
+        return cast(Arrays, session.run(None, {name: inputs[name] for name in names}))
 
     return providers, compute
 

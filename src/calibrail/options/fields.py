@@ -13,7 +13,7 @@ from inspect import get_annotations
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, cast, get_args
 
 from calibrail.errors import InputError, error_text
 
@@ -81,8 +81,7 @@ def panel_of(kind: Any, name: str) -> str | None:
     'Split'
     """
     declaring = (base for base in kind.__mro__ if name in get_annotations(base))
-    panel: str | None = vars(next(declaring)).get("panel")
-    return panel
+    return cast(str | None, vars(next(declaring)).get("panel"))
 
 
 @cache

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, Final, TextIO, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -253,13 +253,12 @@ def decide_source(
     *,
     reading: ReadOptions | None = None,
     wanted: Callable[[list[Example]], Sequence[bool]] | None = None,
-    alone: bool = False,
     opened: Callable[[Reading], None] | None = None,
 ) -> Iterator[Decision]:
     """Yield a decision for every example, and an ``error`` for every row that is unusable.
 
     They come in the order of the rows, each with its row. Examples that are not ``wanted`` were
-    seen before; ``alone`` is as for ``Guardrail.decide``. ``opened`` is as for `check_source`.
+    seen before. ``opened`` is as for `check_source`.
 
     Raises
     ------
@@ -269,7 +268,7 @@ def decide_source(
     with _answers(guardrail, source, reading, opened) as read:
         rows = RowOrder(read)
         examples = tried_out(guardrail, rows.answers(wanted))
-        for item in rows.interleaved(guardrail.stream(examples, alone=alone)):
+        for item in rows.interleaved(guardrail.stream(examples)):
             if isinstance(item, RowProblem):
                 yield decision_about_problem(guardrail, item)
             else:
@@ -374,8 +373,7 @@ class _OverBatches:
 
     def _returned(self, batch: _Batch, arrays: Sequence[pa.Array]) -> _Batch:
         kind: Any = pa.RecordBatch if isinstance(batch, pa.RecordBatch) else pa.Table
-        made: _Batch = kind.from_arrays(list(arrays), schema=self.schema)
-        return made
+        return cast(_Batch, kind.from_arrays(list(arrays), schema=self.schema))
 
 
 class BatchScorer(_OverBatches):
@@ -410,7 +408,7 @@ class BatchScorer(_OverBatches):
     def __init__(self, scores: ScoreLike | Sequence[ScoreLike]) -> None:
         made = resolve_scores(scores)
         for score in made:
-            if not distributed.is_portable(score):
+            if distributed.local_only_reason(score) is not None:
                 raise InputError(error_text("not_portable", key=key_of(score), why=_REMOTE))
         self._sent = tuple(map(distributed.serialise_score, made))
         read = dict.fromkeys(name for score in made for name in score.requires)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, cast
 
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.data import outputs
@@ -93,8 +93,7 @@ class Watch(ShownContent):
     @property
     def promise(self) -> Literal["kept", "undecided", "broken"]:
         """Whether the promise is kept, by the labels so far."""
-        state: Literal["kept", "undecided", "broken"] = self.content["promise"]["state"]
-        return state
+        return cast(Literal["kept", "undecided", "broken"], self.content["promise"]["state"])
 
     def details(self) -> dict[str, Any]:
         """Return what the document takes beside the content."""

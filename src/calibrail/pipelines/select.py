@@ -126,19 +126,15 @@ class BatchSelection(Shown):
 
     def methods(self) -> list[dict[str, Any]]:
         """Return what each method releases and the share of hallucinated it reckons with."""
-        rows = []
+        names, rows = ("share", "cutoff", "released", "most_hallucinated", "obstacle"), []
         for method in METHODS:
             found = self.selection if method == self.method else self.others[method]
-            row: dict[str, Any] = {"method": method, "chosen": method == self.method}
-            names = ("share", "cutoff", "released", "most_hallucinated", "obstacle")
-            row |= dict.fromkeys(names)
+            told: tuple[Any, ...] = (None, None, None, None, found)
             if isinstance(found, conformal.Selection):
                 most = self.at(found.cutoff)[1] if found.n_released else 0
-                row |= {"share": found.share, "cutoff": found.cutoff, "released": found.n_released}
-                row["most_hallucinated"] = most
-            else:
-                row["obstacle"] = found
-            rows.append(row)
+                told = found.share, found.cutoff, found.n_released, most, None
+            row = dict(zip(names, told, strict=True))
+            rows.append({"method": method, "chosen": method == self.method, **row})
         return rows
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import (
     Protocol,
     Self,
     TypeAlias,
+    cast,
     dataclass_transform,
     runtime_checkable,
 )
@@ -329,8 +330,7 @@ def scored_alone(score: Score, example: Example) -> Scores:
     # What is scored by its parts is scored by each of them alone, where that costs no more.
     by_parts = None if background is None else getattr(score, "score_parts", None)
     if callable(by_parts):
-        found: Scores = by_parts(example)
-        return found
+        return cast(Scores, by_parts(example))
     with single_input_batches():
         # A model's own store is empty here; that of a model of somebody else's need not be.
         for keeper in getattr(score, "models", (score,)):
@@ -348,8 +348,7 @@ def background_of(score: object, example: Example) -> tuple[Demand, ...] | None:
     that is scored alone.
     """
     if callable(own := getattr(score, "background", None)):
-        found: tuple[Demand, ...] | None = own(example)
-        return found
+        return cast(tuple[Demand, ...] | None, own(example))
     # Where nothing is kept there is nothing to forget.
     keeps = getattr(score, "models", ()) or callable(getattr(score, "forget", None))
     return None if keeps else ()

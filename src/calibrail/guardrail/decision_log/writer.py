@@ -463,12 +463,8 @@ class DecisionLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as folder and options: it begins a chain of its own there."""
-        options: dict[str, Any] = {
-            "sync": self._sync,
-            "texts": self._texts,
-            "max_bytes": self._max_bytes,
-        }
-        return partial(type(self), **options), (self.folder,)
+        begin = partial(type(self), sync=self._sync, texts=self._texts, max_bytes=self._max_bytes)
+        return begin, (self.folder,)
 
     def renew_after_fork(self) -> None:
         """Leave the chain to the parent; the child begins its own when it has something to log."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
 from calibrail.data.example import RowProblem
@@ -426,8 +426,7 @@ def format_of(path: Path, given: str | None = None) -> Format:
         names = ", ".join(get_args(Format))
         option = cli_or_python("--export-as", "export_as=")
         raise InputError(error_text("export_format", path=path, option=option, names=names))
-    format: Format = one_of(named, Format, "export_as")
-    return format
+    return cast(Format, one_of(named, Format, "export_as"))
 
 
 def read(path: Path, label: str = "label") -> Iterator[ImportedLabel]:

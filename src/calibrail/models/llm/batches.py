@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -253,8 +253,7 @@ class OpenAIBatches:
 
         def timed(step: Callable[[], Made]) -> Made:
             """Take a step in the time of the whole call: the library's time-out is of silence."""
-            made: Made = transport.within(max(0.0, due - time.monotonic()), step)
-            return made
+            return cast(Made, transport.within(max(0.0, due - time.monotonic()), step))
 
         try:
             with closing(timed(partial(self._client.send, request, stream=True))) as answer:

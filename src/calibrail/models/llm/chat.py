@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from calibrail.errors import (
     CalibrailError,
@@ -740,8 +740,7 @@ class RemoteModel:
         """Have one request answered, of the model's own kind unless one is named: `Caller.call`."""
         body, kind = {"model": self.name, **body}, kind or self.kind
         request = transport.ModelRequest(kind, body, session.account, session.stop, read)
-        answer: Answer = self._caller.call(request)
-        return answer
+        return cast(Answer, self._caller.call(request))
 
     def keep_answer(
         self,
