@@ -6,8 +6,10 @@ import io
 import json
 import os
 import shlex
+import shutil
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import warnings
@@ -119,7 +121,7 @@ class Showing:
                     from calibrail.report.markdown import bullets
 
                     words = list(bullets(words))
-                echo("\n".join(harmless(word, line=True) for word in words))
+                echo("\n".join(_at_words(word, sys.stdout) for word in words))
         elif self.page or not silent:
             self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
@@ -177,7 +179,19 @@ def command_line() -> str:
 
 def note(message: str) -> None:
     """Say something that is not the result."""
-    echo(harmless(message, line=True), err=True)
+    echo(_at_words(message, sys.stderr), err=True)
+
+
+def _at_words(line: str, stream: Any) -> str:
+    """Return a harmless line, broken at spaces where a terminal would break it within a word.
+
+    A line with a command to copy, and what no terminal shows, stays one line.
+    """
+    line = harmless(line, line=True)
+    if ": calibrail " in line or not stream.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
@@ -319,6 +333,29 @@ def _write_panels(formatter: Any, panels: Mapping[str, Sequence[Any]]) -> None:
 #: Options that a page of help shows; of more, those of other panels are shown with --help-all.
 MOST_OPTIONS: Final = 15
 _HELP_ALL: Final = "--help-all"
+#: Stands for a hyphen while lines are broken, which are not broken at it.
+_HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"
+
+
+_Context: Any = TyperCommand.context_class
+
+
+class _WholeNames(_Context.formatter_class):  # type: ignore[misc]
+    """Breaks lines at spaces alone: an option's name stays whole."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Any, *args: Any, **options: Any) -> None:
+        whole = [tuple(word.replace("-", _HYPHEN) for word in row) for row in rows]
+        super().write_dl(whole, *args, **options)
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_HYPHEN, "-"))
+
+
+class _HelpContext(_Context):  # type: ignore[misc]
+    formatter_class = _WholeNames
 
 
 class CommandHelp(TyperCommand):
@@ -326,6 +363,8 @@ class CommandHelp(TyperCommand):
 
     Options may go by their former names.
     """
+
+    context_class = _HelpContext
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command; with --help-all show every option, and exit."""
@@ -363,6 +402,8 @@ class CommandHelp(TyperCommand):
 
 class GroupHelp(TyperGroup):
     """A group whose commands are listed in panels, each with its whole first sentence."""
+
+    context_class = _HelpContext
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by their panel."""
@@ -500,7 +541,7 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     that is one line that changes; elsewhere plain lines, the first after ten seconds and then ever
     fewer.
 
-    Calls to endpoints within the block keep to the limits, and their answers are counted, too; with
+    Calls to endpoints within the block keep to the limits, and their answers are also counted; with
     them comes the engine that scores what is scored within the block.
     """
     from calibrail.data.reading import observe_readings

@@ -244,6 +244,8 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, float):
         yield path, number(value, 6)
+    elif type(value) is int:
+        yield path, f"{value:,}" if path.startswith("n_") else str(value)
     elif value is not None and value != []:
         yield path, json.dumps(value, ensure_ascii=False)
 

@@ -552,7 +552,10 @@ def _tiles(status: Json) -> Iterator[parts.Tile]:
         if latest is not None:
             seen = f"{interval(latest[name])} lately; over all draws {share(value)}"
             title, value = f"{title}, lately", latest[name]
-        yield parts.Tile(title, share(value), seen, asked)
+        # Nothing is known of what has no label: "caught none" would say that all is missed.
+        yield parts.Tile(
+            title, "unknown" if value["estimate"] is None else share(value), seen, asked
+        )
     low, known = prevalence["lower"], prevalence["estimate"] is not None
     bounded = low is not None and (low > 0.0 or prevalence["upper"] < 1.0)
     value = share(prevalence) if known else "unknown"
