@@ -194,4 +194,3 @@ def test_the_verdict_ends_what_is_printed_and_baselines_take_a_line_unless_asked
 def test_no_option_is_broken_at_a_hyphen(command: str) -> None:
     page = CliRunner().invoke(app, [*command.split(), "--help-all"], env={"COLUMNS": "80"}).output
     assert "Usage:" in page and re.findall(r"\S*[a-z]-$", page, re.MULTILINE) == []
-    assert "\N{NON-BREAKING HYPHEN}" not in page

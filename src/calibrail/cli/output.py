@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -333,29 +334,11 @@ def _write_panels(formatter: Any, panels: Mapping[str, Sequence[Any]]) -> None:
 #: Options that a page of help shows; of more, those of other panels are shown with --help-all.
 MOST_OPTIONS: Final = 15
 _HELP_ALL: Final = "--help-all"
-#: Stands for a hyphen while lines are broken, which are not broken at it.
-_HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"
 
 
-_Context: Any = TyperCommand.context_class
-
-
-class _WholeNames(_Context.formatter_class):  # type: ignore[misc]
-    """Breaks lines at spaces alone: an option's name stays whole."""
-
-    def write_text(self, text: str) -> None:
-        super().write_text(text.replace("-", _HYPHEN))
-
-    def write_dl(self, rows: Any, *args: Any, **options: Any) -> None:
-        whole = [tuple(word.replace("-", _HYPHEN) for word in row) for row in rows]
-        super().write_dl(whole, *args, **options)
-
-    def write(self, string: str) -> None:
-        super().write(string.replace(_HYPHEN, "-"))
-
-
-class _HelpContext(_Context):  # type: ignore[misc]
-    formatter_class = _WholeNames
+#: Help breaks lines at spaces alone, as this wrapper of Typer's does: names of options stay whole.
+_wrapper = import_module("._textwrap", TyperCommand.context_class.__module__.rpartition(".")[0])
+_wrapper.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 
 
 class CommandHelp(TyperCommand):
@@ -363,8 +346,6 @@ class CommandHelp(TyperCommand):
 
     Options may go by their former names.
     """
-
-    context_class = _HelpContext
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command; with --help-all show every option, and exit."""
@@ -402,8 +383,6 @@ class CommandHelp(TyperCommand):
 
 class GroupHelp(TyperGroup):
     """A group whose commands are listed in panels, each with its whole first sentence."""
-
-    context_class = _HelpContext
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by their panel."""

@@ -244,10 +244,9 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, float):
         yield path, number(value, 6)
-    elif type(value) is int:
-        yield path, f"{value:,}" if path.startswith("n_") else str(value)
     elif value is not None and value != []:
-        yield path, json.dumps(value, ensure_ascii=False)
+        counts = path.startswith("n_") and type(value) is int
+        yield path, f"{value:,}" if counts else json.dumps(value, ensure_ascii=False)
 
 
 #: Characters of a line.

@@ -40,7 +40,7 @@ def document(result: Json) -> Document:
         rule=counted if verdict else "",
         summary=summary,
         lead=lines,
-        tiles=_tiles(row, phrases.plain(row["judge"]) if lines else "") if verdict else (),
+        tiles=_tiles(row, f"{about['judge']}: " if lines else "") if verdict else (),
         blocks=(
             _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
             _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
@@ -72,7 +72,7 @@ def _tiles(row: Json, judge: str) -> list[parts.Tile]:
     """Return both rates of the judge that decides, with what is shown and required of them."""
     seen = {"coverage": row["caught"], "fpr": row["false_alarms"]}
     tiles = measures.tiles(measures.rates(seen, row["certificate"]))
-    return [replace(tile, name=f"{judge}: {tile.name}" if judge else tile.name) for tile in tiles]
+    return [replace(tile, name=f"{judge}{tile.name}") for tile in tiles]
 
 
 def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
