@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,14 +54,22 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     parts = (str(result.verdict).upper(), "Of what people call hallucinated judge catches")
     # Which ranges hold together, and which each alone.
     parts += ("both ranges together have 95% confidence", "each interval alone")
-    parts += ("Finds hallucinated (sensitivity)", "Cohen's kappa", "McNemar", "Rates by people")
+    parts += (
+        "Finds hallucinated (sensitivity)",
+        "Cohen's kappa",
+        "McNemar",
+        "Rates from labels of people",
+    )
     parts += ("each alone with a 95% interval", "Assumptions", "Next:")
     order = [text.index(part) for part in parts]
     assert order == sorted(order)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Caught ")]
     known = judge["rates"]["coverage"]["prediction_powered"]["estimate"]
     assert f"{100 * known:.1f}".removesuffix(".0") + "%" in line
-    assert "not by proof" in text
+    assert "is not proven" in text
+    # The verdict is what is left on a small screen: with what is shown and required of both.
+    (last,) = re.findall(rf"(?m)^{str(result.verdict).upper()}: [^\n]*\n?[^\n]*", done.stdout)
+    assert last.count("required") == 2 and ">= 80%" in last and "<= 20%" in last
 
 
 @pytest.mark.parametrize(

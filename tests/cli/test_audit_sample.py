@@ -38,7 +38,7 @@ def test_what_was_logged_is_drawn_labelled_and_drawn_again(
     done = draw(log, guardrail, audit, "--per-day", 4)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "4 answers to label" in said and "by lot from 50 new answers" in said
+    assert "4 answers to label" in said and "at random from 50 new answers" in said
     # What is pasted labels them: no traces, no guardrail, no model.
     last = shlex.split(done.stdout.splitlines()[-1])
     assert last == ["calibrail", "label", "-o", str(audit)]
@@ -98,7 +98,7 @@ def test_a_file_goes_out_and_comes_back_with_texts_of_traces(
     )
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "20 of 20 new answers were drawn by lot" in said
+    assert "20 of 20 new answers were drawn at random" in said
     assert "texts are not known" in said and (tmp_path / "page.html").exists()
     label = ("label", "-o", audit, "--annotator", "ada")
     done = calibrail(*label, "--export", sheet, "--export-n", 50)

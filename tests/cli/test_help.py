@@ -188,3 +188,9 @@ def test_the_verdict_ends_what_is_printed_and_baselines_take_a_line_unless_asked
     assert "your detector" in full and "your detector" not in brief
     rows = calibrail("compare", *asked[:-2], "--score", "rouge_l", "-o", tmp_path / "c").stdout
     assert "Baselines at the same target" in rows and "no such option" not in rows.lower()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_option_is_broken_at_a_hyphen(command: str) -> None:
+    page = CliRunner().invoke(app, [*command.split(), "--help-all"], env={"COLUMNS": "80"}).output
+    assert "Usage:" in page and re.findall(r"\S*[a-z]-$", page, re.MULTILINE) == []

@@ -164,11 +164,11 @@ def test_a_name_that_differs_by_case_or_spaces_is_told(
 ) -> None:
     begun = (traces, "-o", tmp_path / "labels", "--annotator")
     done = piped("fq", *begun, "Ada L")
-    assert "in this folder, too" not in done.stderr and "Ada L · 1 labelled" in done.stderr
-    assert "in this folder, too" not in piped("q", *begun, "Ada L ").stderr
+    assert "already in this folder" not in done.stderr and "Ada L · 1 labelled" in done.stderr
+    assert "already in this folder" not in piped("q", *begun, "Ada L ").stderr
     done = piped("q", *begun, "ada l")
     said = " ".join(done.stderr.split())
-    assert "labels of 'Ada L' are in this folder, too" in said
+    assert "labels of 'Ada L' are already in this folder" in said
     assert "--annotator 'Ada L'" in said
 
 

@@ -148,11 +148,11 @@ def sources(tmp_path: Path) -> dict[str, list[object]]:
     ("options", "n", "said"),
     [
         (("--limit", 150), 150, "Only the first 150 rows of the source were read (--limit)"),
-        (("--sample", 150), 134, "134 rows drawn by lot (seed 0) from the source's 596 rows"),
+        (("--sample", 150), 134, "134 rows drawn at random (seed 0) from the source's 596 rows"),
         (
             ("--sample", 150, "--sample-seed", 1, "--limit", 400),
             152,
-            "152 rows drawn by lot (seed 1) from the first 400 rows of the source",
+            "152 rows drawn at random (seed 1) from the first 400 rows of the source",
         ),
         (("--sample", 5000, "--limit", 596), 596, None),
     ],
@@ -176,7 +176,7 @@ def test_every_command_reads_a_part_and_says_so(
     sources: dict[str, list[object]], tmp_path: Path
 ) -> None:
     part = ("--sample", 150)
-    said = "134 rows drawn by lot (seed 0) from the source's 596 rows"
+    said = "134 rows drawn at random (seed 0) from the source's 596 rows"
     detector, folder = ("--score", "novelty", *part), ("-o", tmp_path / "run")
     calibrail.calibrate("example:facts", "novelty", alpha=0.3).freeze().save(tmp_path / "g.json")
     for words in (

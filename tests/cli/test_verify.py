@@ -132,7 +132,7 @@ def test_a_guardrail_that_is_an_option_is_a_trusted_one(
     assert (done.returncode, done.stdout) == (1, "")
     assert "signed by another key" in done.stderr and not (tmp_path / "labels").exists()
     done = calibrail(command, *given, "--trusted", folder / "key.pub.pem", cwd=tmp_path)
-    assert done.returncode == 2 and "name its file, too: --guardrail" in done.stderr
+    assert done.returncode == 2 and "also name its file: --guardrail" in done.stderr
     assert not (tmp_path / "labels").exists()
     done = calibrail(*named, "--trusted", folder / "key.pub.pem", cwd=tmp_path)
     assert done.returncode in (0, 4), done.stderr

@@ -36,6 +36,8 @@ def test_the_exit_code_is_the_verdict(
     assert done.returncode == code and words.startswith(says)
     assert "400 questions paired by id: A is a.jsonl, B is b.jsonl; people labelled both" in words
     assert "Next: " in words and "wrote run/versus.json" in done.stderr
+    page = Path("run/report.html").read_text("utf-8")
+    assert "a.jsonl (A) against b.jsonl (B)</b> on <b><bdi>a.jsonl, b.jsonl</bdi>" in page
     content = json.loads(Path("run/versus.json").read_text("utf-8"))
     assert content["schema"] == "calibrail.versus/1"
     again = calibrail("versus", *paths, "--judge-column", "judge", *more, "-o", "run", "--json")

@@ -75,7 +75,7 @@ def test_results_say_that_they_rest_on_a_part_and_a_guardrail_does_not_inherit_i
     assert run.data["n_examples"] == part["rows"]
     (note,) = (note for note in run.report.notes if "--sample" in note)
     assert note == (
-        "Only a part of the source was read (--sample 300): 322 rows drawn by lot (seed 0) from "
+        "Only a part of the source was read (--sample 300): 322 rows drawn at random (seed 0) from "
         "the source's 596 rows, as whole groups, whatever their size, so that it is about 300."
     )
     assert frozen_reading(run.data["reading"]) is None
@@ -99,7 +99,7 @@ def test_a_sample_of_the_first_rows_says_both() -> None:
     opened = read(rows(300), require=("response",), limit=200, sample=50, sample_seed=3)
     assert len(list(opened)) == 50
     (note,) = part_note(opened.part())
-    assert note.endswith("50 rows drawn by lot (seed 3) from the first 200 rows of the source.")
+    assert note.endswith("50 rows drawn at random (seed 3) from the first 200 rows of the source.")
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"sample": -1}, {"sample": 1.5}])

@@ -551,7 +551,7 @@ def test_unequal_drawing_probabilities_are_undone_by_lot(tmp_path: Path) -> None
     fair = agree(source, **COLUMNS, probability="chance")
     caught = only(fair)["caught"]
     assert caught["lower"] < 0.79 < caught["upper"] and caught["estimate"] > 0.74
-    assert fair.data["n_thinned"] > 1500 and "set aside by lot" in fair.warnings[0]
+    assert fair.data["n_thinned"] > 1500 and "set aside at random" in fair.warnings[0]
     made[0] |= {"human": 1, "chance": 0}
     with pytest.raises(DataError, match="id 'a0', field chance: it needs"):
         agree(write(tmp_path / "b.jsonl", made), **COLUMNS, probability="chance")
@@ -586,7 +586,7 @@ def test_where_the_lot_leaves_no_label_that_is_said() -> None:
         replace(item, columns={**item.columns, "q": 1.0 - 0.999 * (i > 9)})
         for i, item in enumerate(made)
     ]
-    with pytest.raises(DataError, match="all 3 human labels are set aside by lot"):
+    with pytest.raises(DataError, match="all 3 human labels are set aside at random"):
         agree(rows, **COLUMNS, probability="q")
 
 
@@ -878,7 +878,7 @@ def test_labels_of_rows_drawn_singly_meet_large_groups_no_more_often_than_small_
     singly = agree(drawn(order[:300]), **how)
     assert singly.verdict == "inconclusive" and singly.data["n_larger"] > 60
     assert only(singly)["caught"]["n"] < 30
-    assert any("of larger groups set aside by lot in tests" in text for text in singly.warnings)
+    assert any("of larger groups set aside at random in tests" in text for text in singly.warnings)
     # Groups that were drawn, one answer of each or whole, all count.
     first = {made[place].group: place for place in order}
     some = [*first.values()][:150]

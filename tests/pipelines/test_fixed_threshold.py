@@ -346,7 +346,7 @@ def test_a_dry_run_knows_the_column_that_is_found(file: Path) -> None:
         ({}, {"threshold": -70}, "every answer would be flagged"),
         ({}, {"threshold": 1, "min_caught": 80}, r"min_caught must .*80% is 0.8\)"),
         ({}, {"threshold": 1, "min_caught": 0.8}, "a verdict is about both"),
-        ({}, {"threshold": 1, "n_looks": 2}, "name what is asked, too"),
+        ({}, {"threshold": 1, "n_looks": 2}, "also name what is asked"),
         ({}, {"threshold": 1, "score": ["novelty", "length"]}, "test takes one score"),
         ({}, {"threshold": 1, "score": "novelty", "higher": "faithful"}, "leave them out beside"),
         ({"label": 1}, {"threshold": 1}, "no answer is labelled faithful"),

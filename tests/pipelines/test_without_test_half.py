@@ -297,6 +297,9 @@ def test_questions_with_both_classes_have_the_verdict_of_all_their_groups(
     assert run.report.by_group is not None
     verdicts = {row["verdict"] for row in run.report.by_group["rows"]}
     assert run.report.reason_code == "groups_apart" and run.verdict == verdict
+    # One bound of one thing: no row of a page shows two.
+    certificate = run.report.certificate
+    assert certificate["fpr"]["upper"] == certificate["fpr_at_most"]
     assert (verdicts == {"certified"}) is (verdict == "certified")
     assert run.report.certificate["coverage_at_least"] == 0.9
     highest = max(row["fpr_at_most"] for row in run.report.by_group["rows"])

@@ -41,6 +41,18 @@ def errors() -> Document:
     return Document("x", blocks=(shown,), notes=("1 answer",))
 
 
+SHOWN = ERROR | {"response": "It is red.", "outcome": "pass", "threshold": 0.6, "group": None}
+
+
+def test_highlights_are_spoken_of_where_there_is_a_text() -> None:
+    kinds: dict[str, Any] = {"n_misses": 1, "n_alarms": 0, "note": "", "alarms": []}
+    pages = [
+        render_page(Document("x", blocks=(error_examples({**kinds, "misses": [row]}, Scale()),)))
+        for row in (ERROR, SHOWN)
+    ]
+    assert [page.count("Highlights") for page in pages] == [0, 1]
+
+
 def warned() -> Document:
     ones = {**ONE, "verdict": "certified", "assumed_independent": 1}
     return Document("x", notes=list(certify.certify_warnings(ones, same_file=False, policy="flag")))

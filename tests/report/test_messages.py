@@ -234,6 +234,13 @@ def test_the_words_that_users_read_are_those_of_the_glossary() -> None:
         assert not OTHERWISE.search(right)
 
 
+def test_no_message_ends_in_too_or_draws_lots() -> None:
+    wrong = re.compile(r",\s+too(?=[\"'.,:;)|]|\s*$)|\bby lot\b")
+    said = [*said_in_templates(), *said_in_code()]
+    assert [(name, text) for name, text in said if wrong.search(text)] == []
+    assert all(map(wrong.search, ("give it, too", "drawn by lot (seed", "pass, too: x")))
+
+
 def texts_in(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the texts of a table of a file with their names."""
     for name, value in content.items():

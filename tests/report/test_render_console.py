@@ -236,6 +236,32 @@ def test_a_table_with_room_for_its_words_breaks_none() -> None:
     assert set(" ".join((*heads, *row)).split()) | {"inconclusive"} <= set(text.split())
 
 
+def table_shown(table: Table, width: int) -> str:
+    console = Console(width=width, file=io.StringIO(), highlight=False)
+    print_document(Document("x", blocks=(table,)), console)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_a_word_that_no_line_holds_breaks_no_other_column() -> None:
+    heads = ("By summarizer", "Caught", "Verdict", "More needed")
+    cells = ("14.3% (0 to 76)", "inconclusive", "62 hallucinated answers")
+    row = ("google/gemini-1.5-flash-001-and-a-date-of-20240620" * 2, *cells)
+    text = table_shown(Table("t", tuple(map(TableColumn, heads)), [row]), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert set(" ".join(cells).split()) <= set(text.split())
+
+
+def test_a_table_without_room_for_common_words_goes_row_by_row() -> None:
+    heads = ("", "Value", "95% interval", "Required", "Counts")
+    rows = [("Caught", "94.7%", "87.5 to 98.5%", ">= 90%", "107 of 113 hallucinated")]
+    text = table_shown(
+        Table("t", tuple(map(TableColumn, heads)), [*rows, ("Other", *rows[0][1:])]), 40
+    )
+    assert max(map(len, text.splitlines())) <= 40
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert lines.index("Caught") < lines.index("95% interval  87.5 to 98.5%") < lines.index("Other")
+
+
 def test_a_command_stands_on_a_line_of_its_own_as_long_as_it_is() -> None:
     command = f"calibrail export {'/long folder' * 20!r} -o guardrail.json"
     document = Document("x", headline="y", next_step=f"Freeze it: {command}")

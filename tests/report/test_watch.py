@@ -54,7 +54,7 @@ def test_the_three_answers_come_first() -> None:
     )
     assert "80 to 93%; promised: at least 90%" in promise
     assert hallucinations.startswith("4.5 to 9.8% of answers are hallucinated, from labels")
-    assert "labelled answers drawn by lot" in hallucinations
+    assert "labelled answers drawn at random" in hallucinations
     terminal = printed(made.year())
     places = [terminal.index(item.text[:40]) for item in lead]
     assert places == sorted(places) and terminal.index("Changes of the traffic") > places[-1]
@@ -101,6 +101,11 @@ def test_languages_that_the_reference_lacks_are_named_from_the_timeline() -> Non
 def test_a_short_interval_is_shown_to_the_minute(times: tuple[str, ...], said: str) -> None:
     lower, upper, since = ({"row": 7, "time": f"2026-{time}:00Z"} for time in times)
     assert words.since({"since": {**since, "lower": lower, "upper": upper}}) == said
+
+
+def test_rates_that_no_label_tells_are_unknown_not_none() -> None:
+    tiles = monitor.document(made.few()).tiles[:2]
+    assert [tile.value for tile in tiles] == ["unknown", "unknown"]
 
 
 def test_a_share_and_values_that_are_not_known_have_words() -> None:
@@ -254,7 +259,7 @@ def test_figures_need_neither_times_nor_labels() -> None:
             {"prevalence.flags.notes": ["compared_before"]},
             "chose the detector among others",
         ),
-        ("kept", {"prevalence.flags.notes": ["others_tried"]}, "other detectors were tried, too"),
+        ("kept", {"prevalence.flags.notes": ["others_tried"]}, "other detectors were also tried"),
         (
             "kept",
             {"promise.largest_share": 0.8},

@@ -131,7 +131,7 @@ def test_a_template_of_ones_own_needs_one_for_sentences(tmp_path: Path) -> None:
     path.write_text(OWN)
     with ChatServer(verdicts(lambda text: 0.25)) as server:
         whole = OWN.replace("{before}\n", "")
-        with pytest.raises(InputError, match="give sentence_template, too"):
+        with pytest.raises(InputError, match="also give sentence_template"):
             judge(server, template=whole).score(sentence_examples(ANSWER))
         score = judge(server, mode="logprob", template=whole, sentence_template=str(path))
         assert score.params["sentence_template"] == OWN

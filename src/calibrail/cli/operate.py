@@ -44,7 +44,7 @@ def check_command(
 ) -> None:
     """Decide about every answer of a file: pass, flag or review.
 
-    A guardrail of sentences writes what may be shown, too: the text without what it removes.
+    A guardrail of sentences also writes what may be shown: the text without what it removes.
 
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
@@ -315,7 +315,7 @@ def monitor_command(
 
 Folders = Annotated[
     list[Path],
-    typer.Argument(metavar="LOG...", help="Folder of `calibrail serve --log`; its archive, too."),
+    typer.Argument(metavar="LOG...", help="Folder of `calibrail serve --log`; also its archive."),
 ]
 
 

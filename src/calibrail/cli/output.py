@@ -6,8 +6,10 @@ import io
 import json
 import os
 import shlex
+import shutil
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import warnings
@@ -15,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -119,7 +122,7 @@ class Showing:
                     from calibrail.report.markdown import bullets
 
                     words = list(bullets(words))
-                echo("\n".join(harmless(word, line=True) for word in words))
+                echo("\n".join(_at_words(word, sys.stdout) for word in words))
         elif self.page or not silent:
             self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
@@ -177,7 +180,19 @@ def command_line() -> str:
 
 def note(message: str) -> None:
     """Say something that is not the result."""
-    echo(harmless(message, line=True), err=True)
+    echo(_at_words(message, sys.stderr), err=True)
+
+
+def _at_words(line: str, stream: Any) -> str:
+    """Return a harmless line, broken at spaces where a terminal would break it within a word.
+
+    A line with a command to copy, and what no terminal shows, stays one line.
+    """
+    line = harmless(line, line=True)
+    if ": calibrail " in line or not stream.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
@@ -319,6 +334,11 @@ def _write_panels(formatter: Any, panels: Mapping[str, Sequence[Any]]) -> None:
 #: Options that a page of help shows; of more, those of other panels are shown with --help-all.
 MOST_OPTIONS: Final = 15
 _HELP_ALL: Final = "--help-all"
+
+
+#: Help breaks lines at spaces alone, as this wrapper of Typer's does: names of options stay whole.
+_wrapper = import_module("._textwrap", TyperCommand.context_class.__module__.rpartition(".")[0])
+_wrapper.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 
 
 class CommandHelp(TyperCommand):
@@ -500,7 +520,7 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     that is one line that changes; elsewhere plain lines, the first after ten seconds and then ever
     fewer.
 
-    Calls to endpoints within the block keep to the limits, and their answers are counted, too; with
+    Calls to endpoints within the block keep to the limits, and their answers are also counted; with
     them comes the engine that scores what is scored within the block.
     """
     from calibrail.data.reading import observe_readings

@@ -208,7 +208,7 @@ class DecisionDetails:
         if self.probability:
             return guardrail.with_probability(self.base_rate)
         if self.base_rate is not None:
-            raise InputError("--base-rate is what --probability is for; give that, too")
+            raise InputError("--base-rate is what --probability is for; also give that")
         return guardrail
 
 

@@ -708,7 +708,7 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         return error_text("label_not_positive", start=start, reader=reader, classes=classes)
     if reader is not None and reader.is_explicit:
         class_of = spell_option(ReadOptions, "label_map", {key: 1})
-        return f"give {start!r} a class, too: {class_of} (hallucinated), 0, or skip"
+        return f"also give {start!r} a class: {class_of} (hallucinated), 0, or skip"
     if key in _OTHER:
         yes, no = (spell_option(ReadOptions, "positive", word) for word in (key, _OTHER[key]))
         where = f" in a column {reader.column!r}" if reader and key in PLAIN else ""

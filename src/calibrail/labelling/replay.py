@@ -307,7 +307,7 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
     for place, answer in enumerate(ledger.answers[: max(labelled, default=-1) + 1]):
         reason = _left_out(answer, counts=place < counted)
         if reason is None and answer.draw.order not in stay:
-            reason = "set aside by lot: of other days a smaller share was drawn"
+            reason = "set aside at random: of other days a smaller share was drawn"
         if reason is not None:
             yield Filtered(answer.draw.order, reason)
             continue

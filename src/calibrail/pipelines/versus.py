@@ -235,7 +235,7 @@ def versus(
     aside = [item.n_quarantined for item in opened] + [len(reader.entries) for reader in labels]
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
-        "source": " and ".join(spoken(item) for item in sources),
+        "source": ", ".join(spoken(item) for item in sources),
         "sha256": " and ".join(str(item.digest()) for item in opened),
     }
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}

@@ -245,7 +245,8 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, float):
         yield path, number(value, 6)
     elif value is not None and value != []:
-        yield path, json.dumps(value, ensure_ascii=False)
+        counts = path.startswith("n_") and type(value) is int
+        yield path, f"{value:,}" if counts else json.dumps(value, ensure_ascii=False)
 
 
 #: Characters of a line.

@@ -204,13 +204,10 @@ def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
 def _row_by_row(block: parts.Table, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the cells of a table one below the other, each with the name of its column."""
     for row in block.rows:
-        if isinstance(row, parts.Heading):
-            yield row.text, ""
-            continue
-        cells = [cell if isinstance(cell, parts.Cell) else parts.Cell(cell) for cell in row]
-        texts = [f"{cell.text} {cell.below * block.two_lines}".strip() for cell in cells]
-        head = (names[0], texts[0]) if names[0] else (texts[0], "")
-        yield from (head, *(pair for pair in zip(names[1:], texts[1:], strict=True) if pair[1]))
+        cells = [parts.Cell(row.text)] if isinstance(row, parts.Heading) else row
+        head, *texts = (_cell(cell, block.two_lines, True).plain.strip() for cell in cells)
+        yield (names[0], head) if names[0] and texts else (head, "")
+        yield from (pair for pair in zip(names[1:], texts, strict=False) if pair[1])
         yield "", ""
 
 
@@ -220,17 +217,15 @@ def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
     A column that has room for its longest word keeps it; where not all have, the longest words are
     broken, and no others. None is returned where common words would be.
     """
-    words, lines = [], []
+    words, lines = list[int](), list[int]()
+    rows = [row for row in block.rows if not isinstance(row, parts.Heading)]
     for place, column in enumerate(block.columns):
-        texts, most = [plain(names[place])], column.most or width
-        for row in block.rows:
-            if not isinstance(row, parts.Heading):
-                cell = row[place]
-                cell = cell if isinstance(cell, parts.Cell) else parts.Cell(cell)
-                below = cell.below if block.two_lines else ""
-                texts += [plain(cell.text), plain(below), "" if cell.bar is None else _BAR * "#"]
-        lines.append(min(most, max(map(cell_len, texts))))
-        words.append(min(most, max(cell_len(word) for it in texts for word in it.split() or [""])))
+        cells = (_cell(row[place], block.two_lines, True) for row in rows)
+        # A bar is a word as long as it may be.
+        texts = [names[place], *(_BAR * "#" if cell.no_wrap else cell.plain for cell in cells)]
+        for lengths, parted in (lines, str.splitlines), (words, str.split):
+            longest = max(cell_len(part) for text in texts for part in parted(text) or [""])
+            lengths.append(min(column.most or width, longest))
     room = width - 2 * (len(words) - 1)
     if sum(min(word, _COMMON) for word in words) > room:
         return []

@@ -375,7 +375,7 @@ async def _decided(
             return decisions
         try:
             if not asked.probability:
-                raise InputError("base_rate is what probability is for; ask for that, too")
+                raise InputError("base_rate is what probability is for; also ask for that")
             return await asyncio.to_thread(loaded.guardrail.tell, decisions, asked.base_rate)
         except CalibrailError as error:
             raise schemas.ServiceProblem.of("invalid", error=error) from None

@@ -1,12 +1,14 @@
 """Documents and messages of agree, repeat and versus."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from calibrail.formatting import Scale, floor_percent, listed, outward, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
+from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
@@ -38,6 +40,7 @@ def document(result: Json) -> Document:
         rule=counted if verdict else "",
         summary=summary,
         lead=lines,
+        tiles=_tiles(row, f"{about['judge']}: " if lines else "") if verdict else (),
         blocks=(
             _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
             _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
@@ -63,6 +66,13 @@ def document(result: Json) -> Document:
         ),
         data=result["data"],
     )
+
+
+def _tiles(row: Json, judge: str) -> list[parts.Tile]:
+    """Return both rates of the judge that decides, with what is shown and required of them."""
+    seen = {"coverage": row["caught"], "fpr": row["false_alarms"]}
+    tiles = measures.tiles(measures.rates(seen, row["certificate"]))
+    return [replace(tile, name=f"{judge}{tile.name}") for tile in tiles]
 
 
 def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
@@ -159,7 +169,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     heads = parts.texts(f"{level} interval", "Counts")
     columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
     people = labeller(result["data"])
-    title = f"{whose}, where there are labels of {people}, too, each interval alone"
+    title = f"{whose} on answers that {people} labelled, each interval alone"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
     errs = [
         say("agree.errs", row, feature=phrases.plain(row["feature"]))
@@ -182,7 +192,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             if value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
-    title = f"Rates by {people} and {whose}, each alone with a {level} interval"
+    title = f"Rates from labels of {people} and {whose}, each alone with a {level} interval"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
     yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
     yield parts.Bullets("Missing", missing)
@@ -425,6 +435,9 @@ def _voting(content: Json) -> parts.Section | None:
         rates = (phrases.share_cell(item.get(rate)) for rate in ("missed", "false_alarms"))
         rows.append((title, edge, *rates))
     title = "One reply, and a vote"
-    columns = (parts.TableColumn(""), *parts.numbers("Threshold", "Missed", "False alarms"))
+    columns = (
+        parts.TableColumn("Decided by"),
+        *parts.numbers("Threshold", "Missed", "False alarms"),
+    )
     table = parts.Table(title, columns, rows, two_lines=True)
     return parts.section(title, table, parts.Text(say("repeat.same_answers", content)))

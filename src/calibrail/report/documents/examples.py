@@ -37,12 +37,13 @@ def error_examples(examples: Json, scale: Scale) -> parts.Section:
     misses, alarms = (
         _kind(examples[kind], examples[f"n_{kind}"], _TITLES[kind], scale) for kind in _TITLES
     )
+    shows_texts = any(item["response"] for kind in _TITLES for item in examples[kind])
     return parts.section(
         "What it gets wrong",
         parts.Text(short(examples["note"], 400)),
         parts.section("Misses: hallucinated answers that passed", *misses),
         parts.section("False alarms: faithful answers that did not pass", *alarms),
-        note(say("example.label_may_be_wrong")),
+        note(say("example.label_may_be_wrong", shows_texts=shows_texts)),
         where="page",
     )
 

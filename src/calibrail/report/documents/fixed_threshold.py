@@ -243,8 +243,8 @@ def _next_step(report: Json, about: Json) -> str:
         command = sections.for_several(report)
         return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
     if not about["asked"]:
-        goals = ("--min-caught", "0.8", "--max-false-alarms", "0.2", "-o", "RUN")
-        return say("fixed_threshold.ask", command=shlex.join([*words, *goals]))
+        goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
+        return say("fixed_threshold.ask", command=f"{shlex.join(words[:2])} {kept} {goals}")
     if report["verdict"] == "rejected":
         score, params = list[str](), report["score"]["params"]
         given = {word.partition("=")[0] for word in words}

@@ -310,7 +310,7 @@ def log_document(check: Json) -> Document:
         (item["name"], f"{item['n_decisions']:,}", item["ends"] or "-", item["hash"] or "-")
         for item in chains
     ]
-    title = "Chains: note the last hash elsewhere, and a cut-off end is found, too"
+    title = "Chains: note the last hash elsewhere, and a cut-off end is also found"
     heads = (*parts.numbers("Decisions"), *parts.texts("Until", "Last hash"))
     table = parts.Table(title, (*parts.texts("Chain"), *heads), rows, where="page")
     return Document(

@@ -552,7 +552,9 @@ def _tiles(status: Json) -> Iterator[parts.Tile]:
         if latest is not None:
             seen = f"{interval(latest[name])} lately; over all draws {share(value)}"
             title, value = f"{title}, lately", latest[name]
-        yield parts.Tile(title, share(value), seen, asked)
+        # "Caught none" would say that all is missed where no label tells.
+        shown = share(value) if value["estimate"] is not None else "unknown"
+        yield parts.Tile(title, shown, seen, asked)
     low, known = prevalence["lower"], prevalence["estimate"] is not None
     bounded = low is not None and (low > 0.0 or prevalence["upper"] < 1.0)
     value = share(prevalence) if known else "unknown"
