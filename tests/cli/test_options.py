@@ -101,7 +101,7 @@ def test_every_text_of_an_option_is_said_by_a_command() -> None:
     walk(commands)
     text = Path(fields.__file__).with_name("help.toml").read_text(encoding="utf-8")
     for name, texts in tomllib.loads(text).items():
-        assert {*texts.values()} <= seen, name
+        assert name.isupper() or {*texts.values()} <= seen, name
 
 
 def test_an_object_that_may_be_absent_is_none_where_nothing_is_given() -> None:

@@ -251,17 +251,6 @@ def test_a_word_that_no_line_holds_breaks_no_other_column() -> None:
     assert set(" ".join(cells).split()) <= set(text.split())
 
 
-def test_a_table_without_room_for_common_words_goes_row_by_row() -> None:
-    heads = ("", "Value", "95% interval", "Required", "Counts")
-    rows = [("Caught", "94.7%", "87.5 to 98.5%", ">= 90%", "107 of 113 hallucinated")]
-    text = table_shown(
-        Table("t", tuple(map(TableColumn, heads)), [*rows, ("Other", *rows[0][1:])]), 40
-    )
-    assert max(map(len, text.splitlines())) <= 40
-    lines = [line.rstrip() for line in text.splitlines()]
-    assert lines.index("Caught") < lines.index("95% interval  87.5 to 98.5%") < lines.index("Other")
-
-
 def test_a_command_stands_on_a_line_of_its_own_as_long_as_it_is() -> None:
     command = f"calibrail export {'/long folder' * 20!r} -o guardrail.json"
     document = Document("x", headline="y", next_step=f"Freeze it: {command}")

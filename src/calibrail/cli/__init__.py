@@ -22,7 +22,7 @@ from calibrail.cli.output import (
     told_warnings,
 )
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
-from calibrail.options.fields import cli_spelling
+from calibrail.options.fields import cli_spelling, help_texts
 from calibrail.working_folder import working_folder
 
 #: The panels of the help, and in each the commands with the module of this package that has them.
@@ -49,25 +49,10 @@ _PANELS: Final = {
 #: Why nothing can be written, wherever it is tried.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 #: What the actions of each noun are about.
-_NOUNS: Final = {
-    "guardrail": "Verify guardrails, or say on one page what one promises.",
-    "log": "Verify a service's decision log, or write it as a table.",
-    "cache": "Show or clear the kept answers of language models.",
-}
+_NOUNS: Final = help_texts()["NOUNS"]
 COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in of.items()}
 #: How the commands that most people need are used, below their help.
-_EXAMPLES: Final = {
-    "doctor": "doctor answers.csv",
-    "test": "test answers.csv --threshold 0.7 --min-caught 0.8 --max-false-alarms 0.2",
-    "calibrate": "calibrate answers.csv --score rouge_l --alpha 0.1 "
-    "--max-false-alarms 0.3 -o runs/first",
-    "compare": "compare answers.csv --score rouge_l --score novelty --alpha 0.1 -o runs/compare",
-    "export": "export runs/first -o guardrail.json",
-    "certify": "certify guardrail.json heldout.csv --max-false-alarms 0.3",
-    "check": "check guardrail.json traces.jsonl -o decisions.jsonl",
-    "label": "label traces.jsonl --guardrail guardrail.json --max-false-alarms 0.3 -o labels",
-    "monitor": "monitor guardrail.json logs/*.jsonl -o runs/watch",
-}
+_EXAMPLES: Final = help_texts()["EXAMPLES"]
 
 
 class Commands(GroupHelp):
@@ -98,10 +83,8 @@ class Commands(GroupHelp):
 
 app = typer.Typer(
     name="calibrail",
-    help="Certified thresholds for hallucination detectors: how much a threshold catches, what it "
-    "costs in false alarms, and whether a test set agrees.",
-    epilog="Start with: calibrail calibrate example:facts --score novelty --alpha 0.2 "
-    "--max-false-alarms 0.6 -o runs/first",
+    help=help_texts()["CALIBRAIL"]["help"],
+    epilog=help_texts()["CALIBRAIL"]["epilog"],
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -210,11 +210,10 @@ def decide_by_groups(
     if (own or certificate.verdict == "rejected") and not _classes_share_groups(sample):
         return VerdictResult(certificate.verdict, "bounds", content)
     every = all(row["verdict"] == "certified" for row in rows)
-    at_most = max(row["fpr_at_most"] for row in rows)
     left = {
         "verdict": "certified" if every else "inconclusive",
         "coverage_at_least": min(row["coverage_at_least"] for row in rows),
-        "fpr_at_most": at_most,
+        "fpr_at_most": (at_most := max(row["fpr_at_most"] for row in rows)),
         "region": None,
         # Answers of all groups together refute nothing here: only the ends above decide.
         "coverage": {**content["coverage"], "upper": 1.0},

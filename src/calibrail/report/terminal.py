@@ -30,8 +30,6 @@ _STYLES: Final = {
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 #: Characters of a full bar.
 _BAR: Final = 30
-#: Characters of a word that no table breaks.
-_COMMON: Final = 12
 
 
 class BrokenText(Text):
@@ -187,11 +185,8 @@ def _struck(block: parts.Struck) -> Grid:
 
 def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
     names = [it.name if it.brief is None else it.brief for it in block.columns]
-    widths = _widths(block, names, width)
-    if not widths:
-        return _facts(parts.Facts(list(_row_by_row(block, names))))
     grid = _grid(2, header_style="underline", collapse_padding=True, show_header=any(names))
-    for column, name, room in zip(block.columns, names, widths, strict=True):
+    for column, name, room in zip(block.columns, names, _widths(block, names, width), strict=True):
         grid.add_column(_line(name), justify=column.align, overflow="fold", width=room)
     for row in block.rows:
         if isinstance(row, parts.Heading):
@@ -201,21 +196,11 @@ def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
     return grid
 
 
-def _row_by_row(block: parts.Table, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the cells of a table one below the other, each with the name of its column."""
-    for row in block.rows:
-        cells = [parts.Cell(row.text)] if isinstance(row, parts.Heading) else row
-        head, *texts = (_cell(cell, block.two_lines, True).plain.strip() for cell in cells)
-        yield (names[0], head) if names[0] and texts else (head, "")
-        yield from (pair for pair in zip(names[1:], texts, strict=False) if pair[1])
-        yield "", ""
-
-
 def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
     """Return the characters of each column: as many as its lines need, or all alike.
 
     A column that has room for its longest word keeps it; where not all have, the longest words are
-    broken, and no others. None is returned where common words would be.
+    broken, and no others.
     """
     words, lines = list[int](), list[int]()
     rows = [row for row in block.rows if not isinstance(row, parts.Heading)]
@@ -227,8 +212,6 @@ def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
             longest = max(cell_len(part) for text in texts for part in parted(text) or [""])
             lengths.append(min(column.most or width, longest))
     room = width - 2 * (len(words) - 1)
-    if sum(min(word, _COMMON) for word in words) > room:
-        return []
     return _levelled(_levelled([1] * len(words), words, room), lines, room)
 
 
@@ -241,9 +224,8 @@ def _levelled(least: Sequence[int], most: Sequence[int], room: int) -> list[int]
     return widths
 
 
-def _cell(cell: parts.Cell | str, two_lines: bool, ascii_only: bool) -> BrokenText:
-    if isinstance(cell, str):
-        return _line(cell)
+def _cell(cell: Any, two_lines: bool, ascii_only: bool) -> BrokenText:
+    """Return what a ``Cell`` shows: a document that is shown has no other."""
     if cell.bar is not None:
         return BrokenText(_bar(cell.bar, ascii_only), "green", no_wrap=True)
     line = _line(cell.text, "" if cell.style == "strong" else _STYLES[cell.style])
