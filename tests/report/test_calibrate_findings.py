@@ -51,7 +51,7 @@ def test_many_values_with_most_answers_at_one() -> None:
 def confounds(**ranks: str) -> dict[str, Any]:
     """Return a section in which each baseline's correlation grows with its place."""
     rows = [
-        {"name": name, "ranks": how, "spearman": {"estimate": 0.1 * place or None}}
+        {"name": name, "ranks": how, "spearman": {"estimate": 0.1 * place or None}, "n": 600}
         for place, (name, how) in enumerate(ranks.items())
     ]
     return {"rows": rows, "auroc": {"estimate": 0.75}, "n": 600}
@@ -81,6 +81,13 @@ def test_baselines_that_rank_as_well_are_named(ranks: dict[str, str], text: str)
     last = f" The score correlates most with {list(ranks)[-1]} (Spearman 0.{len(ranks) - 1}0)."
     report = {"confounds": confounds(**ranks), "test": {"coverage": {"n": 300}}}
     assert baselines_finding(report) == f"{text}.{last if len(ranks) > 1 else ''}"
+
+
+def test_a_correlation_of_one_answer_a_group_names_how_many_those_are() -> None:
+    section = confounds(a="worse", b="worse")
+    section["rows"][1]["n"] = 80
+    said = baselines_finding({"confounds": section, "test": {"coverage": {"n": 300}}})
+    assert said.endswith(" correlates most with b (Spearman 0.10, 80 of the 600 answers).")
 
 
 def test_the_risks_that_decide_are_named() -> None:
