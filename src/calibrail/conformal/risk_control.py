@@ -429,8 +429,7 @@ def control_risks(
         at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))
         observed = list(zip(promised, wrong[:, at].tolist(), trials[:, at].tolist(), strict=True))
         reason = _reason(observed, first_level)
-    highest = any(risk.name == "recall" for risk in promised)
-    accepted = thresholds[valid]
+    highest, accepted = any(risk.name == "recall" for risk in promised), thresholds[valid]
     return RiskControl(
         risks=promised,
         confidence=level,

@@ -760,8 +760,7 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         ModelError
             If none is named, and the names do not tell.
         """
-        names = self._names()
-        label = self.label
+        names, label = self._names(), self.label
         if label is None and self.model.startswith(UNNAMED) and "LABEL_1" in names:
             label = "LABEL_1"
         if label is not None:

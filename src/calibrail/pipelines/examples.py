@@ -193,8 +193,7 @@ def _trimmed(
             return item
         item |= _texts(answer) | _released(item, answer)
         if kind in _WRONG:
-            score = item["sentences"][place]["score"]
-            sentence = sentence_examples(answer)[place]
+            score, sentence = item["sentences"][place]["score"], sentence_examples(answer)[place]
             item |= _evidence(detector, sentence, np.nan if score is None else score)
         return item
 

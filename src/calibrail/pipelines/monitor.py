@@ -392,8 +392,7 @@ class MonitorLoop:
                 page_written = status_written if page else page_written
                 fresh = False
 
-        ends = all(source == "-" for source in self._sources)
-        over = False
+        ends, over = all(source == "-" for source in self._sources), False
         while not over:
             for n in self.read(patience=_LOOK):
                 fresh = fresh or n > 0

@@ -201,8 +201,7 @@ def inherited_reading(
     labelled : bool
         Whether labels are read.
     """
-    reading = optional(reading, ReadOptions, "reading")
-    frozen = guardrail.config.data.reading
+    reading, frozen = optional(reading, ReadOptions, "reading"), guardrail.config.data.reading
     if frozen is None or isinstance(source, Iterator):
         return reading
     given = changed(reading)

@@ -144,8 +144,7 @@ def shift(
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
-    promise = promise.settled()
-    context = fields.optional(context, Context, "context")
+    promise, context = promise.settled(), fields.optional(context, Context, "context")
     source, score, said = with_unnamed(source, score, reading)
     scored = tuple(
         _scored(source, score, split, fields.optional(reading, ReadOptions, "reading"), context)

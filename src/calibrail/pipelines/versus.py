@@ -361,8 +361,7 @@ class _Table:
             one.group or other.group or word
             for (one, other), word in zip(examples, words, strict=True)
         ]
-        group = np.unique(np.array(shared, object), return_inverse=True)[1]
-        finder = CopyFinder()
+        group, finder = np.unique(np.array(shared, object), return_inverse=True)[1], CopyFinder()
         for one, other in examples:
             finder.add(replace(one, response=f"{one.response}\n{other.response}"))
         copies = finder.finish(lots, lots)
