@@ -318,7 +318,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         Above 0 exactly where an answer is flagged. An undefined score is infinitely far, on the
         side that the policy puts it.
         """
-        scores, passes = self._scores(X), np.nextafter(self.calibration_.threshold, -np.inf)
+        scores = self._scores(X)
+        passes = np.nextafter(self.calibration_.threshold, -np.inf)
         return np.where(np.isnan(scores), _END[self.calibration_.undefined], scores - passes)
 
     def p_values(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803

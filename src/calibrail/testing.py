@@ -252,7 +252,8 @@ def _through_json(score: Score, what: str, content: object) -> object:
 def _scored(score: Score, examples: Sequence[Example]) -> _Floats:
     result = score.score(examples)
     _require(isinstance(result, Scores), score, "score() must return Scores")
-    values, n = result.values, len(examples)
+    values = result.values
+    n = len(examples)
     _require(values.shape == (n,), score, f"{n} examples gave {values.shape}")
     # Scores itself refuses other dtypes, infinities and NaN without a reason; it may be bypassed.
     _require(values.dtype == np.float64, score, f"values must be float64; got {values.dtype}")

@@ -163,7 +163,8 @@ class Showing:
 
 def command_line() -> str:
     """Return the command that was run, with a stand-in for where its results went."""
-    words, arguments = ["calibrail"], iter(sys.argv[1:])
+    words = ["calibrail"]
+    arguments = iter(sys.argv[1:])
     for argument in arguments:
         if argument in ("-o", "--output") or argument.startswith("--output="):
             if "=" not in argument:

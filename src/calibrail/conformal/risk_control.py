@@ -429,7 +429,8 @@ def control_risks(
         at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))
         observed = list(zip(promised, wrong[:, at].tolist(), trials[:, at].tolist(), strict=True))
         reason = _reason(observed, first_level)
-    highest, accepted = any(risk.name == "recall" for risk in promised), thresholds[valid]
+    highest = any(risk.name == "recall" for risk in promised)
+    accepted = thresholds[valid]
     return RiskControl(
         risks=promised,
         confidence=level,

@@ -90,7 +90,8 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     >>> rank(100, 0.05, "anytime"), rank(1000, 0.05, "anytime"), rank(1000, 0.05, "pac")
     (1, 33, 41)
     """
-    n, alpha = argument_checks.whole(n, "n"), argument_checks.share(alpha, "alpha")
+    n = argument_checks.whole(n, "n")
+    alpha = argument_checks.share(alpha, "alpha")
     if guarantee == "marginal":
         numerator, denominator = Decimal(repr(alpha)).as_integer_ratio()
         k = numerator * (n + 1) // denominator
@@ -438,7 +439,8 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
-    promise, ordered = promise.settled(), np.sort(argument_checks.scores(scores))
+    promise = promise.settled()
+    ordered = np.sort(argument_checks.scores(scores))
     # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
     n_undefined = len(ordered) - len(defined)

@@ -508,7 +508,8 @@ class ColumnReader:
         if ids is None or unnamed.any():
             names = row_names(file, numbers)
             ids = names if ids is None else pc.coalesce(ids, names)
-        by_content, digests = np.zeros(n, np.bool_), np.zeros(n, np.uint64)
+        by_content = np.zeros(n, np.bool_)
+        digests = np.zeros(n, np.uint64)
         if unnamed.any() and self._interpreter.whole:
             passed_over = {*self._columns.label_columns, *self._columns.numbering}
             held = (name for name in rows.schema.names if name not in passed_over)

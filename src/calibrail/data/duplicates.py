@@ -839,7 +839,8 @@ def _alone(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _repeated(names: NDArray[Any], able: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the groups of rows with the same name, numbered; -1 for others and those not able."""
-    groups, rows = np.full(len(names), -1, np.int64), np.flatnonzero(able)
+    groups = np.full(len(names), -1, np.int64)
+    rows = np.flatnonzero(able)
     _, member, sizes = np.unique(names[rows], return_inverse=True, return_counts=True)
     several = sizes > 1
     groups[rows] = np.where(several, np.cumsum(several) - 1, -1)[member]
@@ -898,7 +899,8 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
     everywhere = np.full(len(holder), 3 if sides is None else 0, dtype=np.uint8)
     if sides is not None:
         np.bitwise_or.at(everywhere, member, sides[able])
-    edges, beside = [np.zeros((2, 0), dtype=np.intp)], _beside(sketches, holder)
+    edges = [np.zeros((2, 0), dtype=np.intp)]
+    beside = _beside(sketches, holder)
     for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, beside):
         alike = _alike(sketches, holder[pair[0]], holder[pair[1]])
         edges.append(np.stack(pair)[:, alike])

@@ -106,8 +106,8 @@ def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
         compressed part is damaged.
     """
     with file_errors(f"cannot open {path}"):
-        with path.open("rb") as first:
-            head = first.read(64)
+        with path.open("rb") as stream:
+            head = stream.read(64)
         # Of a file that nothing was read of yet, the whole is read without a copy.
         stream: IO[bytes] = io.BufferedReader(_NamedFile(path), 1 << 16)
     if head.startswith(_ZIP) and path.suffix.lower() == ".eval":

@@ -56,7 +56,8 @@ class RowParser:
 
     def __call__(self, row: SourceRow) -> Example | RowProblem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
-        values, by_field = with_decimals(row.values, self.columns.decimals), self.columns.by_field
+        values = with_decimals(row.values, self.columns.decimals)
+        by_field = self.columns.by_field
         try:
             name = _name("id", value_at(values, by_field["id"]))
             question = self._text("question", value_at(values, by_field["question"]))
@@ -192,7 +193,8 @@ def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | R
     values, by_field = row.values, columns.by_field
     labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
     if isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
-        labels, row = spelt, replace(row, values={**values, columns.label_columns[0]: spelt})
+        labels = spelt
+        row = replace(row, values={**values, columns.label_columns[0]: spelt})
     of_sentences = columns.marked.sentence_labels in columns.label_columns
     if not isinstance(labels, list) or columns.labels.spans or of_sentences:
         yield row

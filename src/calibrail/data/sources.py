@@ -529,7 +529,8 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
         if rows.format == "examples":
             # They have calibrail's names already.
             return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
-        opened, classes = open_rows(rows, (), rows.format, reading), class_names(source)
+        opened = open_rows(rows, (), rows.format, reading)
+        classes = class_names(source)
         return replace(opened, digest=rows.digest, n_rows=rows.n, class_names=classes)
     names = [source] if isinstance(source, str | os.PathLike) else source
     name = str(names[0])

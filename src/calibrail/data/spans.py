@@ -126,7 +126,8 @@ def _at_text(start: int, end: int, text: str, response: str, item: object) -> Sp
     near = [span for span in matches if abs(span[0] - start) <= slack]
     if len(matches) == 1 and near:
         return near[0]
-    there, reason = response[max(0, start) : max(0, end)][:40], "text is not at its offsets"
+    there = response[max(0, start) : max(0, end)][:40]
+    reason = "text is not at its offsets"
     raise FieldError(
         "spans", reason, f"{text[:40]!r}, there is {there!r}", error_text("spans_elsewhere")
     )

@@ -570,7 +570,8 @@ def score_parts(
         Without rows: what the scores cost, what was cut, and their scales.
     """
     keys_of(scores)
-    examples, options = asked_in_batches(examples, scores, tell), engine()
+    examples = asked_in_batches(examples, scores, tell)
+    options = engine()
     sent = _portable(scores) if options.apart else {}
     if not sent:
         made, _ = score_here(examples, scores, take=take, keep=keep, block=block, progress=progress)

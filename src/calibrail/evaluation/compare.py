@@ -141,7 +141,8 @@ def compare_detectors(
     baselines = baselines or {}
     if twice := sorted(set(detectors) & set(baselines)):
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
-    samples, shared = {**detectors, **baselines}, next(iter(detectors.values()))
+    samples = {**detectors, **baselines}
+    shared = next(iter(detectors.values()))
     candidates: list[winners.Candidate] = []
     uncalibrated: dict[str, str] = {}
     for name, sample in samples.items():

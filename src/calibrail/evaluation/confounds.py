@@ -202,7 +202,8 @@ def stratify(
                 **here.separation(ranks[rows]),
             )
         )
-    n_missing, test = int(np.sum(division.members < 0)), heterogeneity(division, ranks, answers)
+    n_missing = int(np.sum(division.members < 0))
+    test = heterogeneity(division, ranks, answers)
     return Stratification(division.name, division.kind, n_missing, tuple(strata), test)
 
 

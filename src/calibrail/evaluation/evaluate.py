@@ -403,7 +403,8 @@ def evaluate(
         how: Any = {"names": names, "risks": risks, "sentences": sentences}
         decision = decided(rule, sample, promise, requirement, str(origin.score.get("key")), **how)
     calibration, level = rule.calibration, requirement.confidence
-    policy, limits = calibration.undefined, _limits(promise, requirement, risks)
+    policy = calibration.undefined
+    limits = _limits(promise, requirement, risks)
     names = names if rule.groups is not None else None
     flagged = rule.flags(sample.values, names, sample.tolerance)
     features = {name: other.values for name, other in others.baselines.items()}

@@ -361,7 +361,8 @@ def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
     >>> result.agreement.count, result.sensitivity.count, round(result.kappa.estimate, 3)
     (5, 2, 0.667)
     """
-    level, table = share(confidence, "confidence"), counts.both.sum(axis=2)
+    level = share(confidence, "confidence")
+    table = counts.both.sum(axis=2)
     names, n = ("faithful", "hallucinated"), int(table.sum())
     hits, faithful = int(table[1, 1]), int(table[0, 0])
     return Agreement(

@@ -605,7 +605,8 @@ def confirming_tests(
     labels, groups = candidates.labels[ranking], candidates.groups[ranking]
     tests = []
     for item in rivals:
-        flips, fpr = _flips(candidates, item, best, faithful), intervals.no_difference(_FIXED)
+        flips = _flips(candidates, item, best, faithful)
+        fpr = intervals.no_difference(_FIXED)
         if faithful.any():
             # Where few answers are flagged by one threshold alone, a normal interval has no width.
             gap = float(item.flagged[faithful].mean() - best.flagged[faithful].mean())

@@ -160,6 +160,7 @@ def _noted(reply: str | ChatMessage, instead: str, details: dict[str, Any]) -> t
     """Return a reply and what is shown instead, with the decision where they can carry it."""
     if isinstance(reply, str):
         return reply, instead
-    meta, noted = {_META: details}, copy.deepcopy(reply)
+    meta = {_META: details}
+    noted = copy.deepcopy(reply)
     noted.meta.update(meta)
     return noted, ChatMessage.from_assistant(instead, meta=meta)

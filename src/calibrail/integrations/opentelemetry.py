@@ -97,7 +97,8 @@ class Evaluations:
 
     def attributes(self, decision: Decision, *, response_id: str | None = None) -> dict[str, Any]:
         """Return what the event holds; what has no value is left out."""
-        quiet, scale = decision.without_texts(), decision.scale
+        quiet = decision.without_texts()
+        scale = decision.scale
         return _present(
             {
                 "gen_ai.evaluation.name": self._name,

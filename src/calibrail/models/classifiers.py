@@ -760,7 +760,8 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         ModelError
             If none is named, and the names do not tell.
         """
-        names, label = self._names(), self.label
+        names = self._names()
+        label = self.label
         if label is None and self.model.startswith(UNNAMED) and "LABEL_1" in names:
             label = "LABEL_1"
         if label is not None:

@@ -333,7 +333,8 @@ def _compare(model: Exportable, session: GraphSession, name: str) -> None:
         outputs = session.run({key: tensor.numpy() for key, tensor in batch.items()})
         parts = zip(model.outputs.items(), outputs, expected, strict=True)
         for (part, axes), ours, tensor in parts:
-            theirs, apart = tensor.double().numpy(), np.inf
+            theirs = tensor.double().numpy()
+            apart = np.inf
             if ours.shape == theirs.shape:
                 # What is computed of padding counts nowhere.
                 rows = batch["attention_mask"].numpy() > 0 if tuple(axes) == (0, 1) else ...

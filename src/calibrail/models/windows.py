@@ -332,7 +332,8 @@ def assemble(tokens: TokenPair, long: tuple[int, int], short: tuple[int, int]) -
     """Return the pass that reads these tokens of the two texts and all that stands around them."""
     kept: list[int] = []
     places: dict[str, tuple[int, int]] = {}
-    position, parts = 0, [("long", tokens.long, long), ("short", tokens.short, short)]
+    position = 0
+    parts = [("long", tokens.long, long), ("short", tokens.short, short)]
     for name, side, (first, last) in sorted(parts, key=lambda part: (part[1].first, part[1].stop)):
         kept += [*range(position, side.first), *range(side.first + first, side.first + last)]
         places[name] = (len(kept) - (last - first), len(kept))

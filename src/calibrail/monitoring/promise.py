@@ -85,7 +85,8 @@ def is_first_asked(sample: LabelledSample) -> Bools:
 
     The lot says which is the first; no label does, and not whether it was handed out.
     """
-    seen, is_first = set[tuple[str, str]](), np.ones(len(sample), bool)
+    seen = set[tuple[str, str]]()
+    is_first = np.ones(len(sample), bool)
     asked = [None] * len(sample) if sample.question is None else sample.question.tolist()
     for row, (id, question) in enumerate(zip(sample.id.tolist(), asked, strict=True)):
         key = ("id", id) if question is None else ("question", question)

@@ -109,7 +109,8 @@ def decided_lines(
     A guardrail that asks endpoints asks them from here, whatever the engine: one budget and one
     limit to the calls at a time hold for all answers.
     """
-    options, examples = distributed.engine(), tried_out(guardrail, examples)
+    options = distributed.engine()
+    examples = tried_out(guardrail, examples)
     if not options.apart or guardrail.endpoints:
         if options.apart:
             distributed.say_once(

@@ -206,7 +206,8 @@ class _CallPlan:
 
     def finish(self, n_examples: int, unit: guarantee.Unit) -> PlannedCalls:
         model, n_known = self._model, sum(self._known.values())
-        price, rate = transport.account().limits.price_of(model.name), model.tokens_so_far()
+        price = transport.account().limits.price_of(model.name)
+        rate = model.tokens_so_far()
         tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
         tokens_in = math.ceil(tokens)
         dollars = None if price is None else price.of(tokens_in, self._tokens_out)

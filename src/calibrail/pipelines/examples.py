@@ -193,7 +193,8 @@ def _trimmed(
             return item
         item |= _texts(answer) | _released(item, answer)
         if kind in _WRONG:
-            score, sentence = item["sentences"][place]["score"], sentence_examples(answer)[place]
+            score = item["sentences"][place]["score"]
+            sentence = sentence_examples(answer)[place]
             item |= _evidence(detector, sentence, np.nan if score is None else score)
         return item
 

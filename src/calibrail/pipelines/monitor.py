@@ -392,7 +392,8 @@ class MonitorLoop:
                 page_written = status_written if page else page_written
                 fresh = False
 
-        ends, over = all(source == "-" for source in self._sources), False
+        ends = all(source == "-" for source in self._sources)
+        over = False
         while not over:
             for n in self.read(patience=_LOOK):
                 fresh = fresh or n > 0

@@ -201,7 +201,8 @@ def inherited_reading(
     labelled : bool
         Whether labels are read.
     """
-    reading, frozen = optional(reading, ReadOptions, "reading"), guardrail.config.data.reading
+    reading = optional(reading, ReadOptions, "reading")
+    frozen = guardrail.config.data.reading
     if frozen is None or isinstance(source, Iterator):
         return reading
     given = changed(reading)

@@ -238,7 +238,8 @@ def select(
         by group: its p-values then do not come from one set of exchangeable scores. Also where it
         counts groups once and the batch holds several answers of one.
     """
-    guardrail, release = Guardrail.coerce(guardrail), Release(fdr, method, confidence)
+    guardrail = Guardrail.coerce(guardrail)
+    release = Release(fdr, method, confidence)
     batch, read = NewAnswers(guardrail), list[Reading]()
 
     def decisions() -> Iterator[Decision]:
@@ -345,7 +346,8 @@ def select_decided(
             raise InputError(say("refused.select_grouped", n_grouped=n_grouped, n=len(ids)))
         # An undefined calibration score is above every other: it releases nothing.
         drawn, defined = calibration.one_per_cluster(), ~np.isnan(scores)
-        ordered, p = np.sort(np.where(np.isnan(drawn), np.inf, drawn)), np.full(len(scores), np.nan)
+        ordered = np.sort(np.where(np.isnan(drawn), np.inf, drawn))
+        p = np.full(len(scores), np.nan)
         p[defined] = p_values(ordered, add_tolerance(scores[defined], guardrail.score.tolerance))
     grouped, data = n_grouped > 0, guardrail.config.data
     # A row that cannot be used was never admitted.

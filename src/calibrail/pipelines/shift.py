@@ -144,7 +144,8 @@ def shift(
     promise = fields.optional(promise, Promise, "promise")
     requirement = fields.optional(requirement, Requirement, "requirement")
     _refuse_unused(promise, requirement)
-    promise, context = promise.settled(), fields.optional(context, Context, "context")
+    promise = promise.settled()
+    context = fields.optional(context, Context, "context")
     source, score, said = with_unnamed(source, score, reading)
     scored = tuple(
         _scored(source, score, split, fields.optional(reading, ReadOptions, "reading"), context)

@@ -361,7 +361,8 @@ class _Table:
             one.group or other.group or word
             for (one, other), word in zip(examples, words, strict=True)
         ]
-        group, finder = np.unique(np.array(shared, object), return_inverse=True)[1], CopyFinder()
+        group = np.unique(np.array(shared, object), return_inverse=True)[1]
+        finder = CopyFinder()
         for one, other in examples:
             finder.add(replace(one, response=f"{one.response}\n{other.response}"))
         copies = finder.finish(lots, lots)

@@ -238,7 +238,8 @@ def _forest(
     def joined(name: str, dtype: Any) -> NDArray[Any]:
         return np.concatenate([tree[name] for tree in trees]).astype(dtype)
 
-    shift, leaf = np.repeat(roots, [len(tree) for tree in trees]), joined("is_leaf", bool)
+    shift = np.repeat(roots, [len(tree) for tree in trees])
+    leaf = joined("is_leaf", bool)
     return {
         "roots": roots,
         "left": np.where(leaf, -1, joined("left", np.int64) + shift),
@@ -258,7 +259,8 @@ def logits(state: State, features: _Floats) -> _Floats:
         # Row by row: a product of matrices may round differently in another batch.
         result: _Floats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
         return result
-    total, rows = np.full(len(inputs), float(state["intercept"][0])), np.arange(len(inputs))
+    total = np.full(len(inputs), float(state["intercept"][0]))
+    rows = np.arange(len(inputs))
     for root in state["roots"].tolist():
         node = np.full(len(inputs), root, dtype=np.int64)
         while (inner := state["left"][node] >= 0).any():

@@ -48,7 +48,8 @@ class Reranker(PairModel):
         ModelError
             If the model has not exactly one output.
         """
-        labels, stated = self.place.config("id2label"), self.place.config("num_labels")
+        labels = self.place.config("id2label")
+        stated = self.place.config("num_labels")
         # Two outputs are what transformers makes of a config that states none.
         n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
         if n != 1:
@@ -195,7 +196,8 @@ class Provenance(base.LocalScore):
 
     def _sources(self, example: Example) -> tuple[list[int], _Floats]:
         """Return the chunks kept, in their original order, with their weights."""
-        chunks, inputs = filled_places(example.contexts), self.inputs(example)
+        chunks = filled_places(example.contexts)
+        inputs = self.inputs(example)
         if isinstance(self.ranker, Encoder):
             vectors = self.ranker.sentences(inputs, normal=self.relevance == "cosine")
             logits = vectors[1:] @ vectors[0]

@@ -275,7 +275,8 @@ class _Events(Response):
 
     async def _judged(self, sentence: Sentence) -> bytes:
         """Return the event of a sentence, once it is its turn to be judged."""
-        step, begun = partial(self._check.judge, sentence), time.perf_counter()
+        step = partial(self._check.judge, sentence)
+        begun = time.perf_counter()
         verdict = await self._service.batcher.step(self._loaded, step)
         seconds = time.perf_counter() - begun
         self._service.metrics.observe("stream_sentence_seconds", seconds, self._loaded.name)

@@ -73,7 +73,8 @@ def clauses(sentence: str) -> Iterator[tuple[int, int]]:
     ['It was built in 1853', 'its tower is 90 m high.']
     """
     joints = _open_joints(sentence) if len(sentence) <= _CLAUSES_LONG else []
-    borders, first = [*(joint.start() for joint in joints), len(sentence)], 0
+    borders = [*(joint.start() for joint in joints), len(sentence)]
+    first = 0
     for joint, (_, following) in zip(joints, pairwise(borders), strict=True):
         left = sentence[first : joint.start()].rstrip()
         if abstains(sentence[joint.end() : following]):

@@ -590,7 +590,8 @@ def broken_links(joins: Joins, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def dangling(joins: Joins, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which sentences are left without the one that they cannot do without."""
-    places, result = np.flatnonzero(joins.leans), np.zeros(len(gone), dtype=np.bool_)
+    places = np.flatnonzero(joins.leans)
+    result = np.zeros(len(gone), dtype=np.bool_)
     result[places] = ~gone[places] & gone[places - joins.leans[places]]
     return result
 

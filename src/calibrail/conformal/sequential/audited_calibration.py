@@ -128,7 +128,8 @@ def labelling_probability(
     """
     decided, chances = truth_values(flagged, "flagged"), argument_checks.rates(guess, "guess")
     argument_checks.paired(chances, len(decided), "guess", "answer")
-    share, edges = argument_checks.share(base_rate, "base_rate"), limits(requirement)
+    share = argument_checks.share(base_rate, "base_rate")
+    edges = limits(requirement)
     if drawing.design == "uniform":
         return np.ones(len(decided))
     return informative(decided, chances, edges, drawing.floors, (share, undecided))
@@ -284,7 +285,8 @@ def fitted(rows: Floats, hallucinated: Floats, faithful: Floats) -> Floats:
     held = _HELD * np.diag(1.0 - first)
     times = hallucinated + faithful
     for _ in range(_STEPS):
-        chance, middle = expit(np.einsum("snf,sf->sn", rows, slopes)), expit(slopes[:, 0])
+        chance = expit(np.einsum("snf,sf->sn", rows, slopes))
+        middle = expit(slopes[:, 0])
         gradient = (
             np.einsum("sn,snf->sf", hallucinated - times * chance, rows)
             - (slopes - expected) @ held
@@ -482,7 +484,8 @@ def calibrate_audited(
             raise InputError("grid must be given where answers were labelled with probabilities")
         threshold = _walk(answers, promise, argument_checks.finite(grid, "grid"))
     else:
-        threshold, plain = _highest(answers, scores, promise), calibrate_threshold(scores, promise)
+        threshold = _highest(answers, scores, promise)
+        plain = calibrate_threshold(scores, promise)
         # An open answer that is no miss plays no part.
         if not _missed_open(answers, promise, plain.threshold):
             return plain
@@ -732,7 +735,8 @@ def audited_rates(
         goal = math.log(2.0 / (1.0 - level))
         ends = []
         for as_flagged in (False, True):
-            state, units = betting.zero_wealth(), _units(answers, flags, flags == as_flagged)
+            state = betting.zero_wealth()
+            units = _units(answers, flags, flags == as_flagged)
             for latest, _ in betting.bet(state, units, (0.5, 0.5), floors):
                 state = latest
             ends.append(betting.confidence_set(state, (0.5, 0.5), goal))

@@ -245,7 +245,8 @@ _RESPONSES, _SUGGESTION = ".responses", ".suggestion"
 def _record(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     fields = parsed(row.get("fields"))
     if isinstance(fields, dict):
-        verdicts, about = [*_responses(row), *_suggestions(row)], mapping(row.get("metadata"))
+        verdicts = [*_responses(row), *_suggestions(row)]
+        about = mapping(row.get("metadata"))
         yield {**about, "id": row.get("id"), **fields, **verdict_columns(verdicts)}
         return
     values, verdicts = {}, []

@@ -319,7 +319,8 @@ def recorded_by(line: LogLine | None) -> dict[str, tuple[int, str, str, bool]]:
     """
     if line is None or line.decides:
         return {}
-    others, kinds = line.content.get("others"), {"seq": int, "hash": str, "time": str}
+    others = line.content.get("others")
+    kinds = {"seq": int, "hash": str, "time": str}
     return {
         chain: (end["seq"], end["hash"], end["time"], end.get("closed") is True)
         for chain, end in (others.items() if isinstance(others, dict) else ())

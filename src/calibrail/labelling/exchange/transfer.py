@@ -423,7 +423,8 @@ def format_of(path: Path, given: str | None = None) -> Format:
     """
     named = given or _BY_SUFFIX.get(path.suffix.lower())
     if named is None:
-        names, option = ", ".join(get_args(Format)), cli_or_python("--export-as", "export_as=")
+        names = ", ".join(get_args(Format))
+        option = cli_or_python("--export-as", "export_as=")
         raise InputError(error_text("export_format", path=path, option=option, names=names))
     format: Format = one_of(named, Format, "export_as")
     return format
@@ -650,7 +651,8 @@ def import_labels(
     DataError
         The file cannot be read, or its columns are others.
     """
-    place, reading = fields.path(path, "path"), optional(reading, ReadOptions, "reading")
+    place = fields.path(path, "path")
+    reading = optional(reading, ReadOptions, "reading")
     judge = None if reading.labelled_by == "people" else reading.labelled_by
     if judge is not None and session.plan.purpose == "watch":
         raise InputError(error_text("labels_of_judge_for_people", judge=judge))

@@ -704,7 +704,8 @@ class _BatchRun:
                 self._rounds[key] = ROUNDS
         self._session.cache.sync()
         self._folder.remove(batch)
-        whys, problem = list(filter(None, left.values())), ""
+        whys = list(filter(None, left.values()))
+        problem = ""
         if "token_limit_exceeded" in state.refused and n > 1:
             self._rounds.subtract(batch.characters)
             self._most = max(1, n // 2)

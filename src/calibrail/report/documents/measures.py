@@ -124,7 +124,8 @@ def _asked(name: str, asked: Json) -> str:
     # A share of 0 is what a threshold has of which nothing was asked.
     if (limit := asked.get(_LIMITS[name][0])) is None or (name != "fpr" and not limit):
         return ""
-    said, shown = text.required("<=" if name == "fpr" else ">=", limit), shown_end(name, asked)
+    said = text.required("<=" if name == "fpr" else ">=", limit)
+    shown = shown_end(name, asked)
     return f"{said} ({shown})" if shown else said
 
 

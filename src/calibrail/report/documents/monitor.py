@@ -330,7 +330,8 @@ def unread(status: Json) -> list[str]:
 
 def prevalence_section(status: Json) -> parts.Section:
     """Return the share of hallucinated answers in each way that tells it, over time, too."""
-    prevalence, title = status["prevalence"], "How many hallucinations are there?"
+    prevalence = status["prevalence"]
+    title = "How many hallucinations are there?"
     rows: list[parts.Row] = []
     notes: list[parts.Text] = []
     for name, (called, assumed) in _WAYS.items():
