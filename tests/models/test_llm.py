@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import CalibrailError, InputError
 from calibrail.models.batching import progress_listener, shared_models
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, Failure, RemoteModel, load_llm
 from calibrail.models.llm.transport import BudgetError, CallLimits, Price, limit_calls
@@ -128,7 +128,7 @@ def test_who_ends_an_account_waits_for_no_endpoint_and_sends_nothing_more(cache:
         assert time.monotonic() - began < 10
         assert all(isinstance(answer, Failure) for answer in answers)
         n_sent = spent.n_sent
-        with pytest.raises(ModelError, match="stopped"):
+        with pytest.raises(CalibrailError, match="stopped"):
             load_llm("m", server.url).answers(requests(3, "another"))
         assert spent.n_sent == n_sent
 

@@ -146,8 +146,7 @@ def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
         if not isinstance(getattr(stream, "raw", None), _Unpacked):
             yield path
             return
-        kept = f"cannot unpack {path} into a temporary file"
-        with file_errors(kept, "; TMPDIR names another folder for it"):
+        with file_errors(f"cannot unpack {path}", "; TMPDIR names another folder for that"):
             unpacked = open_files.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, unpacked, 1 << 20)
         yield unpacked

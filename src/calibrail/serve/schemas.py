@@ -85,7 +85,7 @@ class ServiceProblem(HTTPException):
         close: bool = False,
     ) -> None:
         if len(errors) > MOST_FINDINGS:
-            detail += f"; the first {MOST_FINDINGS} of {len(errors)} findings are listed"
+            detail += f"; the first {MOST_FINDINGS} findings are listed"
         super().__init__(status, detail := _bounded(detail))
         self.status, self.kind, self.detail = status, kind, detail
         self.errors = [(_bounded(at), _bounded(what)) for at, what in errors[:MOST_FINDINGS]]

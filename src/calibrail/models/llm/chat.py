@@ -20,14 +20,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
-from calibrail.errors import (
-    CalibrailError,
-    InputError,
-    ModelError,
-    error_text,
-    errors_as,
-    variable_set,
-)
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as, variable_set
 from calibrail.models.batching import report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
@@ -726,7 +719,7 @@ class RemoteModel:
                 yield answer
                 report_progress(done / len(items))
             if done < len(items):
-                raise ModelError("the run was stopped")
+                raise CalibrailError("the run was stopped")
         finally:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 
