@@ -7,7 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail import conformal
-from calibrail.conformal.bounds import cost_at_most, interval, proof_level, simultaneous_bounds
+from calibrail.conformal.bounds import (
+    cost_at_most,
+    interval,
+    mean_at_least,
+    proof_level,
+    simultaneous_bounds,
+)
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
@@ -159,7 +165,9 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     sample, flagged : Sample and ndarray of bool, shape (n,)
         Its test part is looked at, one answer of each group and class; and the decisions.
     costs : Costs
-        Of both errors. Without a base rate the data's is taken, each group as heavy as any other.
+        Of both errors. Without a base rate the data's is taken, each group as heavy as any other:
+        where answers share groups, the cost is then that of an answer of a new group, since errors
+        may be most frequent where a group's answers are hallucinated.
     confidence : float
         Of the bound, one-sided; and two-sided of the interval of a base rate that the data has.
 
@@ -174,10 +182,40 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     share = conformal.exact_bound(int(sample.labels.sum()), len(sample), confidence)
     given, alone = costs.base_rate is not None, not sample.n_set_aside
     rate = costs.base_rate if given else sample.base_rate
-    return cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence) | {
+    found = cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence)
+    if not (given or alone or sample.whole):
+        found |= _cost_of_groups(sample, flagged, costs, confidence)
+    return found | {
         "base_rate_is": "given" if given else "of the data",
         "base_rate_interval": [share.lower, share.upper] if alone and not given else None,
     }
+
+
+def _cost_of_groups(sample: Sample, flagged: Mask, costs: Costs, level: float) -> dict[str, Any]:
+    """Return what an answer of a new group costs, by bets on groups.
+
+    Of a group one answer of each class is drawn, and weighs as much as the class does in it.
+    """
+    rows = np.flatnonzero(sample.rows(TEST))
+    keys, bad = 2 * sample.members + (sample.labels == 1), sample.labels[rows] == 1
+    held = np.bincount(keys)
+    part = held[keys[rows]] / np.bincount(sample.members)[sample.members[rows]]
+    part /= np.bincount(keys[rows])[keys[rows]]
+    _, member = np.unique(sample.members[rows], return_inverse=True)
+    # Bets need an order that has nothing to do with what answers cost.
+    order = np.random.default_rng(0).permutation(int(member.max()) + 1)
+    missed, raised = float(costs.cost_miss or 0.0), float(costs.cost_alarm or 0.0)
+    most = max(missed, raised)
+    prices = (
+        np.where(bad, missed * ~flagged[rows], raised * flagged[rows]),
+        raised * ~bad,
+        missed * bad,
+    )
+    own, *others = (np.bincount(member, weights=part * it)[order] / most for it in prices)
+    gains = [mean_at_least(np.clip((it - own + 1.0) / 2.0, 0.0, 1.0), level) for it in others]
+    upper = most * (1.0 - mean_at_least(np.clip(1.0 - own, 0.0, 1.0), level))
+    figures = {"estimate": PER * most * float(own.mean()), "upper": PER * upper}
+    return {**figures, "beats": min(gains) > 0.5}
 
 
 def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[str, Any]:
