@@ -7,13 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail import conformal
-from calibrail.conformal.bounds import (
-    cost_at_most,
-    interval,
-    mean_at_least,
-    proof_level,
-    simultaneous_bounds,
-)
+from calibrail.conformal import bounds
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
@@ -206,14 +200,13 @@ def _cost_of_groups(sample: Sample, flagged: Mask, costs: Costs, level: float) -
     order = np.random.default_rng(0).permutation(int(member.max()) + 1)
     missed, raised = float(costs.cost_miss or 0.0), float(costs.cost_alarm or 0.0)
     most = max(missed, raised)
-    prices = (
-        np.where(bad, missed * ~flagged[rows], raised * flagged[rows]),
-        raised * ~bad,
-        missed * bad,
-    )
+    price = np.where(bad, missed * ~flagged[rows], raised * flagged[rows])
+    prices = (price, raised * ~bad, missed * bad)
     own, *others = (np.bincount(member, weights=part * it)[order] / most for it in prices)
-    gains = [mean_at_least(np.clip((it - own + 1.0) / 2.0, 0.0, 1.0), level) for it in others]
-    upper = most * (1.0 - mean_at_least(np.clip(1.0 - own, 0.0, 1.0), level))
+    gains = [
+        bounds.mean_at_least(np.clip((it - own + 1.0) / 2.0, 0.0, 1.0), level) for it in others
+    ]
+    upper = most * (1.0 - bounds.mean_at_least(np.clip(1.0 - own, 0.0, 1.0), level))
     figures = {"estimate": PER * most * float(own.mean()), "upper": PER * upper}
     return {**figures, "beats": min(gains) > 0.5}
 
@@ -223,7 +216,7 @@ def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[
     misses, alarms = weights = costs.weights(0.0)
     sides = (at.n_hallucinated - at.caught, at.n_hallucinated), (at.false_alarms, at.n_faithful)
     rates = [wrong / max(1, n) for wrong, n in sides]
-    upper = cost_at_most(*sides, weights, confidence)
+    upper = bounds.cost_at_most(*sides, weights, confidence)
     return {
         "costs": costs.to_dict(),
         "confidence": confidence,
@@ -284,12 +277,12 @@ def operating_curve(
         scores = [classes[place], *(np.sort(way.by_class(ranked)[place]) for way in ways)]
         reached = [len(part) - np.searchsorted(part, distinct) for part in scores]
         n, *sizes = map(len, scores)
-        lower, upper = simultaneous_bounds(reached[0], n, level)
+        lower, upper = bounds.simultaneous_bounds(reached[0], n, level)
         if ways:
             # At worst those that reach a threshold count once, and all others each.
             once, each = reached[1:]
-            lower = simultaneous_bounds(once, once + sizes[1] - each, level, "dkw")[0]
-            upper = simultaneous_bounds(each, each + sizes[0] - once, level, "dkw")[1]
+            lower = bounds.simultaneous_bounds(once, once + sizes[1] - each, level, "dkw")[0]
+            upper = bounds.simultaneous_bounds(each, each + sizes[0] - once, level, "dkw")[1]
         ends = {"estimate": reached[0] / n, "lower": lower, "upper": upper}
         rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
     about: dict[str, Any] = {"thresholds": distinct.tolist(), "below": below}
@@ -332,7 +325,7 @@ def risk_bounds(
     for risk in risks:
         bound = conformal.exact_bound(*shares[risk.name], level)
         # All risks have to be shown to be kept, so each may take the whole error.
-        lower, upper = interval(*shares[risk.name], proof_level(confidence))
+        lower, upper = bounds.interval(*shares[risk.name], bounds.proof_level(confidence))
         state = shown(bound, risk.relation, risk.level, (float(lower), float(upper)))
         measured.append({**risk.to_dict(), "test": bound.to_dict(), "shown": state})
     return measured

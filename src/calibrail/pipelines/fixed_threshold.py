@@ -421,16 +421,15 @@ def with_columns(score: Any, score_column: str | Sequence[str] | None, higher: s
     InputError
         If nothing says what a higher value of a column means, or ``higher`` stands by itself.
     """
-    alone = isinstance(score_column, str)
-    names = (str(score_column),) if alone else texts(score_column or (), "score_column")
-    if not names:
-        if higher is not None:
-            raise InputError(say("refused.higher_alone"))
-        return score
-    told = {name: direction_of(name) if higher is None else higher for name in names}
+    named = (score_column,) if isinstance(score_column, str) else score_column or ()
+    if not named and higher is not None:
+        raise InputError(say("refused.higher_alone"))
+    told = {name: higher or direction_of(name) for name in texts(named, "score_column")}
     for said in told.values():
         direction(said, Detectors)
     columns = [registry.build_column(name, str(said)) for name, said in told.items()]
+    if not columns:
+        return score
     return columns if score is None else [*scoring.resolve_scores(score), *columns]
 
 

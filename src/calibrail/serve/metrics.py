@@ -117,7 +117,7 @@ class Metrics:
         together = TOGETHER in os.environ
         into = None if together else self._registry
         if hasattr(os, "posix_fallocate"):
-            prometheus_client.values.MmapedDict = _RoomTaken
+            prometheus_client.values.MmapedDict = _RoomTaken  # type: ignore[attr-defined, assignment]
         self._is_ready = ready
         self._metrics = {name: _made(name, item, into) for name, item in DEFINED["service"].items()}
         #: Scores of each guardrail, in buckets that suit it.
