@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -192,7 +191,7 @@ def _at_words(line: str, stream: Any) -> str:
     if ": calibrail " in line or not stream.isatty():
         return line
     width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(line, width, break_long_words=False)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
@@ -336,9 +335,8 @@ MOST_OPTIONS: Final = 15
 _HELP_ALL: Final = "--help-all"
 
 
-#: Help breaks lines at spaces alone, as this wrapper of Typer's does: names of options stay whole.
-_wrapper = import_module("._textwrap", TyperCommand.context_class.__module__.rpartition(".")[0])
-_wrapper.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
+# Help breaks lines at spaces alone: names of options stay whole. Typer's wrapper is one of these.
+textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 
 
 class CommandHelp(TyperCommand):

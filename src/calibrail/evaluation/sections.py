@@ -192,8 +192,7 @@ def _cost_of_groups(sample: Sample, flagged: Mask, costs: Costs, level: float) -
     """
     rows = np.flatnonzero(sample.rows(TEST))
     keys, bad = 2 * sample.members + (sample.labels == 1), sample.labels[rows] == 1
-    held = np.bincount(keys)
-    part = held[keys[rows]] / np.bincount(sample.members)[sample.members[rows]]
+    part = np.bincount(keys)[keys[rows]] / np.bincount(sample.members)[sample.members[rows]]
     part /= np.bincount(keys[rows])[keys[rows]]
     _, member = np.unique(sample.members[rows], return_inverse=True)
     # Bets need an order that has nothing to do with what answers cost.

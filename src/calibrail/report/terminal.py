@@ -204,10 +204,13 @@ def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
     """
     words, lines = list[int](), list[int]()
     rows = [row for row in block.rows if not isinstance(row, parts.Heading)]
+    # A heading stands in the first column.
+    headings = [row.text for row in block.rows if isinstance(row, parts.Heading)]
     for place, column in enumerate(block.columns):
         cells = (_cell(row[place], block.two_lines, True) for row in rows)
         # A bar is a word as long as it may be.
-        texts = [names[place], *(_BAR * "#" if cell.no_wrap else cell.plain for cell in cells)]
+        texts = [names[place], *headings * (place == 0)]
+        texts += (_BAR * "#" if cell.no_wrap else cell.plain for cell in cells)
         for lengths, parted in (lines, str.splitlines), (words, str.split):
             longest = max(cell_len(part) for text in texts for part in parted(text) or [""])
             lengths.append(min(column.most or width, longest))

@@ -244,7 +244,8 @@ def _next_step(report: Json, about: Json) -> str:
         return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
     if not about["asked"]:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
-        return say("fixed_threshold.ask", command=f"{shlex.join(words[:2])} {kept} {goals}")
+        again = shlex.join(sections.without_options(words, sections.PLACE))
+        return say("fixed_threshold.ask", command=f"{again} {goals}")
     if report["verdict"] == "rejected":
         score, params = list[str](), report["score"]["params"]
         given = {word.partition("=")[0] for word in words}
