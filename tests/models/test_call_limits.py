@@ -117,3 +117,14 @@ def test_nothing_is_sent_where_no_call_may_be_made_and_the_cache_stays(tmp_path:
             transport.account().spend()
         transport.account().spend()
     assert (outer.n_sent, spent.n_sent) == (1, 0)
+
+
+def test_an_account_that_ends_stops_what_is_asked_within_it() -> None:
+    with limit_calls() as outer:
+        with limit_calls() as inner:
+            begun = inner.stop()
+            assert not begun.is_set()
+            outer.end()
+            assert begun.is_set() and inner.stop().is_set()
+    with limit_calls() as other:
+        assert not other.stop().is_set()

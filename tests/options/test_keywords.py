@@ -203,6 +203,19 @@ def test_columns_of_scores_stand_after_the_detectors_that_are_named_otherwise() 
     assert {name for name, _ in both.comparison.detectors} == {"length", "gauge", "b"}
     with pytest.raises(InputError, match="a column of scores needs a direction"):
         calibrate(rows, score_column="gauge")
+    # A list of one is one, several are none for a threshold, and arrays have no columns.
+    tested: Any = calibrate(rows, score_column=["gauge"], higher="hallucinated", threshold=2)
+    alone = test(rows, score_column="gauge", higher="hallucinated", threshold=2)
+    assert tested.report == alone.report
+    with pytest.raises(InputError, match="test takes one score; got gauge, b"):
+        test(rows, score_column=["gauge", "b"], higher="hallucinated", threshold=2)
+    arrays: Any = dict(scores=[0.1, 0.9] * 9, labels=[0, 1] * 9, score_column="gauge")
+    for given in (dict(alpha=0.2), dict(threshold=0.5)):
+        with pytest.raises(InputError, match="give scores= or the detector"):
+            calibrate(**arrays, **given)
+    for wrong in (dict(scores=arrays["scores"], labels=arrays["labels"]), dict(source=rows)):
+        with pytest.raises(InputError, match="higher"):
+            test(**wrong, threshold=0.5, higher="worse")  # type: ignore[arg-type]
 
 
 def test_the_keywords_of_reading_are_its_fields() -> None:

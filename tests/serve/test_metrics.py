@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,24 @@ def test_counts_find_room_on_the_disk_before_they_are_written_as_memory(tmp_path
         file.write_value(f"{number:300}", number, 0.0)
     assert file.read_value(f"{400:300}") == (400, 0.0)
     file.close()
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EOPNOTSUPP, errno.EBADF])
+def test_a_disk_without_room_leaves_no_file_of_counts_and_one_that_promises_none_serves(
+    error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    path = tmp_path / "counter_1.db"
+    # An empty file would end every look at what the other processes count.
+    if error == errno.ENOSPC:
+        with pytest.raises(OSError, match="No space"):
+            _RoomTaken(str(path))
+        assert not path.exists()
+    else:
+        file: Any = _RoomTaken(str(path))
+        file.write_value("a", 1.0, 0.0)
+        assert file.read_value("a") == (1.0, 0.0)
+        file.close()

@@ -205,9 +205,8 @@ def _cost_of_groups(sample: Sample, flagged: Mask, costs: Costs, level: float) -
     gains = [
         bounds.mean_at_least(np.clip((it - own + 1.0) / 2.0, 0.0, 1.0), level) for it in others
     ]
-    upper = most * (1.0 - bounds.mean_at_least(np.clip(1.0 - own, 0.0, 1.0), level))
-    figures = {"estimate": PER * most * float(own.mean()), "upper": PER * upper}
-    return {**figures, "beats": min(gains) > 0.5}
+    upper = PER * most * (1.0 - bounds.mean_at_least(np.clip(1.0 - own, 0.0, 1.0), level))
+    return {"estimate": PER * most * float(own.mean()), "upper": upper, "beats": min(gains) > 0.5}
 
 
 def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[str, Any]:

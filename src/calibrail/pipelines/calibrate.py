@@ -375,7 +375,7 @@ def calibrate(
             threshold=threshold,
             **requirement.keywords(),
             undefined=promise.undefined,
-            score_column=score_column,  # type: ignore[arg-type]
+            score_column=score_column,
             higher=higher,
             reading=reading,
             context=context,
@@ -383,7 +383,7 @@ def calibrate(
             costs=costs,
             **arrays,
         )
-    if scores is None:
+    if scores is None or score_column is not None:
         score, higher = fixed_threshold.with_columns(score, score_column, higher), None
     source, score = calibration_source(source, score, arrays, higher)
     promise = optional(promise, Promise, "promise")

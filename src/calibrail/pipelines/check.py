@@ -431,9 +431,8 @@ class BatchScorer(_OverBatches):
         table, _ = score_here(examples, _opened(self._sent))
         arrays = [string_array([example.id for example in examples])]
         for key, values in table.columns.items():
-            reasons = table.reasons[key]
             arrays.append(number_array(values, ~np.isnan(values)))
-            arrays.append(string_array([reasons.get(row) for row in range(len(values))]))
+            arrays.append(string_array(list(map(table.reasons[key].get, range(len(values))))))
         return self._returned(batch, arrays)
 
 

@@ -65,7 +65,7 @@ def test(
     cost_miss: float | None = None,
     cost_alarm: float | None = None,
     base_rate: float | None = None,
-    score_column: str | None = None,
+    score_column: str | Sequence[str] | None = None,
     higher: str | None = None,
     reading: ReadOptions | None = None,
     context: Context | None = None,
@@ -150,11 +150,10 @@ def test(
     if not asked and n_looks is not None:
         raise InputError(say("refused.one_goal", nothing=True))
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
+    if not isinstance(score_column, str | None):
+        score, score_column, higher = with_columns(score, score_column, higher), None, None
     if source is None or any(values is not None for values in arrays.values()):
-        given = registry.DEFAULT_SCORE if score is None else score
-        if higher is not None:
-            direction(higher, Detectors)
-        source, score = calibration_source(source, given, arrays, cast(Any, higher))
+        source, score = calibration_source(source, score_column or score, arrays, cast(Any, higher))
     elif score is None:
         source, score = found_column(source, threshold, reading, score_column, higher)
     elif score_column is not None or higher is not None:
@@ -384,7 +383,6 @@ def _chosen(
     if choice.higher is None:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
         raise InputError(say("refused.which_direction", about))
-    direction(choice.higher, Detectors)
     return registry.build_column(choice.names[0], choice.higher)
 
 
@@ -421,10 +419,11 @@ def with_columns(score: Any, score_column: str | Sequence[str] | None, higher: s
     InputError
         If nothing says what a higher value of a column means, or ``higher`` stands by itself.
     """
-    named = (score_column,) if isinstance(score_column, str) else score_column or ()
-    if not named and higher is not None:
+    named = (score_column,) if isinstance(score_column, str) else score_column
+    names = texts(() if named is None else named, "score_column")
+    if not names and higher is not None:
         raise InputError(say("refused.higher_alone"))
-    told = {name: higher or direction_of(name) for name in texts(named, "score_column")}
+    told = {name: higher or direction_of(name) for name in names}
     for said in told.values():
         direction(said, Detectors)
     columns = [registry.build_column(name, str(said)) for name, said in told.items()]

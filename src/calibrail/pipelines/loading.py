@@ -192,8 +192,6 @@ def calibration_source(
     """Return the source and the detector of a call that may give arrays in their place."""
     source = source_of(source, arrays, SCORE_COLUMN)
     if arrays["scores"] is None:
-        if higher is not None:
-            raise InputError("higher says what the values of scores= mean; it was given without")
         return source, score
     if score not in (None, DEFAULT_SCORE):
         raise InputError("give scores= or the detector that computes them, not both")

@@ -220,7 +220,7 @@ def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
 
 def _levelled(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
     """Return widths that fit into a room, of which only the largest are less than the most."""
-    for level in range(max(most), 0, -1):
+    for level in range(max(most, default=0) or 1, 0, -1):
         widths = [max(low, min(high, level)) for low, high in zip(least, most, strict=True)]
         if sum(widths) <= room:
             break

@@ -4,13 +4,14 @@ Where several processes serve, each counts into files of its own (``PROMETHEUS_M
 which must be set before this is imported), and whichever is asked adds all of them up.
 """
 
+import errno
 import functools
 import logging
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any, Concatenate, Final, ParamSpec, get_args
+from typing import IO, Any, Concatenate, Final, ParamSpec, get_args
 
 import numpy as np
 import prometheus_client
@@ -34,8 +35,6 @@ _BUCKETS: Final[Mapping[str, Sequence[float]]] = {
     "seconds": (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
     "sizes": [2**power for power in range(11)],
 }
-#: Bytes of a file of counts, at first.
-_FILE: Final = 2**16
 _QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 #: Why a request was refused, by its status; others are ``bad``.
@@ -78,6 +77,15 @@ def _harmless(
     return counted
 
 
+def _take_room(file: IO[bytes], size: int) -> None:
+    """Have the disk set room aside for a file, where its system can do so."""
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+
+
 class _RoomTaken(MmapedDict):
     """A file of counts for which the disk has set room aside: it is written as memory.
 
@@ -85,14 +93,17 @@ class _RoomTaken(MmapedDict):
     """
 
     def __init__(self, filename: str) -> None:
-        with open(filename, "ab") as file:
-            os.posix_fallocate(file.fileno(), 0, _FILE)
+        if not os.path.exists(filename):
+            # What has no room yet is no file of counts, which others would read.
+            with open(f"{filename}.new", "wb") as file:
+                _take_room(file, 2**16)
+            os.rename(file.name, filename)
         super().__init__(filename)  # type: ignore[no-untyped-call]
 
     def _init_value(self, key: str) -> None:
         # Beside the key stand its length, what fills its last 8 bytes, and two numbers.
         if self._used + len(key.encode()) + 28 > self._capacity:
-            os.posix_fallocate(self._f.fileno(), 0, 2 * self._capacity)
+            _take_room(self._f, 2 * self._capacity)
         super()._init_value(key)  # type: ignore[no-untyped-call]
 
 
@@ -116,8 +127,7 @@ class Metrics:
         self._registry = prometheus_client.CollectorRegistry()
         together = TOGETHER in os.environ
         into = None if together else self._registry
-        if hasattr(os, "posix_fallocate"):
-            prometheus_client.values.MmapedDict = _RoomTaken  # type: ignore[attr-defined, assignment]
+        prometheus_client.values.MmapedDict = _RoomTaken  # type: ignore[attr-defined, assignment]
         self._is_ready = ready
         self._metrics = {name: _made(name, item, into) for name, item in DEFINED["service"].items()}
         #: Scores of each guardrail, in buckets that suit it.

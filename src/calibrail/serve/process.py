@@ -251,8 +251,7 @@ def startup_lines(guardrails: Iterable[Loaded], options: ServeOptions) -> list[s
 
 
 def _recipients(loaded: Loaded) -> list[str]:
-    sends = f"{loaded.name} sends the answers to "
-    return [f"{sends}{endpoint}" for endpoint in loaded.guardrail.endpoints]
+    return [f"{loaded.name} sends the answers to {to}" for to in loaded.guardrail.endpoints]
 
 
 def describe_guardrail(loaded: Loaded) -> str:

@@ -128,7 +128,7 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
 
     Raises
     ------
-    OSError
+    DataError
         A file cannot be read.
     """
     log = _Verification(folders, noted)
@@ -302,9 +302,9 @@ def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     Raises
     ------
     OSError
-        A file cannot be read or written.
+        A file cannot be written.
     DataError
-        A line holds what no decision does.
+        A file cannot be read, or a line holds what no decision does.
     """
     import pyarrow.parquet as pq
 

@@ -230,13 +230,17 @@ class Account:
         self._dollars = 0.0
         self._watch = watch
         self._lock = Lock()
-        self._stops, self._is_over = WeakSet[Event](), False
+        self._stops, self._is_over, self._outer = WeakSet[Event](), False, _current.get()
         renewed(self)
 
     def stop(self) -> Event:
-        """Return what one round of asking sets when it ends, and ``end`` for all of them."""
+        """Return what one round of asking sets when it ends, and ``end`` for all of them.
+
+        The ``end`` of an account around this one sets it as well.
+        """
+        stop = Event() if self._outer is None else self._outer.stop()
         with self._lock:
-            self._stops.add(stop := Event())
+            self._stops.add(stop)
             if self._is_over:
                 stop.set()
             return stop

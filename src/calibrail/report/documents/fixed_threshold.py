@@ -244,8 +244,8 @@ def _next_step(report: Json, about: Json) -> str:
         return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
     if not about["asked"]:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
-        again = shlex.join(sections.without_options(words, sections.PLACE))
-        return say("fixed_threshold.ask", command=f"{again} {goals}")
+        this = shlex.join(sections.without_options(words, sections.PLACE))
+        return say("fixed_threshold.ask", command=f"{this} {goals}")
     if report["verdict"] == "rejected":
         score, params = list[str](), report["score"]["params"]
         given = {word.partition("=")[0] for word in words}

@@ -203,9 +203,7 @@ def _box(field: tuple[float, ...], box: TargetBox) -> str:
         drawn.append(_rect("corner", (left, top, x, y), "certified", ".13"))
         drawn.append(f'<path d="M{left:g} {y}H{x}V{top:g}" {style}/>')
     colour = box.verdict or "faithful"
-    (x0, y1), (x1, y0) = (
-        _in_field(field, *ends) for ends in zip(box.fpr, box.coverage, strict=True)
-    )
+    (x0, y1), (x1, y0) = (_in_field(field, box.fpr[end], box.coverage[end]) for end in (0, 1))
     edge = f'stroke="var(--{colour})" stroke-width="1.5"'
     drawn.append(_rect("box", (x0, y0, x1, y1), colour, ".22", edge))
     if box.at is not None:
