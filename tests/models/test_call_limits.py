@@ -120,11 +120,10 @@ def test_nothing_is_sent_where_no_call_may_be_made_and_the_cache_stays(tmp_path:
 
 
 def test_an_account_that_ends_stops_what_is_asked_within_it() -> None:
-    with limit_calls() as outer:
-        with limit_calls() as inner:
-            begun = inner.stop()
-            assert not begun.is_set()
-            outer.end()
-            assert begun.is_set() and inner.stop().is_set()
-    with limit_calls() as other:
+    with transport.limit_calls() as outer, transport.limit_calls() as inner:
+        begun = inner.stop()
+        assert not begun.is_set()
+        outer.end()
+        assert begun.is_set() and inner.stop().is_set()
+    with transport.limit_calls() as other:
         assert not other.stop().is_set()
