@@ -197,8 +197,8 @@ def test_columns_of_scores_stand_after_the_detectors_that_are_named_otherwise() 
     ]
     of = dict(score_column="gauge", higher="hallucinated", baselines=False, alpha=0.2)
     spelled = "column:column=gauge,higher=hallucinated"
-    named = calibrate(rows, spelled, alpha=0.2, baselines=False)
-    assert calibrate(rows, **of).report == named.report  # type: ignore[arg-type]
+    alone: Any = calibrate(rows, spelled, alpha=0.2, baselines=False)
+    assert calibrate(rows, **of).report == alone.report  # type: ignore[arg-type]
     both = compare(rows, "length", **{**of, "score_column": ["gauge", "b"]})  # type: ignore[arg-type]
     assert {name for name, _ in both.comparison.detectors} == {"length", "gauge", "b"}
     with pytest.raises(InputError, match="a column of scores needs a direction"):
@@ -209,11 +209,12 @@ def test_columns_of_scores_stand_after_the_detectors_that_are_named_otherwise() 
     assert tested.report == alone.report
     with pytest.raises(InputError, match="test takes one score; got gauge, b"):
         test(rows, score_column=["gauge", "b"], higher="hallucinated", threshold=2)
-    arrays: Any = dict(scores=[0.1, 0.9] * 9, labels=[0, 1] * 9, score_column="gauge")
+    arrays: Any = dict(scores=[0.1, 0.9] * 9, labels=[0, 1] * 9)
+    named: Any = dict(score_column="gauge", higher="hallucinated")
     for given in (dict(alpha=0.2), dict(threshold=0.5)):
         with pytest.raises(InputError, match="give scores= or the detector"):
-            calibrate(**arrays, **given)
-    for wrong in (dict(scores=arrays["scores"], labels=arrays["labels"]), dict(source=rows)):
+            calibrate(**arrays, **named, **given)  # type: ignore[arg-type]
+    for wrong in (arrays, dict(source=rows, score_column="gauge")):
         with pytest.raises(InputError, match="higher"):
             test(**wrong, threshold=0.5, higher="worse")  # type: ignore[arg-type]
 
