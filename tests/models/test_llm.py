@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -122,7 +122,13 @@ def test_failures_are_reported_in_place_and_kept_out_of_the_cache(cache: Path) -
 def test_who_ends_an_account_waits_for_no_endpoint_and_sends_nothing_more(cache: Path) -> None:
     limits = limit_calls(CallLimits(cache=cache))
     with ChatServer(echo, always("429"), retry_after=30) as server, limits as spent:
-        Timer(0.2, spent.end).start()
+
+        def end() -> None:
+            while len(server.seen) < 3:
+                time.sleep(0.01)
+            spent.end()
+
+        Thread(target=end, daemon=True).start()
         began = time.monotonic()
         answers = load_llm("m", server.url).answers(requests(3))
         assert time.monotonic() - began < 10
