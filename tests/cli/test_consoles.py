@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 import calibrail
-from calibrail.cli.output import _at_words
 from tests.answers import rows as labelled
 from tests.answers import write as write_rows
 
@@ -140,18 +138,3 @@ def test_letters_that_run_from_right_to_left_stay_as_they_are(tmp_path: Path) ->
     name = "\u0645\u06cc\u200c\u062e\u0648 \u05e9\u05dc \U0001f469\u200d\U0001f52c.jsonl"
     shown = run(tmp_path, "doctor", name)
     assert f"error: there is no file or folder {name}" in shown.stderr.decode()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_line_is_broken_at_words_for_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    line = f"g.json: not a byte has changed; digest sha256:{'0' * 64} --max-false-alarms"
-    shown = _at_words(line, Terminal()).splitlines()
-    assert len(shown) == 3 and " ".join(shown) == line
-    command = f"next: calibrail check {'folder/' * 9}g.json TRACES -o decisions.jsonl"
-    assert _at_words(command, Terminal()) == command
-    assert _at_words(line, io.StringIO()) == line

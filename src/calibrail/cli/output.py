@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shlex
-import shutil
 import sys
 import tempfile
 import textwrap
@@ -121,7 +120,7 @@ class Showing:
                     from calibrail.report.markdown import bullets
 
                     words = list(bullets(words))
-                echo("\n".join(_at_words(word, sys.stdout) for word in words))
+                echo("\n".join(harmless(word, line=True) for word in words))
         elif self.page or not silent:
             self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
@@ -179,19 +178,7 @@ def command_line() -> str:
 
 def note(message: str) -> None:
     """Say something that is not the result."""
-    echo(_at_words(message, sys.stderr), err=True)
-
-
-def _at_words(line: str, stream: Any) -> str:
-    """Return a harmless line, broken at spaces where a terminal would break it within a word.
-
-    A line with a command to copy, and what no terminal shows, stays one line.
-    """
-    line = harmless(line, line=True)
-    if ": calibrail " in line or not stream.isatty():
-        return line
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, break_long_words=False)
+    echo(harmless(message, line=True), err=True)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:

@@ -103,7 +103,7 @@ def test(
         What wrong decisions cost: the report then bounds what the threshold is to cost.
     cost_miss, cost_alarm, base_rate
         The fields of `Costs`, by themselves in its place.
-    score_column : str, optional
+    score_column : str or sequence of one str, optional
         The column of scores.
     higher : {"hallucinated", "faithful"}, optional
         What a higher value of the column, or of ``scores``, means; what its name says where that is
@@ -153,6 +153,8 @@ def test(
     if not isinstance(score_column, str | None):
         score, score_column, higher = with_columns(score, score_column, higher), None, None
     if source is None or any(values is not None for values in arrays.values()):
+        if higher is not None:
+            direction(higher, Detectors)
         source, score = calibration_source(source, score_column or score, arrays, cast(Any, higher))
     elif score is None:
         source, score = found_column(source, threshold, reading, score_column, higher)
@@ -383,6 +385,7 @@ def _chosen(
     if choice.higher is None:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
         raise InputError(say("refused.which_direction", about))
+    direction(choice.higher, Detectors)
     return registry.build_column(choice.names[0], choice.higher)
 
 
