@@ -87,3 +87,17 @@ def by_sentence(guardrail: Guardrail) -> Guardrail:
         }
     )
     return Guardrail(FrozenConfig.from_bytes(changed.to_bytes()), guardrail.score)
+
+
+def by_sentence_of_words() -> Guardrail:
+    """Return a guardrail of sentences whose detector counts words that the sources lack."""
+    answers = [
+        Example(
+            contexts=(f"Tungsten is a metal with the number {row}.",),
+            response=f"{row} is tungsten." if row % 2 else f"Basalt {row} hums loudly there.",
+            label=1 - row % 2,
+            id=f"{row}",
+        )
+        for row in range(120)
+    ]
+    return by_sentence(calibrate(answers, "novel_count", alpha=0.1).freeze())

@@ -20,7 +20,7 @@ from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.decision import Cause
 from calibrail.scores import build, parse_spec
 
-from .sentences import Digits, by_sentence, of_sentences
+from .sentences import Digits, by_sentence, by_sentence_of_words, of_sentences
 
 
 def check(guardrail: Guardrail, response: str, **more: object) -> Decision:
@@ -280,21 +280,6 @@ def test_a_file_of_sentences_is_read_back_and_travels() -> None:
     }
     assert len(lines) == 1
     assert again.probe().state == "agree"
-
-
-def by_sentence_of_words() -> Guardrail:
-    from calibrail import calibrate
-
-    answers = [
-        Example(
-            contexts=(f"Tungsten is a metal with the number {row}.",),
-            response=f"{row} is tungsten." if row % 2 else f"Basalt {row} hums loudly there.",
-            label=1 - row % 2,
-            id=f"{row}",
-        )
-        for row in range(120)
-    ]
-    return by_sentence(calibrate(answers, "novel_count", alpha=0.1).freeze())
 
 
 def test_another_splitter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ SHOWN: Final = {KEPT: KEPT, TRIMMED: KEPT, EMPTIED: None, TORN: None}
 
 @cache
 def guardrail() -> Guardrail:
-    from tests.guardrail.test_sentences import by_sentence_of_words
+    from tests.guardrail.sentences import by_sentence_of_words
 
     return by_sentence_of_words()
 

@@ -99,7 +99,8 @@ def test_spark_is_told_the_types() -> None:
 
 
 def test_a_guardrail_of_sentences_gives_what_may_be_shown() -> None:
-    from tests.guardrail.test_sentences import by_sentence_of_words, columns_guardrail
+    from tests.guardrail.sentences import by_sentence_of_words
+    from tests.guardrail.test_sentences import columns_guardrail
 
     guardrail = by_sentence_of_words()
     texts = [

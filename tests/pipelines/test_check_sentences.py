@@ -10,7 +10,7 @@ import pytest
 
 from calibrail import Guardrail
 from tests.command_line import calibrail
-from tests.guardrail.test_sentences import by_sentence_of_words
+from tests.guardrail.sentences import by_sentence_of_words
 
 ROWS: list[dict[str, Any]] = [
     {"id": "trimmed", "response": "Tungsten is a metal. However, basalt hums loudly."},

@@ -16,7 +16,7 @@ from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import RequestLimits
 from calibrail.serve.service import Service
-from tests.guardrail.test_sentences import by_sentence_of_words
+from tests.guardrail.sentences import by_sentence_of_words
 
 httpx = pytest.importorskip("httpx2")
 

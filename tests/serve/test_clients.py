@@ -36,7 +36,7 @@ from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.service import TokenHolder, Tokens
 from tests.answers import write
 from tests.command_line import calibrail
-from tests.guardrail.test_sentences import by_sentence_of_words
+from tests.guardrail.sentences import by_sentence_of_words
 from tests.labelling.rows import lines
 from tests.serve.process import Service, request_bytes, until
 

@@ -245,7 +245,8 @@ def overlap(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95)
         return missing(_METHOD, "one_class", confidence)
     counts_h, counts_f = _common_counts(hallucinated, faithful)
     estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
-    pooled = np.concatenate([hallucinated, faithful])
+    # In order, each place is found next to the last one: many scores take a tenth of the time.
+    pooled = np.sort(np.concatenate([hallucinated, faithful]))
     one, other = (
         np.searchsorted(np.sort(part), pooled, side="right") / len(part)
         for part in (hallucinated, faithful)
@@ -263,8 +264,9 @@ def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:
     """Return the two classes' counts per bin of a common grid; infinite values have two bins."""
     pooled = np.concatenate([hallucinated, faithful])
     atoms = np.unique(pooled)
-    places, bins = np.searchsorted(atoms, pooled), len(atoms)
-    if bins > MAX_ATOMS:
+    if len(atoms) <= MAX_ATOMS:
+        places, bins = np.searchsorted(atoms, pooled), len(atoms)
+    else:
         finite = np.isfinite(pooled)
         inside, n_inside = _grid(pooled[finite])
         places, bins = np.where(pooled > 0.0, n_inside, n_inside + 1), n_inside + 2
