@@ -726,8 +726,11 @@ class CopyGroups:
     @property
     def n_contents(self) -> NDArray[np.int64]:
         """How many different answers each of the groups holds."""
-        contents = np.unique(np.stack([self.groups, _alone(self.same)]), axis=1)[0]
-        return np.bincount(contents[contents >= 0], minlength=1)
+        held = self.groups >= 0
+        if not held.any():
+            return np.zeros(1, np.int64)
+        pairs = np.stack([self.groups[held], _alone(self.same)[held]])
+        return np.bincount(np.unique(pairs, axis=1)[0], minlength=1)
 
     @property
     def n_near(self) -> int:

@@ -259,7 +259,10 @@ def scored_columns(
         table = table_of_columns(blocks, scores, keep=keep, progress=progress)
     except NotPlainError:
         return None
-    if len(table.ids.unique()) < len(table):
+    repeated = len(table.ids.unique()) < len(table)
+    # What the blocks and the count took is given back: else the arrays that follow come on top.
+    pa.default_memory_pool().release_unused()
+    if repeated:
         return None
     opened.end()
     return table, known_by

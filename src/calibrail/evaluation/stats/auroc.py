@@ -448,8 +448,9 @@ def clustered_auroc(
     >>> clustered_auroc(np.array([2.0, 1.0, 4.0, 3.0]), labels, clusters).estimate
     0.75
     """
-    area = ranked(values, labels)
-    if area is None or len(np.unique(clusters)) == len(values):
+    alone = len(np.unique(clusters)) == len(values)
+    area = None if alone else ranked(values, labels)
+    if area is None:
         return auroc(values[labels == 1], values[labels == 0], confidence=confidence)
     variance, _ = area.variance(clusters)
     units = min(len(np.unique(clusters[labels == label])) for label in (0, 1))
