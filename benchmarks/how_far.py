@@ -267,6 +267,7 @@ def draw(sets: Sequence[Mapping[str, Any]]) -> str:
             "o",
             color=INK,
             markersize=5.0,
+            clip_on=False,
             label="public sets, limit at 90%",
         )
         plot.axes.axhline(100 * USEFUL, color=QUIET, linewidth=0.8, linestyle=DOTTED)

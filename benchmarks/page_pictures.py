@@ -1,8 +1,9 @@
 """The pictures of docs/ that show what commands write, for light pages and for dark ones.
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
-of the report in docs/report.md with numbered marks, photographed by chromium. ``first_run.svg`` is
-drawn by the README's own calibration.
+of the report in docs/report.md with numbered marks, photographed by chromium; ``watch-*.png`` that
+of a watch at the end of examples/year.py. ``first_run.svg`` is drawn by the README's own
+calibration.
 
     PYTHONPATH=. python benchmarks/page_pictures.py
 """
@@ -31,9 +32,9 @@ MARKED: Final = (
     "[data-figure=target]",
     "#try",
 )
-#: Pixels of the photograph.
-WIDTH, HEIGHT = 1000, 1165
-#: Colours of the photograph's palette: it shows text and plain areas.
+#: Pixels of a photograph: its width, and the heights of the report and of the watch.
+WIDTH, HEIGHT, WATCH_HEIGHT = 1000, 1165, 1560
+#: Colours of a photograph's palette: it shows text and plain areas.
 N_COLOURS: Final = 64
 
 
@@ -71,7 +72,19 @@ def marked_report(folder: Path) -> Path:
     return page
 
 
-def photograph(page: Path, path: Path) -> None:
+def year_watched(folder: Path) -> Path:
+    """Write the page of a watch after a year, which an example simulates, by the command."""
+    example = FIGURES.parents[1] / "examples" / "year.py"
+    subprocess.run([sys.executable, example, folder], check=True, capture_output=True)
+    line = "monitor guardrail.json log --labels audit -o watch"
+    command = [sys.executable, "-m", "calibrail", *line.split()]
+    done = subprocess.run(command, check=False, capture_output=True, cwd=folder)
+    # The promise is broken in fall.
+    assert done.returncode == 3, done.stderr
+    return folder / "watch" / "watch.html"
+
+
+def photograph(page: Path, path: Path, height: int = HEIGHT) -> None:
     """Write what chromium shows of the page, as NAME-light.png and NAME-dark.png."""
     for scheme, number in (("dark", 0), ("light", 1)):
         target = path.with_stem(f"{path.stem}-{scheme}")
@@ -79,7 +92,7 @@ def photograph(page: Path, path: Path) -> None:
             *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
             f"--user-data-dir={page.parent / scheme}",
             f"--blink-settings=preferredColorScheme={number}",
-            *(f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={target}", page.as_uri()),
+            *(f"--window-size={WIDTH},{height}", f"--screenshot={target}", page.as_uri()),
         ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         with Image.open(target) as seen:
@@ -101,6 +114,7 @@ def main() -> None:
     draw_plan(FIGURES / "plan.svg")
     with tempfile.TemporaryDirectory() as folder:
         photograph(marked_report(Path(folder) / "report"), FIGURES / "report.png")
+        photograph(year_watched(Path(folder) / "year"), FIGURES / "watch.png", WATCH_HEIGHT)
 
 
 if __name__ == "__main__":

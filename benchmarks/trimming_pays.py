@@ -28,7 +28,7 @@ from scipy.stats import beta
 
 from calibrail.conformal import minimum_n, rank
 from calibrail.options import Guarantee
-from calibrail.report.figures.plot import DASHED, DOTTED, QUIET, SERIES, drawing
+from calibrail.report.figures.plot import DASHED, DOTTED, INK, QUIET, SERIES, drawing
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "trimming_pays.svg"
 AUROCS = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
@@ -344,9 +344,9 @@ def draw() -> None:
     """Draw the share kept over the AUROC, beside what flagging whole answers shows."""
     aurocs = np.linspace(0.5, 0.995, 100)
     shapes = (
-        (Answers(6, 0.1), "6 sentences, 10 % unsupported"),
-        (Answers(6, 0.3), "6 sentences, 30 %"),
-        (Answers(6, 0.6), "6 sentences, 60 %"),
+        (Answers(6, 0.1), "trimmed, 10% of 6 sentences unsupported"),
+        (Answers(6, 0.3), "30%"),
+        (Answers(6, 0.6), "60%"),
     )
     with drawing(7.2, 4.4) as plot:
         for (item, label), colour in zip(shapes, SERIES, strict=False):
@@ -354,10 +354,12 @@ def draw() -> None:
             plot.axes.plot(aurocs, kept, color=colour, linewidth=1.8, label=label)
             shown = [100.0 * shown_by_flags(item, separation(a), 0.1) for a in aurocs]
             plot.axes.plot(aurocs, shown, color=colour, linewidth=1.0, linestyle=DASHED)
+        label = "whole answers withheld"
+        plot.axes.plot([], [], color=INK, linewidth=1.0, linestyle=DASHED, label=label)
         plot.axes.axhline(50.0, color=QUIET, linewidth=0.8, linestyle=DOTTED)
         plot.axes.set(xlim=(0.5, 1.0), ylim=(0.0, 101.0))
         plot.axes.set(xlabel="AUROC per sentence", ylabel="supported sentences shown, %")
-        plot.legend(3)
+        plot.legend(2)
         svg = plot.svg(
             "Supported sentences kept by the AUROC per sentence, trimmed (full lines) and where "
             "whole answers are flagged (dashed), at alpha 0.1."

@@ -48,7 +48,8 @@ def main() -> None:
     folder = Path(os.environ.get("CALIBRAIL_DATA", ROOT / ".." / "shared" / "data"))
     table, scores = folder / "frank" / "metric_scores.csv", folder / "aggrefact" / "scores.csv"
     if missing := [str(path) for path in (table, scores) if not path.is_file()]:
-        sys.exit(f"no {', '.join(missing)}; set CALIBRAIL_DATA to the folder of the data")
+        there = "CALIBRAIL_DATA names the data, and docs/example-data.md where it is from"
+        sys.exit(f"no {', '.join(missing)}; {there}")
     with TemporaryDirectory() as work:
         claims = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(work) / "claims.csv"
         write_claims(scores, claims)

@@ -221,10 +221,15 @@ class Leaderboard(Record):
 
     @classmethod
     def of(cls, title: str, promise: Mapping[str, Any], sets: Sequence[DataSet]) -> "Leaderboard":
-        """Return the page of some data sets, its tests corrected for all of them."""
+        """Return the page of some data sets, its tests corrected for all of them.
+
+        What is corrected are p-values as the page keeps them, with 12 digits: rows that are read
+        back are corrected as those that were computed.
+        """
         level, delta = promise["confidence"], promise["delta"]
         rows = [row for item in sets for row in item.rows if row.against is not None]
-        adjusted = holm([row.against.p_value for row in rows if row.against is not None])
+        kept = [float(f"{row.against.p_value:.12g}") for row in rows if row.against is not None]
+        adjusted = holm(kept)
         judged = {
             id(row): _judged(row, float(p), 1.0 - level)
             for row, p in zip(rows, adjusted, strict=True)

@@ -193,7 +193,8 @@ def _target(target: Json, row: Json) -> list[parts.Cell]:
         )
     fpr, caught = target["fpr"], target["caught"]
     sign = "<=" if row["higher"] == "faithful" else ">="
-    flagged = f"flags {sign} {Scale().text(target['threshold'])}"
+    scale = Scale(negated=row["higher"] == "faithful")
+    flagged = f"flags {sign} {scale.cell(scale.shown(target['threshold']))}"
     return [
         parts.Cell(share(fpr), f"{interval(fpr)}; {flagged}"),
         parts.Cell(share(caught), interval(caught)),

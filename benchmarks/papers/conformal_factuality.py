@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import conformal_rag
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta
 from scored_claims import (
     DELTA,
     NONE_WRONG,
-    Figure,
-    Floats,
+    SPLITS,
+    left_out,
+    mean,
     percent,
     read,
     scored,
@@ -39,7 +39,6 @@ from results import FOLDER, write
 from calibrail.conformal.threshold import minimum_n, rank
 
 ALPHA: Final = 0.1
-SPLITS: Final = 1000
 SCORES: Final[Mapping[str, str]] = {
     "frequency+gpt": "frequency and model's score",
     "gpt": "model's score",
@@ -75,25 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "claims": {
             name: measured(claims, file, strip=strip) for name, (file, strip) in SETS.items()
         },
-        "rag": conformal_rag.measured(rag, ALPHA),
+        "rag": conformal_rag.measured(rag, claims, ALPHA),
     }
     text = json.dumps(content, indent=1)
     (FOLDER / "papers_conformal_factuality.json").write_text(text + "\n", encoding="utf-8")
     title = "Conformal factuality and Conformal-RAG"
     write("papers_conformal_factuality", title, page(content), script=setup.command)
-
-
-def left_out(worst: Floats, alpha: float, calibrating: NDArray[np.bool_] | None = None) -> Floats:
-    """Return the threshold of each answer that all others set, or those of them that calibrate."""
-    use = np.ones(len(worst), bool) if calibrating is None else calibrating
-    others = ~np.eye(len(worst), dtype=bool) & use
-    return np.array([threshold(worst[row], alpha) for row in others])
-
-
-def mean(values: Floats) -> Figure:
-    """Return a mean with the bars of the paper: 1.96 standard errors."""
-    half = 1.96 * values.std() / len(values) ** 0.5
-    return [float(values.mean()), float(values.mean() - half), float(values.mean() + half)]
 
 
 def measured(folder: Path, name: str, *, strip: bool) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from calibrail.conformal import calibrate_threshold
 
 DELTA: Final = 0.1
 RESAMPLES: Final = 300
+#: Halves by lot: one sets a threshold, the other is measured.
+SPLITS: Final = 1000
 #: Of an answer without a wrong claim, as in the published code: lower than any score.
 NONE_WRONG: Final = -100_000.0
 #: Annotations that count as right in both papers' code.
@@ -91,6 +93,19 @@ def threshold(worst: Floats, alpha: float, guarantee: str = "marginal") -> float
     """Return calibrail's threshold, below which claims go."""
     promise = Promise(alpha=alpha, guarantee=guarantee, delta=DELTA)
     return -calibrate_threshold(-worst, promise).threshold
+
+
+def left_out(worst: Floats, alpha: float, calibrating: NDArray[np.bool_] | None = None) -> Floats:
+    """Return the threshold of each answer that all others set, or those of them that calibrate."""
+    use = np.ones(len(worst), bool) if calibrating is None else calibrating
+    others = ~np.eye(len(worst), dtype=bool) & use
+    return np.array([threshold(worst[row], alpha) for row in others])
+
+
+def mean(values: Floats) -> Figure:
+    """Return a mean with the bars of the first paper: 1.96 standard errors."""
+    half = 1.96 * values.std() / len(values) ** 0.5
+    return [float(values.mean()), float(values.mean() - half), float(values.mean() + half)]
 
 
 def drawn(measure: Callable[[Rows], Floats], n: int) -> list[Figure]:

@@ -209,3 +209,19 @@ def test_the_page_of_scores_alone_claims_nothing_of_baselines(board: dict[str, A
     for row in alone["data_sets"][0]["rows"]:
         row["against"] = None
     assert document(alone).headline == "4 rows without a baseline beside them"
+
+
+@pytest.mark.parametrize(
+    ("higher", "threshold", "shown"),
+    [
+        ("faithful", 0.9999754428863525, "<= 0.999976"),
+        ("hallucinated", 0.00012345678, ">= 0.000123456"),
+    ],
+)
+def test_a_threshold_typed_from_the_page_flags_no_less(
+    board: dict[str, Any], higher: str, threshold: float, shown: str
+) -> None:
+    other = json.loads(json.dumps(board))
+    first = other["data_sets"][0]["rows"][0]
+    first["higher"], first["targets"][0]["threshold"] = higher, threshold
+    assert f"flags {shown}" in unescape(render_page(document(other)))

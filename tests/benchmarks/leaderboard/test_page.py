@@ -16,6 +16,9 @@ from typing import Any, Final
 
 import pytest
 
+from benchmarks.leaderboard.board import Leaderboard
+from benchmarks.leaderboard.comparisons import steady
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "leaderboard.md"
 FOLDER: Final = ROOT / "docs" / "leaderboard"
@@ -231,3 +234,11 @@ def test_every_link_of_the_page_leads_to_a_committed_file() -> None:
     assert "runs/" not in ignored
     for page in pages:
         assert (FOLDER / page).read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_rows_that_are_read_back_are_corrected_as_those_that_were_computed() -> None:
+    content = committed("leaderboard.json")
+    board = Leaderboard.from_dict(content)
+    promise = {key: getattr(board, key) for key in ("guarantee", "delta", "confidence")}
+    again = Leaderboard.of(board.title, promise, board.data_sets)
+    assert steady(again.to_dict()) == content

@@ -92,6 +92,9 @@ def test_with_one_answer_left_out_what_is_factual_is_k_of_n(script: ModuleType) 
 def write_rag(folder: Path, n: int) -> None:
     """Write files of the second paper, all of whose scores are ``own``."""
     rag = importlib.import_module("conformal_rag")
+    path = folder / "FactScore" / "factscore_annotations.jsonl"
+    rename(path, claims(n, seed=99), "similarity")
+    folder = folder / rag.SCHEMA
     files = {f"{name}/{arm.file}": arm for name, arms in rag.ARMS.items() for arm in arms.values()}
     for i, (place, arm) in enumerate(files.items()):
         blocks = (claims(n, seed=10 * i + block) for block in range(1 + arm.block))
@@ -122,6 +125,8 @@ def test_all_of_both_papers_is_measured(
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(script, "ALPHAS", (0.1, 0.2))
     monkeypatch.setattr(script, "SPLITS", 3)
+    monkeypatch.setattr(script.conformal_rag, "SPLITS", 3)
+    monkeypatch.setattr(script.conformal_rag, "TARGETS", (0.1, 0.15))
     monkeypatch.setattr(script.conformal_rag, "DRAWS", 2)
     monkeypatch.setattr(importlib.import_module("scored_claims"), "RESAMPLES", 3)
     script.main(["--data", str(tmp_path)])
@@ -162,6 +167,41 @@ def test_published_thresholds_come_out_of_the_published_files(script: ModuleType
         assert script.threshold(worst, alpha) == published
 
 
+def test_published_figures_of_retrieval_come_out_of_the_published_files(script: ModuleType) -> None:
+    rag = script.conformal_rag
+    folder = Path(os.environ.get("CALIBRAIL_DATA", importlib.import_module("sources").SHARED))
+    claims, folder = folder / "conformal_factuality" / "out", folder / rag.PLACE
+    if not (folder.is_dir() and claims.is_dir()):
+        pytest.skip("no clone of github.com/n4feng/ResponseQualityAssessment at CALIBRAIL_DATA")
+    answers = script.read(folder / "FactScore" / "factscore_annotations.jsonl")
+    alpha, published, _ = rag.PUBLISHED_REMOVED
+    item = script.scored(answers, "similarity")
+    removed = item.removed(script.left_out(item.worst, alpha)).mean()
+    assert round(float(removed), 3) == published
+    alpha, published = rag.PUBLISHED_THRESHOLD
+    [questions, _] = rag.EXAMPLE
+    worst = script.scored(rag.by_name(folder / rag.SCHEMA)[questions], "similarity").worst
+    assert round(script.threshold(worst, alpha), 3) == published
+
+
+def test_halves_measure_what_did_not_set_the_threshold(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rag = script.conformal_rag
+    monkeypatch.setattr(rag, "SPLITS", 20)
+    rename(tmp_path / "a.jsonl", claims(300), "gpt")
+    item = script.scored(script.read(tmp_path / "a.jsonl"), "gpt")
+    right = item._replace(worst=np.full(300, script.NONE_WRONG))
+    removed, factual = rag.halved([item, right])
+    for i, alpha in enumerate(rag.TARGETS):
+        assert (
+            abs(factual[1][i] - max(1 - alpha, np.mean(~(item.worst > script.NONE_WRONG)))) < 0.05
+        )
+    # Without a wrong claim nothing goes, and all is factual; groups count by their answers.
+    assert set(removed[2]) == {0.0} and set(factual[2]) == {1.0}
+    assert removed[0][0] == pytest.approx(removed[1][0] / 2, abs=1e-5)
+
+
 def test_the_page_of_results_is_its_figures(script: ModuleType, repository: Path) -> None:
     results = repository / "benchmarks" / "results" / "papers_conformal_factuality.md"
     content = json.loads(results.with_suffix(".json").read_text(encoding="utf-8"))
@@ -193,5 +233,12 @@ def test_the_page_says_what_was_measured(repository: Path) -> None:
     assert (
         f"Of {either} claims that a model annotated as wrong, it did so twice for {both}." in part
     )
+    stated, facts = content["rag"]["stated"], content["rag"]["figures"]["FActScore, similarity"]
+    (ours, *_), (one, low, high) = ([100 * x for x in figure] for figure in stated["removed"])
+    assert f"loses {ours:.1f}% of its claims" in part and f"{ours:.1f}%" == "8.9%"
+    assert f"threshold is {stated['threshold']:.3f}" in part
+    assert f"stands on {stated['with_wrong']} answers with a wrong claim" in part
+    assert f"by halves it is {100 * facts[0][0][2]:.0f}%" in part
+    assert f"lose {one:.1f}% ({low:.1f} to {high:.1f}; published 86.8%" in part
     published = re.findall(r"\| (-?\d\.\d{12,}) \| (-?\d\.\d{12,}) \|", measured)
     assert sum(one == other for one, other in published) == 3
