@@ -141,6 +141,7 @@ _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 #: Tables of which single columns, and whole ones, can be read.
 _COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
     "parquet": tables.parquet_batches,
+    "arrow": tables.arrow_batches,
     "saved": tables.saved_batches,
 }
 
@@ -162,7 +163,7 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
-_RECTANGULAR: Final = ("csv", "xlsx", "parquet", "saved")
+_RECTANGULAR: Final = ("csv", "xlsx", *_COLUMNAR)
 #: Tables whose cells may spell a list.
 _OF_CELLS: Final = ("csv", "xlsx")
 _OPTIONS: Final = {
@@ -322,15 +323,14 @@ def _named_classes(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ..
 
 
 def file_class_names(table: str, path: Path, split: object = None) -> dict[str, tuple[str, ...]]:
-    """Return the same of a Parquet file, or of a folder that ``datasets`` wrote."""
-    import pyarrow as pa
+    """Return the same of a file of Parquet or Arrow, or of a folder that ``datasets`` wrote."""
     import pyarrow.parquet as pq
 
-    if table == "parquet":
-        with seekable(path) as source:
-            return class_names(pq.read_schema(source))
-    for file in tables.saved_files(path, split)[:1]:
-        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+    for file in tables.saved_files(path, split)[:1] if table == "saved" else [path]:
+        if table == "parquet":
+            with seekable(file) as source:
+                return class_names(pq.read_schema(source))
+        with tables.open_arrow(file) as reader:
             return class_names(reader.schema)
     return {}
 
