@@ -263,6 +263,10 @@ def _arrow(rows: list[dict[str, Any]]) -> Any:
     return pytest.importorskip("pyarrow").Table.from_pylist(rows)
 
 
+def _reader(rows: list[dict[str, Any]]) -> Any:
+    return _arrow(rows).to_reader()
+
+
 def _pandas(rows: list[dict[str, Any]]) -> Any:
     return pytest.importorskip("pandas").DataFrame(rows)
 
@@ -271,12 +275,13 @@ def _arrays(rows: list[dict[str, Any]]) -> Any:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-@pytest.mark.parametrize("held", [list, iter, _arrow, _pandas, _arrays])
+@pytest.mark.parametrize("held", [list, iter, _arrow, _reader, _pandas, _arrays])
 def test_the_datas_own_score_is_taken_from_whatever_holds_it(held: Any) -> None:
     rows = [{"hallucination_score": r["score"], "label": r["wrong"]} for r in _rows()]
     run = calibrail.calibrate(held(rows), alpha=0.3)
     assert "Threshold found (hallucination_score)" in str(run)
     assert "hallucination_score" in str(calibrail.compare(held(rows), alpha=0.3, baselines=False))
+    assert "hallucination_score" in str(calibrail.test(held(rows), threshold=0.5))
 
 
 @pytest.fixture

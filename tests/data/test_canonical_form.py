@@ -133,14 +133,14 @@ RESPELT: dict[str, Callable[[str], str]] = {
     "a space around": lambda text: f" {text} ",
     "decomposed characters": lambda text: unicodedata.normalize("NFD", text),
     "spaces that do not break": lambda text: text.replace(" ", "\u00a0"),
+    "a byte order mark": lambda text: f"\ufeff{text}",
+    "a soft hyphen": lambda text: text.replace("Rome", "Ro\u00adme"),
     "two spaces": lambda text: text.replace(" ", "  "),
     "letter case": str.upper,
     "straight quotation marks and dashes": lambda text: text.translate(
         {0x201C: '"', 0x201D: '"', 0x2014: "-"}
     ),
     "a typographic apostrophe": lambda text: text.replace("'", "\u2019"),
-    "a byte order mark": lambda text: f"\ufeff{text}",
-    "a soft hyphen": lambda text: text.replace("Rome", "Ro\u00adme"),
 }
 
 REARRANGED: dict[str, Callable[[list[str]], Any]] = {
@@ -176,7 +176,7 @@ def test_the_same_content_is_the_same_answer_however_it_is_spelt(how: str) -> No
     assert len(list(reading)) == 1 and reading.reasons == {("id", "duplicate"): 1}
 
 
-@pytest.mark.parametrize("how", list(RESPELT)[:4])
+@pytest.mark.parametrize("how", list(RESPELT)[:6])
 def test_the_same_answers_are_split_alike_in_another_spelling(how: str) -> None:
     said = "In \u201cRome {}\u201d, a caf\u00e9."
     rows = [{**ROW, "id": n, "response": said.format(n), "s": n, "label": n % 2} for n in range(80)]

@@ -509,8 +509,9 @@ def names_of(source: Source) -> tuple[str, ...]:
 
 
 def reusable(source: Source) -> Source:
-    """Return a source that can be read twice: what can be read once becomes a list."""
-    return list(source) if isinstance(source, Iterator) else source
+    """Return a source that can be read twice: what can be read once is held."""
+    held = getattr(source, "read_all", partial(list, source))
+    return cast(Source, held()) if isinstance(source, Iterator) else source
 
 
 def open_source(source: Source, reading: ReadOptions) -> Opened:
