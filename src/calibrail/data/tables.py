@@ -978,7 +978,7 @@ def _delimiter(path: Path, head: str) -> str:
 
 
 def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
-    """Yield the rows of a sheet of an Excel workbook, whose first row with anything is the header.
+    """Yield the rows of a sheet of an Excel workbook, whose header is the first row below a title.
 
     Of a formula the value is read that was last computed. Dates are texts as ISO 8601 has them;
     empty rows and columns are passed over. Rows have the numbers that Excel shows.
@@ -1016,6 +1016,7 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         named = spell_option(ReadOptions, "options", {"sheet": "NAME"})
         listed = ", ".join(book.sheet_names)
         raise DataError(f"{path} has nothing in a sheet {name!r}; {named} reads one of: {listed}")
+    rows = _below_title(rows)
     columns = zip(*(row for _, row in rows), strict=True)
     used = [place for place, column in enumerate(columns) if any(c is not None for c in column)]
     titles = ["" if rows[0][1][place] is None else str(rows[0][1][place]) for place in used]
@@ -1027,6 +1028,15 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
             yield RowProblem(number, WHOLE_ROW, "row too long", seen, most, SHORTER)
             continue
         yield SourceRow(number, dict(zip(header, held, strict=True)))
+
+
+def _below_title(rows: list[tuple[int, list[Any]]]) -> list[tuple[int, list[Any]]]:
+    """Return the rows from the header on: what stands above texts side by side is a title."""
+    for place, (_, row) in enumerate(rows):
+        held = [cell for cell in row if cell is not None]
+        if len(held) > 1:
+            return rows[place:] if all(isinstance(cell, str) for cell in held) else rows
+    return rows
 
 
 #: Where a cell of a sheet stands that holds something. No part of it is read from two places.
