@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from calibrail.data import tables
+from calibrail.data.aliases import aliases_of
 from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import (
     Example,
@@ -392,8 +393,10 @@ def open_rows(
     if options.get("decimal") not in (None, ".", ","):
         raise InputError(f"decimal must be a point or a comma; got {options['decimal']!r}")
     fields, rows = begun or _begin(open_table, table)
+    # Answers with labels of their own are no benchmark's, whatever columns were added to one.
+    own = aliases_of("label", fields) and aliases_of("response", fields)
     for native in NATIVES:
-        recognised = any(signature <= fields.keys() for signature in native.signatures)
+        recognised = not own and any(names <= fields.keys() for names in native.signatures)
         if (recognised and _guesses(reading)) or reading.format == native.name:
             _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.rows(open_table, options)

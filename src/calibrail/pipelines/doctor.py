@@ -29,6 +29,7 @@ from calibrail.data.suggested_options import (
     names_kinds,
     suggest,
     unread_texts,
+    words_of,
 )
 from calibrail.data.values import nested_names, value_at
 from calibrail.evaluation.stats.auroc import auroc, ranked
@@ -154,7 +155,9 @@ def _further_columns(opened: Reading) -> tuple[str, ...]:
         and is_apart(name, used)
         and held_in(opened.head, name)[0] == {"number"}
     )
-    return (*(name for name in opened.fields if name not in used), *within)
+    # The number of a row is no score.
+    named = (name for name in opened.fields if name not in used and words_of(name)[-1:] != ["id"])
+    return (*named, *within)
 
 
 def _sentence_columns(

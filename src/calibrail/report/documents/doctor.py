@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.suggested_options import speaks_of_score, words_of
+from calibrail.data.suggested_options import speaks_of_score
 from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import cli_or_python, python_call
@@ -242,13 +242,7 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     the detector, never choose: of several columns `compare` counts the choice.
     """
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
-    columns = [
-        row
-        for row in columns
-        if row["auroc"] is not None
-        and not row["tells_label"]
-        and words_of(row["name"])[-1:] != ["id"]
-    ]
+    columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
     known = [row for row in columns if row["higher"]]
     own = known or [row for row in columns if speaks_of_score(row["name"])]
     # The file's own score goes before one that calibrail computes.
