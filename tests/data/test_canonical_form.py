@@ -305,7 +305,7 @@ def test_names_that_are_spelt_differently_are_one(alike: tuple[Any, ...], name: 
         (["a", "b"], "['a', 'b']", '["a", "b"]'),
         (0.1, "0.10", Decimal("0.1"), float(np.float32(0.1))),
         (math.inf, "inf", "Infinity"),
-        (None, "", float("nan"), "nan"),
+        (None, "", float("nan"), "nan", "NA", "n/a", "-"),
         (0.7, "70 %", "70%", "0,7", "70 \uff05", "\ufeff0,7", "\uff10\uff0e\uff17"),
         (pd.Timestamp("2024-01-01"), "2024-01-01", "2024-01-01 00:00:00"),
     ],

@@ -607,7 +607,7 @@ def spelling(value: object) -> str:
     ('7', 'a', '', '1')
     """
     known = column_value(value)
-    if known is None:
+    if known is None or (isinstance(known, str) and known.strip().lower() in ABSENT):
         return ""
     if isinstance(known, str):
         if isinstance(value, str) and (listed := parse_cell(known)) is not None:
