@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow.feather import write_feather
 
 from calibrail import Example, calibrate, diagnose, read
 from calibrail.data.dataset import names_in
@@ -90,13 +91,19 @@ def test_every_source_gives_the_same_answers(rows: Rows) -> None:
             writer.writeheader()
             writer.writerows(rows)
         pq.write_table(table, folder / "a.parquet")
-        kinds = ["jsonl", "json", "csv", "parquet"]
+        write_feather(table, folder / "a.feather", chunksize=2)
+        kinds = ["jsonl", "json", "csv", "parquet", "feather"]
         if find_spec("python_calamine") and math.inf not in [row["score"] for row in rows]:
             # A workbook holds no infinite number.
             write_workbook(folder / "a.xlsx", {"S": [names, *(row.values() for row in rows)]})
             kinds.append("xlsx")
         sources: list[Any] = [folder / f"a.{kind}" for kind in kinds]
-        sources += [frame, table, {name: [row[name] for row in rows] for name in names}]
+        sources += [
+            frame,
+            table,
+            table.to_reader(),
+            {name: [row[name] for row in rows] for name in names},
+        ]
         if exact:
             narrow = table.set_column(names.index("score"), "score", pa.array(single, pa.float32()))
             pq.write_table(narrow, folder / "narrow.parquet")
