@@ -513,7 +513,7 @@ def names_of(source: Source) -> tuple[str, ...]:
 
 def reusable(source: Source) -> Source:
     """Return a source that can be read twice: what can be read once is held."""
-    held = getattr(source, "read_all", partial(list, source))
+    held: Callable[[], Any] = getattr(source, "read_all", partial(list, source))
     return cast(Source, held()) if isinstance(source, Iterator) else source
 
 

@@ -228,7 +228,7 @@ def _sizes(column: Any) -> NDArray[np.int64]:
         ends = np.asarray(column.offsets).astype(np.int64)
     elif types.is_string_view(kind) or types.is_binary_view(kind):
         views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)
-        return views[column.offset :][:n, 0] + _CELL
+        return views[column.offset :][:n, 0].astype(np.int64) + _CELL
     else:
         return np.asarray(pc.binary_length(column).fill_null(0)).astype(np.int64) + _CELL
     total = np.full(n, _CELL)
