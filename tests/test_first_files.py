@@ -61,6 +61,35 @@ def test_a_judges_labels_do_not_stand_for_peoples(tmp_path: Path) -> None:
     assert done.report.test.n_hallucinated == 27
 
 
+def test_a_column_of_people_goes_against_a_programs_label(tmp_path: Path) -> None:
+    words = ("factual", "hallucinated")
+    rows = [
+        {"output": f"a{n}", "label": words[r["score"] > 0.5], "score": r["score"]}
+        | {"human": words[r["wrong"]]}
+        for n, r in enumerate(_rows())
+    ]
+    with pytest.raises(DataError, match=r"contradict each other.*human"):
+        calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5, higher="hallucinated")
+
+
+def test_labels_that_are_unread_and_a_direction_are_asked_for_at_once(tmp_path: Path) -> None:
+    rows = [{"human_label": ("good", "bad")[r["wrong"]], "Score": r["score"]} for r in _rows()]
+    with pytest.raises(DataError, match=r"positive='bad'.*And: does a higher value of Score"):
+        calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
+
+
+def test_doctor_names_a_score_within_an_object_and_no_number_of_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"item_id": n, "scores": {"Faithfulness": r["score"]}, "label": r["wrong"]}
+        for n, r in enumerate(_rows())
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    commands = [x for x in _called("doctor", path).stdout.splitlines() if x.startswith("  cal")]
+    assert "--score-column scores.Faithfulness --higher faithful" in commands[0]
+    assert "item_id" not in " ".join(commands)
+
+
 def test_a_score_that_has_the_name_of_a_label_is_none(tmp_path: Path) -> None:
     rows = [
         {"hallucination": r["score"], "human-annotation": ("correct", "hallucinated")[r["wrong"]]}
@@ -94,6 +123,12 @@ def test_what_stands_among_scores_is_no_label(
     ("place", "column", "cell", "said"),
     [
         (4, "hallucination_score", "error", "1 test answer has no score"),
+        (
+            slice(0, 24, 2),
+            "hallucination_score",
+            "NA",
+            "12 test answers (4 hallucinated) have no score",
+        ),
         # One answer of each class counts, and a score is no verdict of yes and no for that.
         (slice(None), "id", "same", "At 0.5 it catches"),
     ],
@@ -105,7 +140,7 @@ def test_a_score_is_one_whatever_else_is_odd(
         {"id": n, "hallucination_score": r["score"], "label": r["wrong"]}
         for n, r in enumerate(_rows())
     ]
-    for row in [rows[place]] if isinstance(place, int) else rows:
+    for row in [rows[place]] if isinstance(place, int) else rows[place]:
         row[column] = cell
     done = _called("test", _write(tmp_path / "a.csv", rows), "--threshold", 0.5)
     assert said in " ".join(done.stdout.split()) and "This judge" not in done.stdout
@@ -263,6 +298,10 @@ def _arrow(rows: list[dict[str, Any]]) -> Any:
     return pytest.importorskip("pyarrow").Table.from_pylist(rows)
 
 
+def _reader(rows: list[dict[str, Any]]) -> Any:
+    return _arrow(rows).to_reader()
+
+
 def _pandas(rows: list[dict[str, Any]]) -> Any:
     return pytest.importorskip("pandas").DataFrame(rows)
 
@@ -271,12 +310,13 @@ def _arrays(rows: list[dict[str, Any]]) -> Any:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-@pytest.mark.parametrize("held", [list, iter, _arrow, _pandas, _arrays])
+@pytest.mark.parametrize("held", [list, iter, _arrow, _reader, _pandas, _arrays])
 def test_the_datas_own_score_is_taken_from_whatever_holds_it(held: Any) -> None:
     rows = [{"hallucination_score": r["score"], "label": r["wrong"]} for r in _rows()]
     run = calibrail.calibrate(held(rows), alpha=0.3)
     assert "Threshold found (hallucination_score)" in str(run)
     assert "hallucination_score" in str(calibrail.compare(held(rows), alpha=0.3, baselines=False))
+    assert "hallucination_score" in str(calibrail.test(held(rows), threshold=0.5))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from natural_questions import swapped_answers
 from sources import Setup, parse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -59,7 +60,8 @@ def read_sets(setup: Setup) -> dict[str, list[Example]]:
         path = setup.file(place)
         if isinstance(path, str):
             sys.exit(f"nothing was made: {path}")
-        found[name] = list(read_all(path)[0][: setup.most])
+        read = swapped_answers(path) if path.is_file() else read_all(path)[0]
+        found[name] = list(read[: setup.most])
     return found
 
 

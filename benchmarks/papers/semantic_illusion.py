@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 from cells import Cell, Measured, Section
+from natural_questions import swapped_answers
 from page import write
 from rates import Study, alpha_of, figures, held_out, rates, score_of
 from sources import MODELS, Model, Setup, parse
@@ -64,7 +65,7 @@ def natural_questions(setup: Setup, *, swapped: bool) -> Section:
     path = setup.file("natural_questions/nq_open_gold.jsonl")
     if isinstance(path, str):
         return missing(title, "NQ", path)
-    examples = some(read_all(path)[0], setup.most)
+    examples = some(swapped_answers(path), setup.most)
     if not swapped:
         examples = refusals(examples)
     return measured(setup, "NQ", title, examples, ("rad", "tfg", "sec", "nli", "crg"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -199,9 +200,76 @@ class TestRealData:
     def test_refusals_as_the_code_makes_them(self, script: Any, real_data: Path) -> None:
         illusion = script("semantic_illusion")
         path = real_data / "natural_questions" / "nq_open_gold.jsonl"
-        made = illusion.refusals(illusion.read_all(path)[0][:100])
+        made = illusion.refusals(illusion.swapped_answers(path)[:100])
         assert [example.label for example in made[:4]] == [0, 1, 0, 1]
         assert made[0].contexts == made[1].contexts
         assert made[0].response in made[0].contexts[0]
         assert {example.response for example in made[1::2]} == set(illusion.REFUSALS)
         assert len({example.id for example in made}) == len(made)
+
+
+NQ = [
+    ("who wrote it", ["Ada Lovelace", "Lovelace"], "It was written by Ada Lovelace."),
+    ("who painted it", ["Claude Monet"], "Painted by Claude Monet, a friend of Ada Lovelace."),
+    ("who sang it", ["Nina Simone"], "Nina Simone sang it."),
+    ("who is she", ["lovelace"], "Lovelace of course."),
+    ("when did it open", ["May 18, 2018"], "It opened on May 18, 2018."),
+    ("when did it close", ["1999"], "It closed in 1999."),
+    ("how many are there", ["14"], "There are 14."),
+]
+
+
+def _nq(folder: Path) -> Path:
+    rows = [{"question": q, "answers": a, "passage": {"title": "T", "text": t}} for q, a, t in NQ]
+    (folder / "nq.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder / "nq.jsonl"
+
+
+def test_natural_questions_swaps_answers_of_the_same_kind(script: Any, tmp_path: Path) -> None:
+    examples = script("natural_questions").swapped_answers(_nq(tmp_path))
+    right = {e.question: e for e in examples if e.label == 0}
+    swapped = {e.question: e for e in examples if e.label == 1}
+    assert len(right) == 7
+    assert right["who wrote it"].response == "Ada Lovelace"
+    assert right["who wrote it"].contexts == ("It was written by Ada Lovelace.",)
+    assert all(e.group == e.question for e in examples)
+    # No question is given one of its answers, part of one, or a name from the passage.
+    assert swapped["who wrote it"].response in ("Claude Monet", "Nina Simone")
+    assert swapped["who painted it"].response == "Nina Simone"
+    assert swapped["when did it open"].response == "1999"
+    assert swapped["when did it close"].response == "May 18, 2018"
+    assert "how many are there" not in swapped
+
+
+def test_the_seed_of_the_swap_matters(script: Any, tmp_path: Path) -> None:
+    swapped, path = script("natural_questions").swapped_answers, _nq(tmp_path)
+    drawn = {
+        next(e.response for e in swapped(path, s) if e.id == "nq-1-swapped") for s in range(12)
+    }
+    assert drawn == {"Claude Monet", "Nina Simone"}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kind"),
+    [
+        ("when is it", "2017", "date"),
+        ("who won", "2017", "date"),
+        ("how long is it", "April 4", "date"),
+        ("how many episodes", "291 episodes", "number"),
+        ("how many", "seven", "number"),
+        ("where is it", "Oak Island", "place"),
+        ("whose is it", "Cyrus", "person"),
+        ("what is it", "a gas", "other"),
+    ],
+)
+def test_kinds_of_answers(script: Any, question: str, answer: str, kind: str) -> None:
+    assert script("natural_questions").answer_kind(question, answer) == kind
+
+
+def test_a_swapped_answer_never_is_in_the_real_passage(script: Any, real_data: Path) -> None:
+    path = real_data / "natural_questions" / "nq_open_gold.jsonl"
+    made = script("natural_questions").swapped_answers(path)
+    assert [sum(it.label == label for it in made) for label in (0, 1)] == [1500, 1500]
+    for example in made:
+        if example.label == 1:
+            assert f" {example.response} " not in f" {example.contexts[0]} "

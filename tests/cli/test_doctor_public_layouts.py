@@ -416,7 +416,7 @@ def followed(path: Path) -> tuple[dict[str, Any], list[Example]]:
             exec(re.sub(r"^python.*|^END$", "", lines, flags=re.MULTILINE), {})
         _, command = shown.steps_and_commands()[0]
         words = shlex.split(re.split(r"\s\((?:if|put) ", command)[0])[1:]
-        if words[0] == "calibrate":
+        if words[0] in ("calibrate", "compare"):
             break
     read = list(seen["reading"]["options"])
     # The dash of SNLI, where people did not agree, is no label.

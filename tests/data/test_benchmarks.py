@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from calibrail.data import Example, read, read_all
-from calibrail.data.benchmarks import answer_kind
 from calibrail.errors import DataError, InputError
 from tests.rows import Write
 
@@ -155,70 +154,6 @@ def test_ragtruth_by_task_and_split(tmp_path: Path) -> None:
     (path / "source_info.jsonl").unlink()
     with pytest.raises(DataError, match=r"source_info.jsonl is missing"):
         read(path / "response.jsonl")
-
-
-NQ = [
-    ("who wrote it", ["Ada Lovelace", "Lovelace"], "It was written by Ada Lovelace."),
-    ("who painted it", ["Claude Monet"], "Painted by Claude Monet, a friend of Ada Lovelace."),
-    ("who sang it", ["Nina Simone"], "Nina Simone sang it."),
-    ("who is she", ["lovelace"], "Lovelace of course."),
-    ("when did it open", ["May 18, 2018"], "It opened on May 18, 2018."),
-    ("when did it close", ["1999"], "It closed in 1999."),
-    ("how many are there", ["14"], "There are 14."),
-]
-
-
-def _nq(write: Write) -> Path:
-    return write(
-        *({"question": q, "answers": a, "passage": {"title": "T", "text": t}} for q, a, t in NQ)
-    )
-
-
-def test_natural_questions_swaps_answers_of_the_same_kind(write: Write) -> None:
-    path = _nq(write)
-    examples, reading = read_all(path, keep=("title",))
-    assert reading.format == "natural_questions"
-    right = {e.question: e for e in examples if e.label == 0}
-    swapped = {e.question: e for e in examples if e.label == 1}
-    assert len(right) == 7
-    assert right["who wrote it"].response == "Ada Lovelace"
-    assert right["who wrote it"].contexts == ("It was written by Ada Lovelace.",)
-    assert right["who wrote it"].columns == {"title": "T"}
-    assert all(e.group == e.question for e in examples)
-    # No question is given one of its answers, part of one, or a name from the passage.
-    assert swapped["who wrote it"].response in ("Claude Monet", "Nina Simone")
-    assert swapped["who painted it"].response == "Nina Simone"
-    assert swapped["when did it open"].response == "1999"
-    assert swapped["when did it close"].response == "May 18, 2018"
-    assert "how many are there" not in swapped
-    assert reading.filtered == Counter({"no other answer of the kind number to swap in": 1})
-    assert tuple(read(path, keep=("title",))) == examples
-
-
-def test_the_seed_of_the_swap_matters(write: Write) -> None:
-    path = _nq(write)
-    drawn = {
-        next(e.response for e in read(path, options={"seed": s}) if e.id == "nq-1-swapped")
-        for s in range(12)
-    }
-    assert drawn == {"Claude Monet", "Nina Simone"}
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "kind"),
-    [
-        ("when is it", "2017", "date"),
-        ("who won", "2017", "date"),
-        ("how long is it", "April 4", "date"),
-        ("how many episodes", "291 episodes", "number"),
-        ("how many", "seven", "number"),
-        ("where is it", "Oak Island", "place"),
-        ("whose is it", "Cyrus", "person"),
-        ("what is it", "a gas", "other"),
-    ],
-)
-def test_kinds_of_answers(question: str, answer: str, kind: str) -> None:
-    assert answer_kind(question, answer) == kind
 
 
 def test_truthfulqa(tmp_path: Path) -> None:
@@ -387,7 +322,6 @@ def test_the_real_files(real_data: Path) -> None:
     expected = {
         "halueval/qa_data.json": (1000, 1000),
         "ragtruth": (373, 85),
-        "natural_questions/nq_open_gold.jsonl": (1500, 1500),
         "truthfulqa/TruthfulQA.csv": (790, 790),
     }
     for name, counts in expected.items():
@@ -396,7 +330,12 @@ def test_the_real_files(real_data: Path) -> None:
         assert (labels[0], labels[1]) == counts, name
 
 
-def test_a_swapped_answer_never_is_in_the_real_passage(real_data: Path) -> None:
-    for example in read(real_data / "natural_questions" / "nq_open_gold.jsonl"):
-        if example.label == 1:
-            assert f" {example.response} " not in f" {example.contexts[0]} "
+def test_answers_with_labels_of_their_own_are_no_benchmarks(write: Write) -> None:
+    own = {"answer": "Delhi", "label": 1, "score": 0.5}
+    lists = {"question": "Q?", "answers": ["Delhi"], "passage": "P.", "response": "Pune"}
+    for row in (QA | own, lists | {"label": 1}):
+        examples, reading = read_all(write(row), require=("response",))
+        assert reading.format == "jsonl"
+        assert [(it.response, it.label) for it in examples] == [
+            (row.get("response") or row["answer"], 1)
+        ]

@@ -49,6 +49,10 @@ def test_the_zero_below_zero_of_floating_point_numbers_is_zero(
     ("faithful", "hallucinated"),
     [
         ("faithful", "hallucinated"),
+        ("fiel", "alucinada"),
+        ("fidèle", "hallucinée"),
+        ("sans hallucination", "hallucination"),
+        ("corretta", "allucinata"),
         ("PASS", "FAIL"),
         ("CORRECT", "INCORRECT"),
         ("supported", "unsupported"),

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -455,15 +456,29 @@ def test_a_small_table_that_holds_too_much_is_refused_before_it_fills_the_memory
     assert most < 1 << 29
 
 
-def test_a_compressed_stream_of_arrow_is_refused_before_it_unpacks(tmp_path: Path) -> None:
-    table = pa.table({"response": ["a" * 100_000], "d": pa.array(["x"]).dictionary_encode()})
-    for compression in (None, "zstd", "lz4"):
-        folder = _save(tmp_path / str(compression), table, compression)
-        if compression is None:
-            assert sum(batch.num_rows for batch in tables.saved_batches(folder)) == 1
-        else:
-            with pytest.raises(DataError, match=r"data\.arrow holds compressed batches"):
-                next(tables.saved_batches(folder))
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_arrow_is_read_in_every_form_and_refused_before_it_unpacks_to_too_much(
+    tmp_path: Path, compression: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, how = ["u", "v", "u"], pa.ipc.IpcWriteOptions(compression=compression)
+    table = pa.table({"response": ["a", "b", None], "d": pa.array(names).dictionary_encode()})
+    table = table.append_column("view", table["response"].cast(pa.string_view()))
+    for make, name in ((pa.ipc.new_file, "a.feather"), (pa.ipc.new_stream, "a.arrows")):
+        with make(tmp_path / name, table.schema, options=how) as writer:
+            writer.write_table(table, max_chunksize=2)
+        packed = tmp_path / f"{name}.gz"
+        packed.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+        unnamed = (tmp_path / name).rename(tmp_path / Path(name).stem)
+        assert files.table_kind(unnamed) == "arrow"
+        for path in (unnamed, packed):
+            batches = tables.batch_rows(tables.numbered(tables.arrow_batches(path)))
+            assert [row.values for row in batches] == table.to_pylist()  # type: ignore[union-attr]
+    path, long = tmp_path / "long.arrow", pa.table({"response": ["a" * 1_000_000]})
+    with pa.ipc.new_file(path, long.schema, options=how) as writer:
+        writer.write_table(long)
+    monkeypatch.setattr(files, "SMALL", 1000)
+    with pytest.raises(DataError, match="200 times") if compression else nullcontext():
+        assert sum(batch.num_rows for batch in tables.arrow_batches(path)) == 1
 
 
 @pytest.mark.parametrize("how", [{}, {"row_group_size": 700}, {"dictionary_pagesize_limit": 2000}])

@@ -13,6 +13,7 @@ import pytest
 
 from calibrail import calibrate, read
 from calibrail.data import files, read_all, tables
+from calibrail.data.example import SourceRow
 from calibrail.errors import DataError, MissingExtraError
 from tests.command_line import calibrail
 from tests.workbooks import Formula, write_workbook
@@ -56,6 +57,19 @@ def test_cells_of_every_kind_are_read_and_empty_rows_and_columns_are_not(tmp_pat
     assert second.columns["score"] is None
     assert opened.fields == ("id", "response", "label", "when", "score", "digits", "note")
     assert opened.format == "xlsx"
+
+
+def test_what_stands_above_the_header_is_a_title(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine")
+    for n, (title, below) in enumerate(
+        [([["Report"], [], ["May"]], ["a", 1]), ([], ["a", 1]), ([[None, "score"]], [0, 0.5])]
+    ):
+        path = tmp_path / f"{n}.xlsx"
+        head = [] if below == [0, 0.5] else [["answer", "score"]]
+        write_workbook(path, {"S": [*title, *head, below]})
+        (made,) = tables.sheet_rows(path)
+        assert isinstance(made, SourceRow) and [*made.values.values()] == below
+        assert "score" in made.values
 
 
 def test_rows_go_by_the_numbers_that_excel_shows(tmp_path: Path) -> None:

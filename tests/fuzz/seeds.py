@@ -101,14 +101,6 @@ def _benchmarks(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
             }
             for i in spots
         ],
-        "natural_questions": [
-            {
-                "question": f"who won in {1900 + i}",
-                "answers": [f"Person {i}", f"P. {i}"],
-                "passage": {"title": f"T{i}", "text": f"In {1900 + i} Person {i} won."},
-            }
-            for i in spots
-        ],
         "truthfulqa": [
             {
                 "Type": "Adversarial",

@@ -165,7 +165,7 @@ def test_the_first_command_that_is_shown_runs(tmp_path: Path, cells: Cells) -> N
     [
         ("Frage Kontext Antwort Bewertung Punktzahl", ("richtig", "falsch")),
         ("Question Contexte Réponse Étiquette Score", ("vrai", "faux")),
-        ("Pregunta Contexto Respuesta Etiqueta Puntuación", ("correcto", "alucinado")),
+        ("Pregunta Contexto Respuesta Etiqueta Puntuación", ("exacto", "inventado")),
     ],
 )
 def test_test_suggests_for_foreign_sheets_what_doctor_does(

@@ -11,11 +11,6 @@ Lin et al., "TruthfulQA: Measuring How Models Mimic Human Falsehoods", 2022. Eac
 its best answer (faithful) and its best incorrect answer (hallucinated); there is no context.
 Releases before 2025 have no column for the best incorrect answer: the first of the list is taken.
 
-Every question gives its own first answer (faithful) and, as in the answer-swap construction of the
-conformal RAG guardrails paper, the answer to another question (hallucinated). The other answer is
-of the same kind (a person for a person, a date for a date), is none of the question's own answers
-and does not occur in its passage, nor does it contain one of them.
-
 Niu et al., "RAGTruth: A Hallucination Corpus for Developing Trustworthy Retrieval-Augmented
 Language Models", 2024. ``response.jsonl`` holds the answers with the spans that humans marked;
 ``source_info.jsonl`` holds what the models were given. A response is hallucinated when it has any
@@ -45,8 +40,6 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Final, TypeAlias
-
-import numpy as np
 
 from calibrail.data.example import (
     FAITHFUL,
@@ -82,18 +75,17 @@ class Native:
     options : tuple of str
         The reader options that it knows.
     converter : callable
-        ``converter(open_table, options)`` returns a function from a row of the file to examples;
-        it may read the table beforehand.
+        ``converter(options)`` returns a function from a row of the file to examples.
     """
 
     name: str
     signatures: tuple[frozenset[str], ...]
     options: tuple[str, ...]
-    converter: Callable[[OpenTable, Mapping[str, object]], Convert]
+    converter: Callable[[Mapping[str, object]], Convert]
 
     def rows(self, open_table: OpenTable, options: Mapping[str, object]) -> Iterator[ParsedItem]:
         """Yield rows under calibrail's field names; what cannot be parsed stays a problem."""
-        convert = self.converter(open_table, options)
+        convert = self.converter(options)
         for row in open_table():
             if isinstance(row, RowProblem):
                 yield row
@@ -180,7 +172,7 @@ _GENERAL: Final = ("user_query", "chatgpt_response", "hallucination")
 _JUDGED: Final = {"yes": HALLUCINATED, "no": FAITHFUL}
 
 
-def _converter(_: OpenTable, options: Mapping[str, object]) -> Convert:
+def _converter(options: Mapping[str, object]) -> Convert:
     least = whole_number(options, "min_chars", 0)
 
     def convert(row: SourceRow) -> Iterator[Made]:
@@ -270,125 +262,7 @@ TRUTHFULQA: Final = Native(
         frozenset({"Question", "Best Answer", "Incorrect Answers"}),
     ),
     options=(),
-    converter=lambda *_: _truthfulqa_examples,
-)
-
-
-_WORDS: Final = re.compile(r"\w+")
-_MONTHS: Final = (
-    "january february march april may june july august september october november december"
-)
-_MONTH: Final = re.compile(rf"\b(?:{_MONTHS.replace(' ', '|')})\b", re.IGNORECASE)
-_YEAR: Final = re.compile(r"\b(?:1\d|20)\d\d(?:s|\b)")
-_NUMBER: Final = re.compile(
-    r"\W*(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|"
-    r"thousand|million|billion|zero|half|once|twice)\b)",
-    re.IGNORECASE,
-)
-_ASKS: Final = (
-    ("person", re.compile(r"\b(?:who|whose|whom|who's)\b", re.IGNORECASE)),
-    ("place", re.compile(r"\b(?:where|which (?:country|city|state|place))\b", re.IGNORECASE)),
-)
-
-
-def answer_kind(question: str, answer: str) -> str:
-    """Return ``date``, ``number``, ``person``, ``place`` or ``other``.
-
-    What the answer looks like decides first (a month or a year, a leading number), then what the
-    question asks for.
-
-    >>> answer_kind("when did it open", "May 18, 2018"), answer_kind("who wrote it", "Cyrus")
-    ('date', 'person')
-    """
-    if _MONTH.search(answer) and re.search(r"\d", answer):
-        return "date"
-    if _YEAR.fullmatch(answer.strip()) or (
-        _YEAR.search(answer) and re.search(r"\b(?:when|year|date)\b", question, re.IGNORECASE)
-    ):
-        return "date"
-    if _NUMBER.match(answer):
-        return "number"
-    for kind, asks in _ASKS:
-        if asks.search(question):
-            return kind
-    return "other"
-
-
-def _natural_questions_converter(open_table: OpenTable, options: Mapping[str, object]) -> Convert:
-    """Return what makes two examples of a question, once the answers to swap in are collected."""
-    seed = whole_number(options, "seed", 0)
-    pools: dict[str, list[str]] = {}
-    for item in open_table():
-        if isinstance(item, SourceRow) and (answers := _answers(item)):
-            pools.setdefault(_kind(item, answers), []).append(answers[0])
-
-    def convert(row: SourceRow) -> Iterator[Made]:
-        answers = _answers(row)
-        if not answers:
-            remedy = "answers must be a list of texts"
-            yield RowProblem(row.number, "response", "missing", "", "no answers", remedy)
-            return
-        yield _example(row, answers[0], FAITHFUL, "own")
-        kind = _kind(row, answers)
-        pool = pools[kind]
-        start = int(np.random.default_rng((seed, row.number)).integers(len(pool)))
-        taken = [f" {_plain(answer)} " for answer in answers]
-        passage = f" {_plain(_passage(row)[0])} "
-        for offset in range(len(pool)):
-            candidate = pool[(start + offset) % len(pool)]
-            plain = f" {_plain(candidate)} "
-            if plain not in passage and not any(a in plain or plain in a for a in taken):
-                yield _example(row, candidate, HALLUCINATED, "swapped")
-                return
-        yield Filtered(row.number, f"no other answer of the kind {kind} to swap in")
-
-    return convert
-
-
-def _kind(row: SourceRow, answers: list[str]) -> str:
-    return answer_kind(str(row.values.get("question")), answers[0])
-
-
-def _plain(text: str) -> str:
-    return " ".join(_WORDS.findall(text.casefold()))
-
-
-def _answers(row: SourceRow) -> list[str]:
-    answers = row.values.get("answers")
-    listed = [answers] if isinstance(answers, str) else answers
-    if not isinstance(listed, list):
-        return []
-    return [answer for answer in listed if isinstance(answer, str) and _plain(answer)]
-
-
-def _passage(row: SourceRow) -> tuple[str, object]:
-    """Return the passage's text and title; the passage is an object or a plain text."""
-    passage = row.values.get("passage")
-    if isinstance(passage, dict):
-        text = passage.get("text")
-        return (text if isinstance(text, str) else ""), passage.get("title")
-    return (passage if isinstance(passage, str) else ""), None
-
-
-def _example(row: SourceRow, response: str, label: int, name: str) -> Made:
-    text, title = _passage(row)
-    question = row.values.get("question")
-    return {
-        "question": question,
-        "contexts": text or None,
-        "response": response,
-        "label": label,
-        "group": question if isinstance(question, str) else None,
-        "id": f"nq-{row.number}-{name}",
-        "title": title,
-    }
-
-
-NATURAL_QUESTIONS: Final = Native(
-    name="natural_questions",
-    signatures=(frozenset({"question", "answers", "passage"}),),
-    options=("seed",),
-    converter=_natural_questions_converter,
+    converter=lambda _: _truthfulqa_examples,
 )
 
 
@@ -628,12 +502,12 @@ WIKIBIO: Final = Native(
     name="wikibio",
     signatures=(frozenset({"gpt3_text", "wiki_bio_text", "annotation"}),),
     options=(),
-    converter=lambda *_: lambda row: [_passage_spans(row)],
+    converter=lambda _: lambda row: [_passage_spans(row)],
 )
 
 
 #: The benchmarks that are one table, and those that are two files of a folder.
-NATIVES: Final[tuple[Native, ...]] = (HALUEVAL, NATURAL_QUESTIONS, TRUTHFULQA, WIKIBIO)
+NATIVES: Final[tuple[Native, ...]] = (HALUEVAL, TRUTHFULQA, WIKIBIO)
 FOLDERS: Final[tuple[Folder, ...]] = (RAGTRUTH, FAITHBENCH)
 
 

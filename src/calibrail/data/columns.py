@@ -28,6 +28,8 @@ from calibrail.data.labels import (
     is_plain_name,
     label_key,
     meaning_of_one,
+    names_people,
+    parse_label,
     side_of,
     spells_label,
     unsaid_by,
@@ -229,7 +231,13 @@ def label_columns_of(
 
 
 def _labels_of_people(seen: Seen) -> list[str]:
-    return list(filter(is_of_people, likely_labels(seen.rows)))
+    def says(name: str) -> bool:
+        held = [value for value in seen.values(name) if value not in (None, "")]
+        return names_people(name) and all(
+            isinstance(v, str) and parse_label(v) in (0, 1) for v in held
+        )
+
+    return [name for name in likely_labels(seen.rows) if is_of_people(name) or says(name)]
 
 
 def _is_graded(values: Sequence[object]) -> bool:
@@ -276,7 +284,8 @@ def is_of_program(name: str) -> bool:
     >>> is_of_program("gpt_verdict"), is_of_program("scores.human_verdict")
     (True, False)
     """
-    return not is_of_people(name) and not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
+    people = is_of_people(name) or names_people(name)
+    return not people and not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
 
 
 def _to_label(program: str) -> str:

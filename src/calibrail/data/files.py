@@ -41,6 +41,7 @@ SUFFIXES: Final = {
     ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
@@ -66,6 +67,10 @@ COUNTED: Final = 4 << 20
 _ZIP: Final = b"PK\x03\x04"
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+#: How a file of Arrow begins; a stream begins as its messages do.
+ARROW: Final = b"ARROW1"
+_STREAM: Final = b"\xff\xff\xff\xff"
 
 #: How the format names zstd, which zipfile reads from Python 3.14 on.
 _ZSTD_IN_ZIP: Final = 93
@@ -149,6 +154,7 @@ def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
         with file_errors(f"cannot unpack {path}", "; TMPDIR names another folder for that"):
             unpacked = open_files.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, unpacked, 1 << 20)
+            unpacked.seek(0)
         yield unpacked
 
 
@@ -257,7 +263,7 @@ class _EvalLog(_Recoded):
 def table_kind(path: Path) -> str:
     """Return the kind of table that a file's name or else its beginning shows, or "".
 
-    A name without a known suffix is read as Parquet, JSON or CSV if it begins like that.
+    A name without a known suffix is read as Parquet, Arrow, JSON or CSV if it begins like that.
     """
     if kind := SUFFIXES.get(suffix_of(path), ""):
         return kind
@@ -266,6 +272,8 @@ def table_kind(path: Path) -> str:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"PAR1"):
         return "parquet"
+    if text.startswith((ARROW, _STREAM)):
+        return "arrow"
     if text.startswith((b"{", b"[")):
         return "jsonl"
     first = text.partition(b"\n")[0]

@@ -186,7 +186,14 @@ def _says_people(name: str) -> bool:
     return bool(words & _WORDS["people"]) and given and words <= known
 
 
-_OF_SCORES: Final = ("ness", "ity", "cy", "nce")
+def names_people(name: str) -> bool:
+    """Say whether a column's own name speaks of people, whatever they did: ``Human review``."""
+    words = {*_words(name.rpartition(".")[2])}
+    people, others = _WORDS["people"] - _WORDS["not_alone"], _WORDS["fillers"] - _WORDS["programs"]
+    return bool(words & people) and words <= people | others
+
+
+_OF_SCORES: Final = ("ness", "ity", "cy", "nce", "treue", "té", "tà", "dad", "dade")
 
 
 def is_plain_name(name: str) -> bool:

@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from calibrail.data import tables
+from calibrail.data.aliases import aliases_of
 from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import (
     Example,
@@ -141,6 +142,7 @@ _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 #: Tables of which single columns, and whole ones, can be read.
 _COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
     "parquet": tables.parquet_batches,
+    "arrow": tables.arrow_batches,
     "saved": tables.saved_batches,
 }
 
@@ -162,7 +164,7 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
-_RECTANGULAR: Final = ("csv", "xlsx", "parquet", "saved")
+_RECTANGULAR: Final = ("csv", "xlsx", *_COLUMNAR)
 #: Tables whose cells may spell a list.
 _OF_CELLS: Final = ("csv", "xlsx")
 _OPTIONS: Final = {
@@ -322,15 +324,14 @@ def _named_classes(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ..
 
 
 def file_class_names(table: str, path: Path, split: object = None) -> dict[str, tuple[str, ...]]:
-    """Return the same of a Parquet file, or of a folder that ``datasets`` wrote."""
-    import pyarrow as pa
+    """Return the same of a file of Parquet or Arrow, or of a folder that ``datasets`` wrote."""
     import pyarrow.parquet as pq
 
-    if table == "parquet":
-        with seekable(path) as source:
-            return class_names(pq.read_schema(source))
-    for file in tables.saved_files(path, split)[:1]:
-        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+    for file in tables.saved_files(path, split)[:1] if table == "saved" else [path]:
+        if table == "parquet":
+            with seekable(file) as source:
+                return class_names(pq.read_schema(source))
+        with tables.open_arrow(file) as reader:
             return class_names(reader.schema)
     return {}
 
@@ -392,8 +393,10 @@ def open_rows(
     if options.get("decimal") not in (None, ".", ","):
         raise InputError(f"decimal must be a point or a comma; got {options['decimal']!r}")
     fields, rows = begun or _begin(open_table, table)
+    # Answers with labels of their own are no benchmark's, whatever columns were added to one.
+    own = aliases_of("label", fields) and aliases_of("response", fields)
     for native in NATIVES:
-        recognised = any(signature <= fields.keys() for signature in native.signatures)
+        recognised = not own and any(names <= fields.keys() for names in native.signatures)
         if (recognised and _guesses(reading)) or reading.format == native.name:
             _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.rows(open_table, options)
@@ -509,8 +512,9 @@ def names_of(source: Source) -> tuple[str, ...]:
 
 
 def reusable(source: Source) -> Source:
-    """Return a source that can be read twice: what can be read once becomes a list."""
-    return list(source) if isinstance(source, Iterator) else source
+    """Return a source that can be read twice: what can be read once is held."""
+    held: Callable[[], Any] = getattr(source, "read_all", partial(list, source))
+    return cast(Source, held()) if isinstance(source, Iterator) else source
 
 
 def open_source(source: Source, reading: ReadOptions) -> Opened:

@@ -63,6 +63,8 @@ _INFERENCE, _PAIRS = (
     }
     for table in ("inference", "pairs")
 )
+#: A version, as in MLflow's metrics, and a scale from its lowest grade on.
+_ASIDE: Final = re.compile(r"/v\d+/|[(\[]\s*[01]\s*(?:-|\u2013|to|bis|a|\u00e0)\s*\d+\s*[)\]]")
 #: Words that may turn what another says of a higher number.
 _TURNING: Final = frozenset(NAMES["directions"]["turning"].split())
 #: Beginnings of values that more likely mean hallucinated than their one other value, and of
@@ -160,11 +162,10 @@ def direction_of(column: str) -> str | None:
 
     >>> direction_of("p_supported"), direction_of("hallucination_score"), direction_of("dae")
     ('faithful', 'hallucinated', None)
-    >>> direction_of("not_supported"), direction_of("faithfulness_error")
-    (None, None)
+    >>> [direction_of(name) for name in ("not_supported", "faithful (1-5)", "faithful (5-1)")]
+    [None, 'faithful', None]
     """
-    # MLflow's metrics have a version in their names.
-    words = words_of(re.sub(r"/v\d+/", "/", column))
+    words = words_of(_ASIDE.sub(" ", column))
     said = {CLASSES[word] for word in words if word in CLASSES and word not in OF_CHECKS}
     if len(said) != 1 or not _TURNING.isdisjoint(words):
         return None

@@ -34,6 +34,7 @@ from calibrail.data.example import (
     shorten,
 )
 from calibrail.data.files import (
+    ARROW,
     DELIMITERS,
     MOST_COLUMNS,
     MOST_RATIO,
@@ -225,6 +226,9 @@ def _sizes(column: Any) -> NDArray[np.int64]:
         ends = (column.offset + np.arange(n + 1)) * kind.list_size
     elif types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
         ends = np.asarray(column.offsets).astype(np.int64)
+    elif types.is_string_view(kind) or types.is_binary_view(kind):
+        views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)
+        return views[column.offset :][:n, 0].astype(np.int64) + _CELL
     else:
         return np.asarray(pc.binary_length(column).fill_null(0)).astype(np.int64) + _CELL
     total = np.full(n, _CELL)
@@ -301,32 +305,55 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
         raise DataError(error_text("not_saved", folder=folder, why=_first_line(error))) from error
 
 
-def saved_batches(
-    folder: Path, split: object = None, columns: Collection[str] | None = None, rows: int = _BATCH
+def saved_batches(folder: Path, split: object = None, **how: Any) -> Iterator[Any]:
+    """Yield the record batches of such a folder; see `saved_files` and `arrow_batches`."""
+    for path in saved_files(folder, split):
+        yield from arrow_batches(path, **how)
+
+
+def arrow_batches(
+    path: Path, columns: Collection[str] | None = None, rows: int = _BATCH
 ) -> Iterator[Any]:
-    """Yield the record batches of such a folder; see `saved_files` and `parquet_batches`."""
+    """Yield the record batches of a file or stream of Arrow; see `parquet_batches`."""
+    number = 0
+    try:
+        with open_arrow(path) as reader:
+            chosen = _chosen(path, reader.schema, columns)
+            # What is mapped is read when it is used: damage must show here.
+            batches = (batch.select(chosen) for batch in reader if not batch.validate())
+            for batch in _unfolded(path, batches, rows):
+                yield batch
+                number += batch.num_rows
+    except DAMAGE as error:
+        raise DataError(_unreadable(path, "Arrow", number, error)) from error
+
+
+@contextmanager
+def open_arrow(path: Path) -> Iterator[Any]:
+    """Give the reader of an Arrow file, which is a stream between two marks, or of a stream.
+
+    Raises
+    ------
+    DataError
+        Its compressed batches unpack to too much.
+    """
     import pyarrow as pa
 
-    for path in saved_files(folder, split):
-        number = 0
-        try:
-            with pa.memory_map(str(path)) as source:
-                packed = any(map(_is_packed, pa.ipc.MessageReader.open_stream(source)))
-            if packed:
-                raise DataError(error_text("arrow_compressed", path=path))
-            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
-                chosen = _chosen(path, reader.schema, columns)
-                # What is mapped is read when it is used: damage must show here.
-                batches = (batch.select(chosen) for batch in reader if not batch.validate())
-                for batch in _unfolded(path, batches, rows):
-                    yield batch
-                    number += batch.num_rows
-        except DAMAGE as error:
-            raise DataError(_unreadable(path, "Arrow", number, error)) from error
+    with seekable(path) as held:
+        named = isinstance(held, Path)
+        with pa.memory_map(str(held)) if named else pa.PythonFile(held, "r") as source:
+            start = len(ARROW) + 2 if source.read(len(ARROW)) == ARROW else 0
+            n_bytes = source.seek(start) - start
+            for message in pa.ipc.MessageReader.open_stream(source):
+                n_bytes += _unpacked_bytes(message)
+                refuse_unpacked(path, n_bytes, path.stat().st_size)
+            source.seek(start)
+            with pa.ipc.open_stream(source) as reader:
+                yield reader
 
 
-def _is_packed(message: Any) -> bool:
-    """Say whether a message of an Arrow stream is compressed, by its flatbuffer (Message.fbs)."""
+def _unpacked_bytes(message: Any) -> int:
+    """Return how many bytes the compressed buffers of a message take, by Message.fbs."""
     raw = message.metadata.to_pybytes()
 
     def field(table: int, n: int) -> int:
@@ -339,11 +366,17 @@ def _is_packed(message: Any) -> bool:
         return at + int(struct.unpack_from("<I", raw, at)[0])
 
     if message.type not in ("record batch", "dictionary"):
-        return False
+        return 0
     batch = follow(field(follow(0), 2))
     if message.type == "dictionary":
         batch = follow(field(batch, 1))
-    return field(batch, 3) > 0
+    if not field(batch, 3):
+        return 0
+    listed, total = follow(field(batch, 2)), 0
+    for number in range(struct.unpack_from("<I", raw, listed)[0]):
+        at, length = struct.unpack_from("<qq", raw, listed + 4 + 16 * number)
+        total += max(0, *struct.unpack_from("<q", message.body, at)) if length else 0
+    return total
 
 
 def table_rows(source: object) -> Iterator[TableItem]:
@@ -945,7 +978,7 @@ def _delimiter(path: Path, head: str) -> str:
 
 
 def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
-    """Yield the rows of a sheet of an Excel workbook, whose first row with anything is the header.
+    """Yield the rows of a sheet of an Excel workbook, whose header is the first row below a title.
 
     Of a formula the value is read that was last computed. Dates are texts as ISO 8601 has them;
     empty rows and columns are passed over. Rows have the numbers that Excel shows.
@@ -983,6 +1016,7 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         named = spell_option(ReadOptions, "options", {"sheet": "NAME"})
         listed = ", ".join(book.sheet_names)
         raise DataError(f"{path} has nothing in a sheet {name!r}; {named} reads one of: {listed}")
+    rows = _below_title(rows)
     columns = zip(*(row for _, row in rows), strict=True)
     used = [place for place, column in enumerate(columns) if any(c is not None for c in column)]
     titles = ["" if rows[0][1][place] is None else str(rows[0][1][place]) for place in used]
@@ -994,6 +1028,15 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
             yield RowProblem(number, WHOLE_ROW, "row too long", seen, most, SHORTER)
             continue
         yield SourceRow(number, dict(zip(header, held, strict=True)))
+
+
+def _below_title(rows: list[tuple[int, list[Any]]]) -> list[tuple[int, list[Any]]]:
+    """Return the rows from the header on: what stands above texts side by side is a title."""
+    for place, (_, row) in enumerate(rows):
+        held = [cell for cell in row if cell is not None]
+        if len(held) > 1:
+            return rows[place:] if all(isinstance(cell, str) for cell in held) else rows
+    return rows
 
 
 #: Where a cell of a sheet stands that holds something. No part of it is read from two places.

@@ -414,13 +414,13 @@ _OF_R: Final = re.compile(r"-?[1-9](?:\.\d+)?e\+\d\d", re.ASCII)
 
 
 def canonical_text(text: str) -> str:
-    r"""Return a text as it is compared: composed characters, plain spaces, none around it.
+    r"""Return a text as it is compared: composed and visible characters, plain spaces within.
 
     >>> canonical_text(" caf\u0065\u0301\u00a0noir\r\n") == "caf\u00e9 noir"
     True
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
+        text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
     return _SPACES.sub(lambda match: "\n" if match[0][0] == "\r" else " ", text).strip()
 
 
@@ -607,7 +607,7 @@ def spelling(value: object) -> str:
     ('7', 'a', '', '1')
     """
     known = column_value(value)
-    if known is None:
+    if known is None or (isinstance(known, str) and known.strip().lower() in ABSENT):
         return ""
     if isinstance(known, str):
         if isinstance(value, str) and (listed := parse_cell(known)) is not None:

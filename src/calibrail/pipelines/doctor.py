@@ -23,19 +23,22 @@ from calibrail.data.suggested_options import (
     Suggestion,
     direction_of,
     inferred_classes,
+    is_apart,
     known_as,
     looks,
     names_kinds,
     suggest,
     unread_texts,
+    words_of,
 )
-from calibrail.data.values import value_at
+from calibrail.data.values import nested_names, value_at
 from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
 from calibrail.options import Promise, ReadOptions, Requirement, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Unit
+from calibrail.pipelines.fixed_threshold import held_in
 from calibrail.pipelines.loading import watched
 from calibrail.report.messages import say
 from calibrail.scores.registry import build, parse_specs
@@ -144,7 +147,17 @@ def _further_columns(opened: Reading) -> tuple[str, ...]:
     columns = opened.columns
     used = {columns.by_field[field] for field in columns.present}
     used |= {*columns.label_columns, *columns.marked.names}
-    return tuple(name for name in opened.fields if name not in used)
+    inside = dict.fromkeys(name for row in opened.head for name in nested_names(row))
+    within = (
+        name
+        for name in inside
+        if name not in opened.fields
+        and is_apart(name, used)
+        and held_in(opened.head, name)[0] == {"number"}
+    )
+    # The number of a row is no score.
+    named = (name for name in opened.fields if name not in used and words_of(name)[-1:] != ["id"])
+    return (*named, *within)
 
 
 def _sentence_columns(

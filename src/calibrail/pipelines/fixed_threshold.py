@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import filterfalse
 from os import PathLike
 from typing import Any, Final, Unpack, cast
 
@@ -26,7 +27,7 @@ from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
 from calibrail.data.suggested_options import direction_of, is_apart, speaks_of_score, words_of
 from calibrail.data.traces._spans import SCORE
-from calibrail.data.values import column_value, likely_number, nested_names, value_at
+from calibrail.data.values import ABSENT, column_value, likely_number, nested_names, value_at
 from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import Others, decided
@@ -368,7 +369,10 @@ def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None
     try:
         opened = read(source, how, require=(), allow_none=True)
         columns, marks = opened.columns, opened.columns.marks
-        if "label" in columns.present or (marks is not None and marks.gives_labels):
+        given = filterfalse(columns.labels.is_missing, map(columns.label_of, opened.head))
+        words = [value for value in given if not isinstance(value, list | tuple | Mapping)]
+        known = not words or any(columns.labels.of_one(word) is not None for word in words)
+        if ("label" in columns.present and known) or (marks is not None and marks.gives_labels):
             return opened, None
         # Of JSON lines a later row may have one.
         return opened, DataError(f"{opened.source}: {which_label(opened.head)}")
@@ -535,7 +539,8 @@ def held_in(
 
     Beside it its two words, where it holds no more, and one says nothing.
     """
-    cells = [cell for row in rows if (cell := column_value(value_at(row, name))) is not None]
+    held = (column_value(value_at(row, name)) for row in rows)
+    cells = [x for x in held if x is not None and str(x).strip().lower() not in ABSENT]
     numbers = [likely_number(cell) for cell in cells]
     # What could not be scored may have a word there, such as error.
     if 10 * numbers.count(None) <= len(cells) and not {*numbers} <= {None, 0.0, 1.0}:

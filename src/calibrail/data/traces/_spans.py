@@ -360,6 +360,12 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
                 trace.spans.append(part)
             if not n:
                 yield notes.without(item.number, "a row without a span", item.file)
+        if not traces:
+            # Verdicts by themselves are scores and labels of what is not there.
+            notes.n_parts = len(marks)
+            for mark, row in marks:
+                if mark.trace:
+                    traces.setdefault(mark.trace, _Open(row.number, row.file))
         trace_of = {span.id: trace for trace in traces.values() for span in trace.spans}
         lost = []
         for mark, row in marks:
@@ -379,7 +385,8 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
 def _answers_of(name: str, trace: _Open, notes: ExportNotes) -> Iterator[ParsedItem]:
     turns = _turns(trace.spans)
     for number, spans in enumerate(turns, 1):
-        values = answer_of(spans, _verdicts(trace, spans if len(turns) > 1 else None))
+        verdicts = list(_verdicts(trace, spans if len(turns) > 1 else None))
+        values = answer_of(spans, verdicts) if spans else {"id": name, **verdict_columns(verdicts)}
         if values is None:
             yield notes.without(trace.number, "a trace without an answer", trace.file)
             continue
