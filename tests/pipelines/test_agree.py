@@ -828,6 +828,15 @@ def test_a_judge_that_says_the_opposite_is_told_apart_from_a_bad_one() -> None:
     assert not any("1 means" in item for item in agree(rows(0), judge_column="judge").warnings)
     turned = agree(rows(1), judge_column="judge", judge_higher="faithful")
     assert not any("1 means" in item for item in turned.warnings)
+    # A name that says its 1 is faithful may be wrong: the remedy is the other way round.
+    named = [
+        replace(row, columns={"human": row.columns["human"], "right": row.columns["judge"]})
+        for row in rows(0)
+    ]
+    (warning,) = agree(named, judge_column="right").warnings
+    assert warning.endswith("add judge_higher='hallucinated'")
+    mended = agree(named, judge_column="right", judge_higher="hallucinated")
+    assert not mended.warnings and only(mended)["caught"]["estimate"] == 1.0
 
 
 def test_a_judge_that_says_nothing_catches_nothing(tmp_path: Path) -> None:
