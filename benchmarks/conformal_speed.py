@@ -21,6 +21,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from results import write
+from validity.bands import simultaneous_band
 
 from calibrail.conformal import (
     ClassCounts,
@@ -35,7 +36,6 @@ from calibrail.conformal import (
     flags,
     flip_tolerance,
     p_values,
-    simultaneous_band,
     three_way,
 )
 from calibrail.conformal.bounds import local_level

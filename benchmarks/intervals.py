@@ -1,8 +1,9 @@
 """How often do the intervals and tests that reports show hold, for few answers and near 1?
 
 ``python benchmarks/intervals.py [RUNS]`` writes ``results/intervals.md``, and exits with 1 where an
-interval holds less often than chance explains. Some minutes on one core, half of them for the
-ranges that ``agree`` prints of real labelled sets (the folder ``CALIBRAIL_DATA``).
+interval holds less often than chance explains. Some ten minutes on one core, most of them for how
+many of just these answers ``agree`` calls hallucinated, and for the ranges that it prints of real
+labelled sets (the folder ``CALIBRAIL_DATA``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,6 +32,7 @@ from calibrail.evaluation.judge_agreement import (
     Method,
     RateName,
     corrected_rates,
+    hallucinated_among,
     kappa,
     sample_tests,
 )
@@ -57,6 +60,11 @@ COVERAGE, FPR = 0.9, 0.2
 DATA = Path(os.environ.get("CALIBRAIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 #: Human labels that are drawn of a real set, how often, and its rows at most: every so-manieth.
 DRAWN, DRAWS = (100, 300), 300
+#: Files of so many answers, of which people label a share drawn without replacement; how often, and
+#: how often each judge is right, whatever the answer (None: it says hallucinated as often as it is
+#: so, whatever the answer).
+FILE, FILES, FILE_RUNS, SHARES = 400, 4, 2000, (0.05, 0.3, 0.9)
+FILE_JUDGES = {"perfect": 1.0, "right 80 %": 0.8, "useless": None, "inverted": 0.0}
 WAYS: tuple[Method, ...] = ("rogan_gladen", "prediction_powered")
 #: Real sets: file, subset of it, column of the judge, and whether it says hallucinated from a value
 #: on (1), or below it (-1).
@@ -414,6 +422,64 @@ def real_sets() -> tuple[list[str], int]:
     return lines, failed
 
 
+def among(n: int, rate: float, right: float | None, runs: int, size: int = FILE) -> tuple[int, Any]:
+    """Return how often the range of how many of a file are hallucinated holds that, and widths.
+
+    Widths are the median, and that of the labels alone: as of a judge that calls all alike.
+    """
+    truth = np.arange(size) < round(rate * size)
+    rng, held, widths = np.random.default_rng([13, n, round(1000 * rate)]), 0, list[Any]()
+
+    @cache
+    def ends(*judge: tuple[int, int, int]) -> tuple[int, int]:
+        cells = np.zeros((3, 3, 2), np.int64)
+        cells[:, : len(judge), 0] = np.transpose(judge)
+        found = hallucinated_among(LabelCounts(cells, decided=False), 0.95)
+        assert found is not None
+        return found["lower"], found["upper"]
+
+    for run in range(runs):
+        if run % (runs // FILES) == 0:
+            correct = rng.random(size) < (right or 0.0)
+            said = rng.random(size) < rate if right is None else truth == correct
+        people = np.where(rng.permutation(size) < n, truth, 2)
+        each = [tuple(np.bincount(people[said == j], minlength=3).tolist()) for j in (0, 1)]
+        low, high = ends(*each)
+        alone = ends(tuple(np.sum(each, axis=0).tolist()))
+        held += low <= truth.sum() <= high
+        widths.append((high - low, alone[1] - alone[0]))
+    return held, np.median(widths, axis=0)
+
+
+def among_these(runs: int = FILE_RUNS) -> tuple[list[str], int]:
+    """Return the section of ranges about just the answers of a file, and how many rows fail."""
+    lines = [
+        "",
+        "## How many of just these answers",
+        "",
+        f"Files of {FILE} answers, of which people label a share, drawn without replacement "
+        f"({runs:,} draws a cell, from {FILES} files): how often the 95 % range of how many of "
+        "them are hallucinated (`agree`, *of these answers*) held that, and its median width over "
+        "that of the labels alone (hypergeometric; in answers).",
+        "",
+        f"| labelled | hallucinated | labels alone | {' | '.join(FILE_JUDGES)} |",
+        "|---" * (3 + len(FILE_JUDGES)) + "|",
+    ]
+    rates = (0.01, 0.05, 0.1, 0.3, 0.5)
+    failed = 0
+    least = binom.ppf(ERROR / (len(SHARES) * len(rates) * len(FILE_JUDGES)), runs, 0.95)
+    for share in SHARES:
+        for rate in rates:
+            cells = []
+            for right in FILE_JUDGES.values():
+                held, (width, alone) = among(round(share * FILE), rate, right, runs)
+                failed += held < least
+                cells.append(f"{held / runs:.3f}; {width / alone:.2f}")
+            lines.append(f"| {share:.0%} | {rate:.0%} | {alone:.0f} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    return lines, failed
+
+
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     every = list(cases())
@@ -438,7 +504,8 @@ def main() -> int:
         print("\n".join(lines))
     else:
         real, short = real_sets()
-        lines, failed = lines + real, failed + short
+        these, fell_short = among_these()
+        lines, failed = [*lines, *real, *these], failed + short + fell_short
         write("intervals", "Do the intervals hold?", lines, ("numpy", "scipy"))
     return int(failed > 0)
 

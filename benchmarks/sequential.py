@@ -77,8 +77,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "score alone": {"drawing": WITH_JUDGE},
     "qags as judge": {"judge_column": "qags"},
+    "judge right 85 %": {"judge_column": "right_85"},
+    "judge useless": {"judge_column": "useless"},
 }
-FILE_RUNS, FILE_ASKED = 10, {"min_caught": 0.75, "max_false_alarms": 0.65}
+FILE_RUNS, FILE_ASKED = 24, {"min_caught": 0.75, "max_false_alarms": 0.65}
 #: Columns of other detectors whose word is a judge's: hallucinated below this score.
 OTHERS = {
     "FRANK": {"qags": 0.6},
@@ -450,7 +452,12 @@ def frank() -> list[dict[str, str]]:
         rows = [*csv.DictReader(handle)]
     names = ("id", "group", "label", "bertscore_p_article", "qags")
     kept = [{name: row[name].strip() for name in names} for row in rows]
-    return [row | {"response": own_text(row["id"])} for row in kept if all(row.values())]
+    kept = [row | {"response": own_text(row["id"])} for row in kept if all(row.values())]
+    truth = np.array([row["label"] == "1" for row in kept])
+    said = {"right_85": judge_of(truth, 0.85), "useless": judge_of(truth, None)}
+    return [
+        row | {name: f"{says[k]:.0f}" for name, says in said.items()} for k, row in enumerate(kept)
+    ]
 
 
 def own_text(id: str) -> str:
@@ -532,7 +539,8 @@ FROM_FILE = (
     "the others, of which one answer a group is drawn, with labels told until the verdict falls, "
     "`certify --labels`. Required: 75% caught, at most 65% false alarms. The same splits and seeds "
     "each way: every answer drawn is labelled (uniform), as the score alone tells (`--design "
-    "active --floor 0.2`), and with another detector's number as judge (`--judge-column qags`). "
+    "active --floor 0.2`), with another detector's number as judge (`--judge-column qags`), and "
+    "with judges that are right in 85 % by lot, or no more often than a lot is. "
     "± is the standard error. A run that is through with all answers has no verdict, and counts "
     "with the labels that these took; saved: mean over the pairs (their number) in which both ways "
     "ended."

@@ -30,12 +30,12 @@ from calibrail.conformal import (
     calibrate_weighted,
     coverage_band,
     rank,
-    simultaneous_band,
     three_way,
 )
 from calibrail.conformal.argument_checks import Bools
 from calibrail.conformal.bounds import Method
 
+from .bands import simultaneous_band
 from .check import (
     CONFIDENCE,
     DELTA,

@@ -17,6 +17,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+from benchmarks.validity.bands import simultaneous_band
 from calibrail.conformal import (
     ClassCounts,
     attainable_coverages,
@@ -27,7 +28,6 @@ from calibrail.conformal import (
     conformal_selection,
     holm,
     p_values,
-    simultaneous_band,
 )
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import wilson

@@ -108,7 +108,6 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "seed": 1,
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
-    "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
@@ -180,7 +179,6 @@ ALSO = {
 #: Where more is refused than under a parameter of that name elsewhere.
 MORE: Mapping[tuple[str, str], list[Any]] = {
     ("attainable_coverages", "scores"): [[], *NAN],
-    ("simultaneous_band", "scores"): [[], *NAN],
     ("calibrate_weighted", "scores"): NAN,
     ("holm", "p_values"): NAN,
     ("discoveries", "n"): [0],
@@ -325,16 +323,8 @@ def test_no_nan_escapes_from_thresholds(
 
 
 @CHECK
-@given(NUMBERS, INSIDE, st.sampled_from(["berk-jones", "dkw"]), NUMBERS)
-def test_no_nan_escapes_from_bands(
-    scores: list[float], level: float, method: Any, values: list[float]
-) -> None:
-    band = quiet(public.simultaneous_band, scores, level, method)
-    assert (band is None) == (not scores)
-    if band is not None:
-        share, lower, upper = band.at(values)
-        assert np.isfinite([share, lower, upper]).all()
-        assert ((lower >= 0.0) & (lower <= share) & (share <= upper) & (upper <= 1.0)).all()
+@given(NUMBERS)
+def test_attainable_coverages_are_of_any_score(scores: list[float]) -> None:
     thresholds = quiet(public.attainable_coverages, scores)
     assert (thresholds is None) == (not scores)
 

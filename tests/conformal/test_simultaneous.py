@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import betaincinv
 from statsmodels.distributions.empirical_distribution import _conf_set
 
-from calibrail.conformal import attainable_coverages, flags, simultaneous_band
+from benchmarks.validity.bands import METHODS, simultaneous_band
+from calibrail.conformal import attainable_coverages, flags
 from calibrail.conformal.bounds import (
-    METHODS,
     _below,
     controlled_ranks,
     interval,

@@ -2,12 +2,10 @@
 
 from calibrail.conformal.bounds import Bound as Bound
 from calibrail.conformal.bounds import ClassCounts as ClassCounts
-from calibrail.conformal.bounds import SimultaneousBand as SimultaneousBand
 from calibrail.conformal.bounds import attainable_coverages as attainable_coverages
 from calibrail.conformal.bounds import clopper_pearson as clopper_pearson
 from calibrail.conformal.bounds import coverage_band as coverage_band
 from calibrail.conformal.bounds import exact_bound as exact_bound
-from calibrail.conformal.bounds import simultaneous_band as simultaneous_band
 from calibrail.conformal.certificate import Certificate as Certificate
 from calibrail.conformal.certificate import FlipTolerance as FlipTolerance
 from calibrail.conformal.certificate import GroupVerdict as GroupVerdict

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,6 @@ from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import FRACTIONS, lowest_limit, mixture
 from calibrail.conformal.threshold import Calibration, first_where
 from calibrail.errors import InputError
-from calibrail.options.fields import one_of
 from calibrail.serialization import Record
 
 #: More further examples than this are as good as never.
@@ -589,7 +588,6 @@ def _fast_convolve(a: Floats, b: Floats) -> Floats:
 
 
 Method = Literal["berk-jones", "dkw"]
-METHODS: tuple[Method, ...] = get_args(Method)
 
 
 #: All ranks are controlled up to this n; beyond it, this many at most, evenly spread on the scale
@@ -600,93 +598,6 @@ _SIMULTANEOUS_MOST: Final = 1000
 _EDGE: Final = 64
 #: The local level is found to within this share of the error that it may use up.
 _PRECISION: Final = 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class SimultaneousBand(Record):
-    """Bounds on P(score >= t) for every threshold t at once.
-
-    Attributes
-    ----------
-    thresholds : ndarray of float64, shape (d,)
-        Distinct scores, ascending.
-    share : ndarray of float64, shape (d,)
-        Observed share at or above each threshold.
-    lower, upper : ndarray of float64, shape (d,)
-        Simultaneous bounds. Each side alone errs anywhere with at most (1 - confidence) / 2.
-    n : int
-        Scores.
-    confidence : float
-        That both sides hold at all thresholds.
-    method : {"berk-jones", "dkw"}
-        How the bounds were made.
-    """
-
-    thresholds: Floats
-    share: Floats
-    lower: Floats
-    upper: Floats
-    n: int
-    confidence: float
-    method: Method
-
-    def at(self, thresholds: ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """Return share, lower and upper bound at any thresholds, also between the scores.
-
-        Parameters
-        ----------
-        thresholds : array-like of float, shape (m,)
-            No NaN; above every score the share is 0, and the band there is that of no score.
-        """
-        edges = argument_checks.defined(thresholds, "thresholds")
-        place = np.searchsorted(self.thresholds, edges, side="left")
-        none = simultaneous_bounds(np.zeros(1, np.int64), self.n, self.confidence, self.method)
-        share = np.append(self.share, 0.0)
-        lower, upper = np.append(self.lower, none[0]), np.append(self.upper, none[1])
-        return share[place], lower[place], upper[place]
-
-
-def simultaneous_band(
-    scores: ArrayLike, confidence: float = 0.95, method: Method = "berk-jones"
-) -> SimultaneousBand:
-    """Return bounds on the share of scores at or above each threshold, for all thresholds at once.
-
-    On hallucinated examples this is a band around coverage, on faithful ones around the FPR. Ties
-    and discrete scores keep it valid.
-
-    Parameters
-    ----------
-    scores : array-like of float, shape (n,)
-        Independent scores of one class, n >= 1, finite.
-    confidence : float
-        In (0, 1).
-    method : {"berk-jones", "dkw"}
-        See the module.
-
-    Returns
-    -------
-    SimultaneousBand
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its domain.
-
-    Examples
-    --------
-    >>> band = simultaneous_band(np.arange(100.0), 0.95)
-    >>> [round(float(x[5]), 3) for x in (band.lower, band.share, band.upper)]
-    [0.846, 0.95, 0.992]
-    >>> band = simultaneous_band(np.arange(100.0), 0.95, "dkw")
-    >>> [round(float(x[5]), 3) for x in (band.lower, band.share, band.upper)]
-    [0.814, 0.95, 1.0]
-    """
-    level = argument_checks.share(confidence, "confidence")
-    one_of(method, METHODS, "method")
-    thresholds, share = attainable_coverages(scores)
-    n = np.size(scores)
-    lower, upper = simultaneous_bounds(np.rint(share * n).astype(np.int64), n, level, method)
-    return SimultaneousBand(thresholds, share, lower, upper, n, level, method)
 
 
 def attainable_coverages(scores: ArrayLike) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ draws give. It has a width at 0 and 1, and needs no least number of labels.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -931,6 +932,8 @@ def _first_open(units: PairedUnits, tried: Floats, tail: float) -> float:
 _CELLS, _BEYOND = 256, 1e-3
 #: Points that the share called, and those within judge labels, are searched at; most labels.
 _CALLED, _WITHIN, _COUNTED = 32, 24, 3000
+#: From one labelled answer in so many on the number of those that are there is narrower.
+_WORTH: Final = 20
 
 
 def _chances(counts: NDArray[np.int64], n: int, shares: Floats) -> Floats:
@@ -1046,6 +1049,106 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
             return min(1.0, float(brentq(excess, end, above, xtol=1e-3 * room)) + 1e-3 * room)
         above = end
     return 1.0
+
+
+def hallucinated_among(counts: LabelCounts, confidence: float) -> dict[str, Any] | None:
+    """Return the exact interval of how many of just these answers are hallucinated.
+
+    People labelled a random sample of them, drawn one by one without replacement. So those that are
+    hallucinated within each judge label are hypergeometric, whatever the judge is like. What people
+    labelled is known, and the interval is a number where that is all.
+
+    Parameters
+    ----------
+    counts : LabelCounts
+        The rows, one each; those without a judge label have no part.
+    confidence : float
+        Two-sided; each end errs with at most half of the rest.
+
+    Returns
+    -------
+    dict or None
+        ``lower`` and ``upper`` of ``n``; None where people labelled less than a twentieth, so that
+        it is about as wide as that of the share.
+
+    Examples
+    --------
+    >>> cells = np.zeros((3, 3, 2), int)
+    >>> cells[:, :2, 0] = [[243, 27], [3, 27], [1400, 300]]
+    >>> found = hallucinated_among(LabelCounts(cells), 0.95)
+    >>> found["lower"], found["upper"], found["n"]
+    (149, 248, 2000)
+    """
+    cells = np.rint(counts.cells[:, :NONE].sum(axis=2)).astype(np.int64)
+    table, alone, n, tail = cells[:NONE], cells[NONE], int(cells.sum()), (1.0 - confidence) / 2.0
+    if _WORTH * table.sum() < n:
+        return None
+    upper, others = (_among_at_most(part, alone, tail) for part in (table, table[::-1]))
+    return {"n": n, "lower": n - others, "upper": upper, "confidence": confidence}
+
+
+def _dealt(counts: NDArray[np.int64], n: int, of: Any, logs: Floats) -> Floats:
+    """Return the hypergeometric probabilities of counts among n drawn.
+
+    ``of`` answers of all are counted; ``logs`` are the logarithms of the factorials of 0 to the
+    number of all, and infinity.
+    """
+    size = len(logs) - 2
+    found = logs[n] + logs[size - n] - logs[size]
+    for many, k in ((of, counts), (size - of, n - counts)):
+        found = found + logs[many] - logs[k] - logs[np.maximum(many - k, -1)]
+    return cast(Floats, np.exp(found))
+
+
+def _among_at_most(table: NDArray[np.int64], alone: NDArray[np.int64], tail: float) -> int:
+    """Return the exact upper end of how many answers have label 1.
+
+    As `_share_at_most` does, with two hypergeometric counts: how many the judge calls what is
+    known. Their probability falls in the answers of label 1 that there are within either judge
+    label, and outcomes count up to one within the one for each within the other: over a cell no
+    pair of numbers has a larger one than its lowest corner.
+    """
+    seen, n = table[1], table.sum(axis=0)
+    size = n + alone
+    square = ndtri(tail) ** 2 * alone / np.maximum(1, size - 1)
+    logs = [np.append(gammaln(np.arange(many + 1.0) + 1.0), np.inf) for many in size]
+
+    def most(k: int, judge: int) -> int:
+        def refuted(of: int) -> bool:
+            chance = _dealt(np.arange(k + 1), n[judge], of + 1, logs[judge]).sum()
+            return bool(chance <= _BEYOND * tail)
+
+        return k + bisect_left(range(k, k + int(alone[judge])), True, key=refuted)
+
+    def limit(*counts: Any) -> Any:
+        share, beyond = 0.0, 0.0
+        for x, labelled, many, z in zip(counts, n, size, square, strict=True):
+            # Wilson's, of a finite number; of no answers all may have label 1.
+            wide = np.sqrt(z * x * (1.0 - x / max(1, labelled)) + z * z / 4.0)
+            end = (x + z / 2.0 + wide) / (labelled + z) if labelled else 1.0
+            share = share + many * (x / max(1, labelled))
+            beyond = beyond + (many * (end - x / max(1, labelled))) ** 2
+        return share + np.sqrt(beyond)
+
+    near, ends = list[Any](), list[Any]()
+    for judge, (k, labelled) in enumerate(zip(seen.tolist(), n.tolist(), strict=True)):
+        away = 10.0 * math.sqrt((k + 1.0) * (labelled - k + 1.0) / (labelled + 2.0)) + 20.0
+        near.append(np.arange(max(0, int(k - away)), min(labelled, int(k + away)) + 1))
+        ends.append((int(size[judge]) - most(labelled - k, judge), most(k, judge)))
+    (x0, x1), ((low0, high0), (low1, high1)) = near, ends
+    up_to = (limit(x0[:, None], x1) <= limit(*seen) + 1e-9).sum(axis=0)
+
+    def refuted(of: int) -> bool:
+        first, last = max(low1, of + 1 - high0), min(high1, of + 1 - low0)
+        edges = np.linspace(first, last + 1, min(_CELLS, last - first + 1) + 1).astype(np.int64)
+        least1, least0 = edges[:-1, None], np.maximum(low0, of + 2 - edges[1:, None])
+        below = np.cumsum(_dealt(x0, n[0], least0, logs[0]), axis=1)
+        below = np.hstack([0.0 * least0, below])[:, up_to]
+        chance = (_dealt(x1, n[1], least1, logs[1]) * below).sum(axis=1)
+        return bool(chance.max() <= (1.0 - 4.0 * _BEYOND) * tail)
+
+    least: int = low0 + low1
+    return least + bisect_left(range(least, high0 + high1), True, key=refuted)
 
 
 def exact_difference(

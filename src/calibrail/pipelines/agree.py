@@ -83,8 +83,6 @@ def _flagging(
 
 
 SCHEMA: Final = "calibrail.agreement/1"
-#: How its keywords were called before judges could be several.
-FORMER_KEYWORDS: Final = {"human": "label_column", "judge": "judge_column"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,7 +108,8 @@ class JudgedRates(Shown, Record):
         answers called hallucinated, whose exact intervals hold together; ``verdict``, ``reason``,
         ``needed`` and the ``certificate`` behind them, corrected for the number of judges;
         ``threshold`` of ratings, in their own numbers; ``counts``, ``agreement``, ``rates`` and
-        ``random_sample``; ``errs``, by what its errors differ.
+        ``random_sample``; ``errs``, by what its errors differ; ``among``, how many of these ``n``
+        answers are hallucinated, from ``lower`` to ``upper``.
     by : tuple of mapping
         The same of every judge and ``segment``.
     errors : tuple of mapping
@@ -141,7 +140,7 @@ class JudgedRates(Shown, Record):
         return int(self.data["n_quarantined"])
 
 
-@options_from_keywords(former=FORMER_KEYWORDS, reading=ReadOptions)
+@options_from_keywords(reading=ReadOptions)
 def agree(
     source: Source,
     *,
@@ -380,7 +379,9 @@ def agree(
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
     }
     parts = np.array(flags, np.int64), np.array(segments, object)
-    rows = _Rows(table, *parts, unit, divided, drawing, lots)
+    # Whether people's answers are a random sample of all that are here, one by one.
+    singly = folder is None and len({*unit.tolist()}) == len(unit) and all(c > 0.0 for c in chances)
+    rows = _Rows(table, *parts, unit, divided, drawing, lots, singly)
     gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     turning = pairs.turning()
@@ -523,8 +524,8 @@ class _Rows(NamedTuple):
     """All rows: labels of people (`NONE`: none) and judges (NaN: none), flags, segments, groups.
 
     ``unit`` numbers groups in which copies are together, and ``lots`` are theirs. ``divided`` is by
-    what else judges may err, a value of each row that people labelled, and ``drawing`` tests
-    whether as many rows are labelled as was stated.
+    what else judges may err, a value of each row that people labelled, ``drawing`` tests whether
+    as many rows are labelled as was stated, and ``singly`` says that each was drawn alone, of all.
     """
 
     table: NDArray[np.float64]
@@ -534,6 +535,7 @@ class _Rows(NamedTuple):
     divided: Mapping[str, Sequence[Any]]
     drawing: Sequence[dict[str, Any]]
     lots: NDArray[np.float64]
+    singly: bool
 
 
 class _Gate:
@@ -561,7 +563,7 @@ class _Gate:
     ) -> None:
         self._labelled_by, self._judges, self._signs = labelled_by, judges, signs
         self._table, self._flags, self._segments, self._unit, self._divided, *_ = rows
-        self._drawing = rows.drawing
+        self._drawing, self._singly = rows.drawing, rows.singly
         table, self._each = rows.table, np.arange(len(rows.table))
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
@@ -700,6 +702,7 @@ class _Gate:
         sample = [*judge_agreement.sample_tests(each, tail), *self._drawing]
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(weighed, level)}
+        among = None
         if doubt := words.differing(sample):
             about = {"drawing": self._drawing, "data": {"labelled_by": self._labelled_by}}
             reason = say("agree.no_verdict", about, doubt=doubt)
@@ -707,6 +710,8 @@ class _Gate:
             for rate in rates.values():
                 if rate["prediction_powered"].estimate is not None:
                     rate["prediction_powered"] = missing("prediction-powered", "no_sample", level)
+        elif self._singly and not self.n_calibrating:
+            among = judge_agreement.hallucinated_among(weighed, level)
         shown = content if self._asked else {}
         region = content["region"]
         return {
@@ -719,6 +724,7 @@ class _Gate:
             "counts": counts,
             "agreement": judge_agreement.agreement(self._counted(k, tested, self._table), level),
             "rates": rates,
+            "among": among,
             "random_sample": sample,
         }
 

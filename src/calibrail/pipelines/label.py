@@ -330,7 +330,6 @@ _FAILING: Final = 4
 
 
 @options_from_keywords(
-    former={"judge": "judge_column"},
     requirement=Requirement,
     options=LabelOptions,
     reading=ReadOptions,

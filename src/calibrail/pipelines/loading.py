@@ -293,6 +293,10 @@ def column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
     return next((name for name in found if name in others), "human")
 
 
+#: What a 1 means where it is not what it was read as, by the class that a name says.
+_TURNED: Final = {None: "faithful", 1: "faithful", 0: "hallucinated"}
+
+
 class JudgedLabels:
     """Reads the labels of each row; sets rows aside where one is neither 0, 1 nor blank.
 
@@ -343,7 +347,8 @@ class JudgedLabels:
         for judge in judges:
             seen = {label_key(value) for value, _ in judge.seen}
             if seen and seen <= {"0", "1"}:
-                options[judge.column] = ("--judge-higher", "faithful")
+                # Its name may say what its 1 means, and be wrong.
+                options[judge.column] = "--judge-higher", _TURNED[judge.named]
             elif of_people[:1] == ("--positive",) and label_key(of_people[1]) not in seen:
                 options[judge.column] = of_people
         return options

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kstwo
 
+from benchmarks.validity.bands import simultaneous_band
 from benchmarks.validity.thresholds import escape
-from calibrail.conformal import simultaneous_band
 
 
 def test_one_number_escapes_as_often_as_its_interval_says() -> None:

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 from statsmodels.stats.proportion import proportion_confint
 
 from calibrail.conformal import bounds
 from calibrail.evaluation.confounds import Division
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
+    _among_at_most,
     _share_at_most,
     corrected_rates,
     errors_by,
@@ -131,6 +132,30 @@ def test_the_exact_end_of_the_share_errs_with_its_tail_at_most(sizes: tuple[int,
             law = law * binom.pmf(np.arange(n1 + 1), n1, p1)[:, None]
             law = law * binom.pmf(np.arange(n + 1), n, v)
             errors.append(law[ends < v * p1 + (1.0 - v) * p0].sum())
+    assert 0.05 < max(errors) <= 0.1
+
+
+@pytest.mark.parametrize("sizes", [((9, 8), (5, 3)), ((12, 3), (6, 0)), ((15, 0), (4, 0))])
+def test_the_end_of_the_number_among_just_these_errs_with_its_tail_at_most(
+    sizes: tuple[tuple[int, int], tuple[int, int]],
+) -> None:
+    """All files and all draws are counted: answers and labels beside both judge labels."""
+    (all0, all1), (n0, n1) = sizes
+    ends = np.array(
+        [
+            [
+                _among_at_most(np.array([[n0 - a, n1 - b], [a, b]]), alone, 0.1)
+                for b in range(n1 + 1)
+                for alone in [np.array([all0 - n0, all1 - n1])]
+            ]
+            for a in range(n0 + 1)
+        ]
+    )
+    errors = []
+    for of0, of1 in product(range(all0 + 1), range(all1 + 1)):
+        law = hypergeom.pmf(np.arange(n0 + 1), all0, of0, n0)[:, None]
+        law = law * (hypergeom.pmf(np.arange(n1 + 1), all1, of1, n1) if all1 else np.ones(1))
+        errors.append(law[ends < of0 + of1].sum())
     assert 0.05 < max(errors) <= 0.1
 
 

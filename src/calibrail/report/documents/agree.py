@@ -194,7 +194,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
         estimates.append((word("agree.rates", key), *cells))
     title = f"Rates from labels of {people} and {whose}, each alone with a {level} interval"
     columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
-    yield parts.section(title, parts.Table(title, columns, estimates, two_lines=True))
+    among = say("agree.among", item["among"], result) if item["among"] else ""
+    table = parts.Table(title, columns, estimates, two_lines=True)
+    yield parts.section(title, table, parts.Text(among))
     yield parts.Bullets("Missing", missing)
 
 
