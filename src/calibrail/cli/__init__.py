@@ -26,26 +26,7 @@ from calibrail.options.fields import cli_spelling, help_texts
 from calibrail.working_folder import working_folder
 
 #: The panels of the help, and in each the commands with the module of this package that has them.
-_PANELS: Final = {
-    "Commands that most people need": {
-        **dict.fromkeys(("doctor", "test", "calibrate", "compare"), "start"),
-        "export": "ship",
-        "certify": "evidence",
-        "check": "operate",
-        "label": "label",
-        "monitor": "operate",
-    },
-    "More evidence": {
-        **dict.fromkeys(("score", "plan"), "start"),
-        **dict.fromkeys(("audit", "shift", "agree", "versus", "repeat", "explain"), "evidence"),
-    },
-    "Guardrails in production": {
-        **dict.fromkeys(("guardrail verify", "guardrail card"), "ship"),
-        **dict.fromkeys(("serve", "select"), "operate"),
-        "recalibrate": "label",
-        **dict.fromkeys(("log verify", "log export", "cache show", "cache clear"), "operate"),
-    },
-}
+_PANELS: Final = help_texts()["COMMANDS"]
 #: Why nothing can be written, wherever it is tried.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 #: What the actions of each noun are about.

@@ -85,7 +85,7 @@ def panel_of(kind: Any, name: str) -> str | None:
 
 
 @cache
-def help_texts() -> dict[str, dict[str, str]]:
+def help_texts() -> dict[str, dict[str, Any]]:
     """Return what stands in ``help.toml``, by table and name."""
     return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
 
@@ -98,7 +98,8 @@ def help_of(kind: Any, name: str, command: str = "") -> str:
     'Seed of the split.'
     """
     declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
-    return help_texts().get(command, {}).get(name) or help_texts()[declaring.__name__][name]
+    said = help_texts().get(command, {}).get(name) or help_texts()[declaring.__name__][name]
+    return str(said)
 
 
 def changed(settings: Any) -> dict[str, Any]:
