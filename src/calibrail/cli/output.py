@@ -253,7 +253,7 @@ def signature_note(output: Path, sign: Path | None) -> str:
 
     beside = signature_path(output)
     if sign is not None:
-        return f"signed: {beside}"
+        return say("command.signed", path=beside)
     return say("command.earlier_signature", path=beside) if beside.exists() else ""
 
 

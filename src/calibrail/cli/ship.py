@@ -74,13 +74,21 @@ def export_command(
     written = replace(written, sign=key or written.sign)
     try:
         with limit_calls(calls):
-            line, content, notes = freeze_into(output, frozen, written, freezing)
+            line, content, doubts = freeze_into(output, frozen, written, freezing)
     except Exception:
         # A key that signed nothing would stand in the way of the next one.
         for file in () if made is None else (made["private"], made["public"]):
             Path(file).unlink(missing_ok=True)
         raise
-    show.finish([line], content | ({} if made is None else {"new_key": made}), *notes, *told)
+    content |= {} if made is None else {"new_key": made}
+    show.finish(
+        "export",
+        content,
+        names={"GUARDRAIL": output},
+        line=line,
+        doubts=doubts,
+        keys=list(filter(None, told)),
+    )
 
 
 def freeze_into(
@@ -134,7 +142,9 @@ def freeze_into(
         given=config.promise.guarantee == "fixed",
         asked=config.asked,
         choice=config.data.choice,
+        signature=content["signature"],
     )
+    earlier = written.sign is None and signature_path(output).exists()
     told = headline.verdict == "certified" or not config.asked
     chosen = ("compared_before", "calibrated_before", "others_tried", "tested_beside")
     tried = [item.message for item in frozen.report.warnings if item.code in chosen]
@@ -142,12 +152,11 @@ def freeze_into(
         line,
         content,
         [
-            "" if told else say("command.not_certified", reason=headline.reason),
+            *([] if told else [say("command.not_certified", reason=headline.reason)]),
             *tried,
-            unprobed,
-            say("command.other_versions", differ=differ) if differ else "",
-            signature_note(output, written.sign),
-            say("command.check_with", guardrail=quote(str(output))),
+            *([unprobed] if unprobed else []),
+            *([say("command.other_versions", differ=differ)] if differ else []),
+            *([signature_note(output, None)] if earlier else []),
         ],
     )
 
@@ -193,7 +202,6 @@ def guardrail_verify_command(
     verified, 1 where one is refused, with the reason and the versions on both sides.
     """
     from calibrail.models.llm.transport import limit_calls
-    from calibrail.report.documents.guardrail import lines, of_several
 
     given = guardrails if isinstance(guardrails, list) else [guardrails]
     # A change of a guardrail or of its signature is checked alike.
@@ -201,8 +209,7 @@ def guardrail_verify_command(
     paths = list(dict.fromkeys(files))
     with limit_calls(calls):
         if len(paths) == 1:
-            content = _verified(paths[0], key, probing)
-            show.finish(lines(content), content)
+            show.finish("verify", _verified(paths[0], key, probing))
         found = []
         for path in paths:
             try:
@@ -211,7 +218,7 @@ def guardrail_verify_command(
                 found.append({"guardrail": str(path), "refused": str(error)})
     several = {"schema": "calibrail.verify_several/1", "files": found}
     refused = any("refused" in item for item in found)
-    show.finish(of_several(several), several, code=FAILURE if refused else DONE)
+    show.finish("verify", several, code=FAILURE if refused else DONE)
 
 
 def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str, Any]:

@@ -55,6 +55,24 @@ def for_several(content: Json) -> str:
     return f"calibrail compare {kept} {other} -o RUN-compared"
 
 
+def after_audit(content: Json, *, explained: bool) -> str:
+    """Return the command that goes on with what an audit looked at.
+
+    A detector that a feature explains is compared with another, NAME; several with each other; one
+    alone is calibrated.
+    """
+    several = len(content["detectors"]) > 1
+    words, name = _words(content, "audit"), ["--score", "NAME"]
+    kept = without_options(words, {"--by=", "--no-geometry"} | PLACE)[2:]
+    if not words:
+        kept = ["DATA", *name, *name * several]
+    elif explained:
+        kept += name
+    if explained or several:
+        return f"calibrail compare {shlex.join(kept)} -o RUN-compared"
+    return f"calibrail calibrate {shlex.join(kept)} --alpha 0.05 -o RUN-calibrated"
+
+
 def for_groups(content: Json) -> str:
     """Return the command that gives each group of a drift audit a threshold of its own."""
     words = _words(content, "shift")

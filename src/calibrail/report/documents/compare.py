@@ -484,6 +484,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         # A detector's name stays as it is, at the beginning of a sentence, too.
         summary=text if named else capital(text),
         brief=f"{lead}: {text}",
+        tiles=tuple(_tiles(comparison)),
         blocks=(
             *(_split_and_forest(comparison) if detectors else ()),
             all_scores(comparison),
@@ -503,6 +504,21 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         data=comparison["data"],
         footer=say("compare.footer"),
     )
+
+
+def _tiles(comparison: Json) -> Iterator[parts.Tile]:
+    """Yield the false alarms of the best detector, and the difference that decides."""
+    winner, tests = comparison["winner"], comparison["paired"]["against_best"]
+    for item in comparison["detectors"]:
+        if tests and item["name"] == winner["candidate"]:
+            alarms = item["test"]["fpr"]
+            name = say("compare.tile", best=plain(winner["candidate"]))
+            yield parts.Tile(name, text.share(alarms), text.interval(alarms))
+            least = min(tests, key=lambda test: test["fpr"]["lower"] or 0.0)
+            gap = _difference(least["fpr"], 100.0, 1)
+            p = p_value(least["fpr"]["p_adjusted"])
+            name = say("compare.tile_against", other=plain(least["name"]))
+            yield parts.Tile(name, f"{gap.text} points", f"{gap.below}, {p}")
 
 
 def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:

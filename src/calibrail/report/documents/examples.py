@@ -2,16 +2,24 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
+from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate_sections import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
+from calibrail.report.figures.scores import strip_svg
 from calibrail.report.messages import facts, say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
+#: Scores that set a threshold, and how they are shown.
+Known = tuple[NDArray[np.float64], Scale]
 #: Chunks of a context that are shown.
 _MOST_CHUNKS: Final = 3
 
@@ -92,6 +100,38 @@ def _answer_card(
         folded_title=say("example.context", contexts=contexts, n_chunks=len(chunks)),
         folded=chunks,
     )
+
+
+def explained(
+    decision: Json, score: str, answer: Json | None = None, known: Known | None = None
+) -> parts.Document:
+    """Return a decision; on the page with the answer, its sources, and a strip of scores.
+
+    Parameters
+    ----------
+    decision, score
+        As ``guardrail.document`` takes them.
+    answer : mapping, optional
+        ``question``, ``contexts`` and ``response``; nothing in them is trusted.
+    known : pair of ndarray of float64 and Scale, optional
+        The scores that set the one threshold, each higher where it is more suspicious.
+    """
+    document = guardrail.document(decision, score)
+    if answer is None:
+        return document
+    evidence, text = decision["evidence"], answer["response"]
+    quotes = [
+        *quote_of("Question", answer["question"], (), 2_000),
+        *quote_of("Answer", text, objections(evidence, len(text)), 20_000, "answer"),
+        *chunks_of(answer["contexts"], evidence),
+    ]
+    blocks: list[parts.Block | None] = [parts.AnswerCard("The answer", "", (), quotes)]
+    values = (decision["score"], decision["threshold"])
+    if known is not None and None not in values:
+        scores, scale = known
+        draw = partial(strip_svg, scale.shown(scores), *map(scale.shown, values), scale)
+        blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
+    return replace(document, blocks=(*blocks, *document.blocks))
 
 
 def _facts(item: Json, scale: Scale) -> Iterator[str]:

@@ -94,6 +94,42 @@ def distributions_svg(
         return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
 
 
+def strip_svg(
+    scores: NDArray[np.float64], here: float, threshold: float, scale: Scale, narrow: bool = False
+) -> str:
+    """Draw where one answer lies among the scores that set the threshold.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n,)
+        Scores of the hallucinated calibration answers as the user knows them, as the other values.
+    here, threshold : float
+        The answer's score, and the threshold.
+    scale : Scale
+        What a higher value means.
+    narrow : bool
+        Draw for a phone.
+
+    Returns
+    -------
+    str
+        As ``distributions_svg``.
+    """
+    low, high = drawn_range(scores, np.array([here]), threshold)
+    counts, edges = np.histogram(np.clip(scores, low, high), bins=48, range=(low, high))
+    with plots.drawing(4.1 if narrow else 7.2, 1.5) as plot:
+        plot.axes.stairs(counts, edges, fill=True, color=plots.HALLUCINATED, alpha=0.35)
+        plot.axes.set_ylim(0.0, max(1.0, 1.45 * counts.max(initial=0)))
+        plot.target(threshold, 1.4)
+        plot.axes.axvline(here, color=plots.INK, linewidth=3.0)
+        offset = (-5, 0) if here > (low + high) / 2.0 else (5, 0)
+        plot.note("this answer", (here, 0.97), offset, xycoords=("data", "axes fraction"), va="top")
+        plot.axes.set(xlim=(low, high), ylabel="answers")
+        likelier = "faithful" if scale.negated else "hallucinated"
+        plot.axes.set_xlabel(f"score (higher = more likely {likelier})")
+        return plot.svg("Scores of the hallucinated calibration answers, and this answer's.")
+
+
 class TargetBox(NamedTuple):
     """What is shown of both rates, as shares, and the corner that was required.
 
