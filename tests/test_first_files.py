@@ -256,7 +256,7 @@ def test_a_score_made_from_its_labels_is_told(tmp_path: Path) -> None:
         {"score": r["wrong"], "label": ("factual", "hallucinated")[r["wrong"]]} for r in _rows()
     ]
     done = _called("test", _write(tmp_path / "a.csv", rows), "--higher", "hallucinated")
-    assert "score separates the labels without a mistake" in " ".join(done.stdout.split())
+    assert "score separates the labels without a single mistake" in " ".join(done.stdout.split())
 
 
 def _arrow(rows: list[dict[str, Any]]) -> Any:

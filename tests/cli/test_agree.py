@@ -11,7 +11,6 @@ import typer
 from typer.testing import CliRunner, Result
 
 import calibrail
-from calibrail import cli
 from calibrail.cli import evidence as command
 from calibrail.cli.output import OF_VERDICT
 from calibrail.errors import DataError, InputError
@@ -159,12 +158,6 @@ def test_options_that_belong_together(answers: Path) -> None:
     assert isinstance(done.exception, InputError)
     nobody = run(answers, "--label-column", "human").exception
     assert isinstance(nobody, InputError) and "judge_column must name" in str(nobody)
-
-
-def test_the_former_options_still_do(answers: Path) -> None:
-    former = ("--human", "human", "--judge=judge", *FLAGS, "--json")
-    done = CliRunner().invoke(cli.app, ["agree", str(answers), *former])
-    assert json.loads(done.stdout) == json.loads(run(answers, *LABELS, *FLAGS, "--json").stdout)
 
 
 def test_a_class_that_people_never_saw_is_unknown_and_judges_are_called_so(answers: Path) -> None:

@@ -673,10 +673,6 @@ def test_a_word_of_the_judge_that_is_not_clear_is_told_of_the_judge(tmp_path: Pa
     assert only(agree(source, **COLUMNS, positive="no"))["caught"]["estimate"] == 1.0
 
 
-def test_the_former_keywords_still_do(answers: Path) -> None:
-    assert agree(answers, human="human", judge="judge") == agree(answers, **COLUMNS)
-
-
 def test_declared_looks_share_the_error_where_no_file_keeps_them(tmp_path: Path) -> None:
     source, _ = standing_in(tmp_path, {"judge": (0.08, 0.08)}, n=200)
     once, thrice = agree(source, **COLUMNS, **LIMITS), agree(source, **COLUMNS, **LIMITS, n_looks=5)

@@ -877,7 +877,7 @@ def test_answers_split_by_seed_after_seed_are_told_where_nothing_is_required(
         assert values.get("calibrated_before", {"n": 0})["n"] == seed
         assert ("is promised of one fixed beforehand" in " ".join(said.split())) is (seed > 0)
     printed = run_command("export", str(run), "-o", str(tmp_path / "g.json")).stderr
-    assert "These answers had 2 looks before" in " ".join(printed.split())
+    assert "These answers were used 2 times before" in " ".join(printed.split())
     page = calibrail.card(tmp_path / "g.json").markdown()
     assert "Calibrated otherwise on the same answers" in page
 

@@ -73,8 +73,8 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
 def test_the_guarantee_follows_from_the_verdict_unless_it_is_named() -> None:
     rows = [{**row, "k": row["q"][-1], "m": row["q"][-1]} for row in answers()]
     for asked, guarantee, told in (
-        ({"max_fpr": 0.6}, "pac", "The guarantee is pac because a verdict is asked"),
-        ({"min_coverage": 0.8}, "pac", "The guarantee is pac because a verdict is asked"),
+        ({"max_fpr": 0.6}, "pac", "The guarantee is pac because you asked for a verdict"),
+        ({"min_coverage": 0.8}, "pac", "The guarantee is pac because you asked for a verdict"),
         ({}, "marginal", ""),
         ({"max_fpr": 0.6, "guarantee": "marginal"}, "marginal", ""),
         ({"max_fpr": 0.6, "guarantee": "pac"}, "pac", ""),

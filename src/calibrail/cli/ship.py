@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any, Literal
 
 import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
+from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
@@ -84,6 +83,7 @@ def export_command(
     show.finish(
         "export",
         content,
+        *(filter(None, (*doubts, *told)) if show.json else ()),
         names={"GUARDRAIL": output},
         line=line,
         doubts=doubts,
@@ -144,7 +144,6 @@ def freeze_into(
         choice=config.data.choice,
         signature=content["signature"],
     )
-    earlier = written.sign is None and signature_path(output).exists()
     told = headline.verdict == "certified" or not config.asked
     chosen = ("compared_before", "calibrated_before", "others_tried", "tested_beside")
     tried = [item.message for item in frozen.report.warnings if item.code in chosen]
@@ -156,7 +155,7 @@ def freeze_into(
             *tried,
             *([unprobed] if unprobed else []),
             *([say("command.other_versions", differ=differ)] if differ else []),
-            *([signature_note(output, None)] if earlier else []),
+            *filter(None, [signature_note(output, None)] * (written.sign is None)),
         ],
     )
 
@@ -171,14 +170,6 @@ def _made(path: Path) -> tuple[dict[str, Any], list[str]]:
         "" if encrypted else say("command.no_passphrase", variable=PASSPHRASE),
     ]
     return content, words
-
-
-@opt.takes_settings
-def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowAlone) -> None:
-    """Make a key that signs guardrails, as export --new-key does."""
-    note(f"calibrail keygen is now: calibrail export RUN -o g.json --new-key {quote(str(output))}")
-    content, words = _made(output)
-    show.finish(words[:2], {"schema": "calibrail.keygen/1", **content}, *words[2:])
 
 
 @opt.takes_settings

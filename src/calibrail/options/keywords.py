@@ -18,7 +18,7 @@ Names: TypeAlias = Mapping[str, Any] | None
 
 
 def options_from_keywords(
-    *, only: Names = None, override: bool = False, former: Names = None, **kinds: Any
+    *, only: Names = None, override: bool = False, **kinds: Any
 ) -> Callable[[Public[Parameters, Result]], Public[Parameters, Result]]:
     """Let the keywords of a function stand for the fields of the option objects that it takes.
 
@@ -34,8 +34,6 @@ def options_from_keywords(
         Keywords that stand for a field only where their value is of a type.
     override : bool
         Whether keywords win over the object that is given beside them, or are refused.
-    former : mapping of str to str
-        Keywords by the names that they had, which still do.
     **kinds
         The class of each parameter that takes an object. A keyword is a field of the first of
         them that has it.
@@ -59,7 +57,6 @@ def options_from_keywords(
         taken = _spelled(signature(function), kinds)
         holders = _holders(taken, kinds)
         others = {old: new for old, new in KEYWORDS.items() if new in taken.parameters}
-        others |= former or {}
         names = {new: old for old, new in KEYWORDS.items()}
 
         @wraps(function)

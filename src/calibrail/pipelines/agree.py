@@ -83,8 +83,6 @@ def _flagging(
 
 
 SCHEMA: Final = "calibrail.agreement/1"
-#: How its keywords were called before judges could be several.
-FORMER_KEYWORDS: Final = {"human": "label_column", "judge": "judge_column"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -141,7 +139,7 @@ class JudgedRates(Shown, Record):
         return int(self.data["n_quarantined"])
 
 
-@options_from_keywords(former=FORMER_KEYWORDS, reading=ReadOptions)
+@options_from_keywords(reading=ReadOptions)
 def agree(
     source: Source,
     *,

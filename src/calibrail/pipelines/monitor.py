@@ -525,9 +525,7 @@ def _exclusive(folder: Path) -> Iterator[None]:
         raise
 
 
-@keywords.options_from_keywords(
-    former={"judge": "judge_labels"}, options=runtime.WatchOptions, only={"reference": int}
-)
+@keywords.options_from_keywords(options=runtime.WatchOptions, only={"reference": int})
 def monitor(
     guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     logs: Logs,

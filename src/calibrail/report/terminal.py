@@ -27,7 +27,6 @@ _STYLES: Final = {
     "rejected": "bold red",
     "inconclusive": "bold yellow",
 }
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 #: Characters of a full bar.
 _BAR: Final = 30
 #: Lines after which the first ones have left a screen of 24, where files and a prompt follow.
@@ -84,7 +83,8 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
         _print(document, console)
     console.file.write(text := printed.get())
     named = document.brief is not None and document.brief.startswith(f"{document.headline}: ")
-    if named or (document.ends and text.count("\n") >= _SMALL):
+    parted = document.verdict and any(isinstance(it, parts.Section) for it in document.blocks)
+    if named or parted or (document.ends and text.count("\n") >= _SMALL):
         _end(document, console, named=named)
 
 
@@ -251,11 +251,8 @@ def _cell(cell: Any, two_lines: bool, ascii_only: bool) -> BrokenText:
 
 
 def _bar(share: float, ascii_only: bool) -> str:
-    """Return a bar for a share, exact to an eighth of a character where blocks can be shown."""
-    if ascii_only:
-        return ("#" * round(share * _BAR)).ljust(_BAR)
-    whole, rest = divmod(round(share * _BAR * 8), 8)
-    return ("█" * whole + _EIGHTHS[rest].strip()).ljust(_BAR)
+    """Return a bar for a share, of blocks where they can be shown."""
+    return (("#" if ascii_only else "█") * round(share * _BAR)).ljust(_BAR)
 
 
 def _evidence(block: parts.EvidenceBlock, console: Console, indent: int) -> None:

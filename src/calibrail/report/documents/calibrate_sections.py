@@ -61,16 +61,12 @@ def after_audit(content: Json, *, explained: bool) -> str:
     A detector that a feature explains is compared with another, NAME; several with each other; one
     alone is calibrated.
     """
-    several = len(content["detectors"]) > 1
-    words, name = _words(content, "audit"), ["--score", "NAME"]
-    kept = without_options(words, {"--by=", "--no-geometry"} | PLACE)[2:]
-    if not words:
-        kept = ["DATA", *name, *name * several]
-    elif explained:
-        kept += name
+    words, several = _words(content, "audit"), len(content["detectors"]) > 1
+    kept = shlex.join(without_options(words, {"--by=", "--no-geometry"} | PLACE)[2:])
+    kept, other = kept or "DATA --score NAME", " --score NAME" * explained
     if explained or several:
-        return f"calibrail compare {shlex.join(kept)} -o RUN-compared"
-    return f"calibrail calibrate {shlex.join(kept)} --alpha 0.05 -o RUN-calibrated"
+        return f"calibrail compare {kept}{other} -o RUN-compared"
+    return f"calibrail calibrate {kept} --alpha 0.05 -o RUN-calibrated"
 
 
 def for_groups(content: Json) -> str:

@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Final
 
 from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
@@ -18,8 +15,6 @@ from calibrail.report.figures.scores import strip_svg
 from calibrail.report.messages import facts, say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
-#: Scores that set a threshold, and how they are shown.
-Known = tuple[NDArray[np.float64], Scale]
 #: Chunks of a context that are shown.
 _MOST_CHUNKS: Final = 3
 
@@ -103,7 +98,7 @@ def _answer_card(
 
 
 def explained(
-    decision: Json, score: str, answer: Json | None = None, known: Known | None = None
+    decision: Json, score: str, answer: Json | None = None, known: tuple[Any, Scale] | None = None
 ) -> parts.Document:
     """Return a decision; on the page with the answer, its sources, and a strip of scores.
 
@@ -230,19 +225,6 @@ def _legend(scale: Scale) -> parts.Struck:
     return parts.Struck("How to read the answers", [*stretches, last], where="page")
 
 
-def trimmed_in_terminal(examples: Json, scale: Scale) -> parts.Section | None:
-    """Return the worst loss and the worst miss, sentence by sentence, for a terminal."""
-    blocks: list[parts.Block] = []
-    for kind, about in (
-        ("losses", "A supported sentence that was removed"),
-        ("misses", "An unsupported sentence that stayed"),
-    ):
-        for item in examples[kind]["items"][:1]:
-            if item["response"]:
-                blocks.append(_struck(item, scale, f"{about} ({short(item['id'], 60)})", most=900))
-    return parts.section("What it removes", *blocks, where="terminal") if blocks else None
-
-
 def _trimmed_kind(examples: Json, which: str, called: str, scale: Scale) -> list[parts.Block]:
     """Return how many answers of one kind there are, and some of them."""
     items, n = examples["items"], examples["n"]
@@ -256,7 +238,7 @@ def _trimmed_card(item: Json, called: str, scale: Scale) -> parts.AnswerCard:
     """Return one answer."""
     answer, text, quotes = item["response"], item["text"], list[parts.QuotedText | parts.Struck]()
     if answer:
-        quotes.append(_struck(item, scale, "Answer, and what of it is removed"))
+        quotes.append(_struck(item, scale))
         if text and text != answer:
             # Another text is released in the answer's place.
             quotes += quote_of("Released in its place", text, (), most=_MOST, style="answer")
@@ -290,29 +272,30 @@ def _withheld(item: Json) -> str:
     return say("example.withheld_as_empty") if empty else ""
 
 
-def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> parts.Struck:
+def _struck(item: Json, scale: Scale) -> parts.Struck:
     """Return an answer with its removed sentences, from shortly before the one it is shown for."""
     text, sentences = item["response"], item["sentences"]
     first, place = 0, item["place"] or 0
-    if len(text) > most:
+    if len(text) > _MOST:
         starts = [sentence["start"] for sentence in sentences[: place + 1]]
-        first = next(i for i, start in enumerate(starts) if starts[-1] - start <= most // 4)
+        first = next(i for i, start in enumerate(starts) if starts[-1] - start <= _MOST // 4)
     spans, stretches = merged(map(tuple, item["spans"] or ()), len(text)), []
     start = end = sentences[first]["start"] if first else 0
     for sentence in sentences[first:]:
-        if end - start >= most:
+        if end - start >= _MOST:
             break
         # Marks of white space between sentences would be slivers of colour.
-        if gap := parted(text, end, min(sentence["start"], end + most), ()):
+        if gap := parted(text, end, min(sentence["start"], end + _MOST), ()):
             stretches.append(parts.SentenceText(gap))
-        end = min(sentence["end"], sentence["start"] + most)
+        end = min(sentence["end"], sentence["start"] + _MOST)
         stretches.append(_stretch(sentence, parted(text, sentence["start"], end, spans), scale))
     else:
-        if rest := parted(text, end, min(len(text), end + most), ()):
+        if rest := parted(text, end, min(len(text), end + _MOST), ()):
             stretches.append(parts.SentenceText(rest))
-        end = min(len(text), end + most)
+        end = min(len(text), end + _MOST)
     cut = start > 0 or end < len(text)
     whole = say("example.shortened", n=len(text)) if cut else ""
+    about = "Answer, and what of it is removed"
     return parts.Struck(about, stretches, start > 0, end < len(text), whole)
 
 

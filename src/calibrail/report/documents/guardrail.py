@@ -143,7 +143,6 @@ def document(decision: Json, score: str) -> Document:
         summary=f"{reason}.{likely}",
         blocks=(Text(say_first(cases, decision)), *left, evidence, Text(nothing)),
         next_step=say("guardrail.next", decision, trims=trims),
-        footer="Everything on this page is in what --json prints.",
     )
 
 
