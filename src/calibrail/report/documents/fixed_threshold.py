@@ -58,7 +58,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                     ("In short", in_short),
                     *_far(report, about),
                     *_ties(report, about),
-                    ("Confidence", measured),
+                    ("Bounds", measured),
                     *_possible(report, about),
                     *_others(report, about),
                     *_labels(report, about),
