@@ -121,10 +121,10 @@ def explained(
         *chunks_of(answer["contexts"], evidence),
     ]
     blocks: list[parts.Block | None] = [parts.AnswerCard("The answer", "", (), quotes)]
-    values = (decision["score"], decision["threshold"])
-    if known is not None and None not in values:
+    if known is not None and None not in (decision["score"], decision["threshold"]):
         scores, scale = known
-        draw = partial(strip_svg, scale.shown(scores), *map(scale.shown, values), scale)
+        here, threshold = (scale.shown(decision[name]) for name in ("score", "threshold"))
+        draw = partial(strip_svg, scale.shown(scores), here, threshold, scale)
         blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
     return replace(document, blocks=(*blocks, *document.blocks))
 
