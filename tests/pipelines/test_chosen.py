@@ -315,7 +315,7 @@ def test_other_looks_of_the_detector_in_folders_beside_are_told_beside_its_certi
     told = report_of(tmp_path / "runs" / "limits")["warnings"][-1]["message"]
     assert told.startswith("This detector was tested 1 other time on these")
     printed = command(0, "export", tmp_path / "runs" / "first", "-o", tmp_path / "g.json")
-    assert "this detector had 1 other look" in " ".join(printed.split())
+    assert "This detector was tested 1 other time" in " ".join(printed.split())
     goals = ["--higher", "hallucinated", "--threshold", "1.5"]
     command(0, "test", data, *columns("a"), *goals, "-o", tmp_path / "tests" / "first")
     goals += ["--min-caught", "0.5", "--max-false-alarms", "0.4"]
