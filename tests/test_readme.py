@@ -28,7 +28,7 @@ def test_the_first_runs_print_and_draw_what_is_shown(
     test, calibrate = (shlex.split(line)[1:] for line in commands[:2])
     assert app(test, standalone_mode=False) == 0
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    shown = README.split("begins with (measured, not made up):\n\n")[1].split("\n\nand goes on")[0]
+    shown = README.split("prints first:\n\n")[1].split("\n\nand goes on")[0]
     assert [line[4:] for line in shown.splitlines()] == printed[: len(shown.splitlines())]
     assert app(calibrate, standalone_mode=False) == 0
     figure = ROOT / "docs" / "figures" / "first_run.svg"

@@ -31,7 +31,7 @@ def test_card_is_printed_or_written(folder: Path) -> None:
     assert "It is not certified: no limit was set, so no verdict was asked for." in said
     assert "meets what was asked" not in said and "--min-caught" not in said
     done = calibrail("guardrail", "verify", folder / "g.json")
-    assert done.stdout.endswith("\nno verdict was asked for\n")
+    assert done.stdout.rstrip().endswith("\n- no verdict was asked for")
     for name, begins in (("card.html", "<!doctype html>"), ("card.md", "# calibrail card of")):
         path = folder / "out" / name
         done = calibrail(

@@ -159,7 +159,7 @@ def test_kept_answers_are_cleared_and_what_was_made_here_is_not(
 ) -> None:
     monkeypatch.setenv("CALIBRAIL_CACHE", str(stranger / "answers.sqlite"))
     assert command("export", desk / "run", "-o", "mine.json", cwd=stranger).returncode == 0
-    assert command("cache", "--clear", cwd=stranger).returncode == 0
+    assert command("cache", "clear", cwd=stranger).returncode == 0
     assert command(*COMMANDS["check"], cwd=stranger).returncode == 0
 
 

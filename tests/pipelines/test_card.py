@@ -104,7 +104,7 @@ def test_what_is_missing_is_said(frozen: dict[str, Guardrail], tmp_path: Path) -
     made = card(path)
     assert made.content["signature"] == {"state": "none", "keyid": None}
     assert "nobody vouches for this file" in made.markdown()
-    assert "**Golden probes:** none: the score stands in the data" in made.markdown()
+    assert "**Golden probes:** none: the score comes with the data" in made.markdown()
     assert card(Guardrail.load(path)).content["signature"]["state"] == "unknown"
 
 

@@ -273,7 +273,7 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     assert "others_tried" in calibrated("b", "second")
     assert "others_tried" in calibrated("c", "third")
     said = report_of(tmp_path / "runs" / "third")["warnings"][-1]["message"]
-    assert said.startswith("In folders beside this one, 2 other detectors were tried")
+    assert said.startswith("2 other detectors were tried on these answers")
     # Whichever is frozen, and what was tried after it counts.
     guardrail = tmp_path / "g.json"
     printed = " ".join(command(0, "export", tmp_path / "runs" / "first", "-o", guardrail).split())
@@ -313,9 +313,9 @@ def test_other_looks_of_the_detector_in_folders_beside_are_told_beside_its_certi
     assert "tested_beside" not in codes("again")
     assert "tested_beside" in codes("limits", "--max-fpr", "0.45")
     told = report_of(tmp_path / "runs" / "limits")["warnings"][-1]["message"]
-    assert told.startswith("In folders beside this one, this detector had 1 other look at these")
+    assert told.startswith("This detector was tested 1 other time on these")
     printed = command(0, "export", tmp_path / "runs" / "first", "-o", tmp_path / "g.json")
-    assert "this detector had 1 other look" in " ".join(printed.split())
+    assert "This detector was tested 1 other time" in " ".join(printed.split())
     goals = ["--higher", "hallucinated", "--threshold", "1.5"]
     command(0, "test", data, *columns("a"), *goals, "-o", tmp_path / "tests" / "first")
     goals += ["--min-caught", "0.5", "--max-false-alarms", "0.4"]

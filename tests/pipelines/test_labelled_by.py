@@ -85,7 +85,7 @@ def test_run_guardrail_and_card_keep_who_labelled(source: Path, score: Any, tmp_
     assert again.verdict == "inconclusive"
     assert headline("certify", again.to_dict()) == f"Inconclusive, on labels of {JUDGE}"
     document = build_document("certify", again.to_dict())
-    assert document.summary.startswith(f"Agrees with {JUDGE}: the bounds would do")
+    assert document.summary.startswith(f"Agrees with {JUDGE}: the bounds meet the requirement")
     assert document.next_step.startswith("Have people label answers")
     # People's labels may certify a threshold that a judge's set.
     by_people = calibrail.certify(file, heldout, **LIMITS, labelled_by="people", looks=False)

@@ -875,9 +875,9 @@ def test_answers_split_by_seed_after_seed_are_told_where_nothing_is_required(
         report = json.loads((run / "report.json").read_text())
         values = {item["code"]: item["values"] for item in report["warnings"]}
         assert values.get("calibrated_before", {"n": 0})["n"] == seed
-        assert ("is promised of one fixed beforehand" in " ".join(said.split())) is (seed > 0)
-    printed = run_command("export", str(run), "-o", str(tmp_path / "g.json")).stderr
-    assert "These answers had 2 looks before" in " ".join(printed.split())
+        assert ("holds for settings fixed beforehand" in " ".join(said.split())) is (seed > 0)
+    printed = run_command("export", str(run), "-o", str(tmp_path / "g.json")).stdout
+    assert "These answers were used 2 times before" in " ".join(printed.split())
     page = calibrail.card(tmp_path / "g.json").markdown()
     assert "Calibrated otherwise on the same answers" in page
 

@@ -131,7 +131,7 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
     for method, parts in sentences.items():
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))
         assert all(part in text for part in parts), text
-        assert "choose it before they see this table" in text
+        assert "if you chose it before you saw this table" in text
         assert "all these bounds hold together, so you may choose a row after looking" in text
 
 
@@ -145,7 +145,7 @@ def test_where_few_are_hallucinated_everything_with_a_score_is_released(
     assert found.selection.n_released == 99 and not found.selection.released[0]
     (row,) = (row for row in found.table() if row["chosen"])
     assert (row["released"], row["cutoff"]) == (99, found.selection.p_values[1:].max())
-    assert "Released is every answer with a score: the share" in printed(found)
+    assert "Every answer with a score is released: the assumed share" in printed(found)
 
 
 def test_one_calibration_answer_releases_nothing_and_says_what_it_takes(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_answers_that_share_a_group_call_for_bh(guardrail: Guardrail, tmp_path: 
     text = printed(found)
     assert "30 answers of the batch share a group with another" in text
     assert "no promise: answers of the batch share a group" in text
-    assert "30 answers share a group with another, so none of them is promised" in text
+    assert "30 answers share a group with another, so no bound is promised" in text
     assert "all these bounds hold together" not in text
     both = calibrail.select(guardrail, source, fdr=0.1, method="both-classes")
     assert both.selection.n_released >= found.selection.n_released

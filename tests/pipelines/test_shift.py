@@ -301,9 +301,9 @@ def test_frank_bertscore_does_not_carry_over_between_sources(real_data: Path) ->
 def test_a_terminal_of_80_columns_holds_each_test_on_one_line() -> None:
     names = [f"maker-{letter}/Large-Model-3.1-70B-Instr-{letter}" for letter in "abc"]
     source = [row for k, name in enumerate(names) for row in answers(120, seed=k, group=name)]
-    console = Console(width=80, record=True, color_system=None, file=io.StringIO())
+    console = Console(width=80, color_system=None, file=io.StringIO())
     print_document(document(shift(source, COLUMN, alpha=0.1, by="g").to_dict()), console)
-    text = console.export_text().splitlines()
+    text = console.file.getvalue().splitlines()
     for name in names:
         (line,) = (line for line in text if line.startswith(name))
         # Caught with its interval, false alarms, the corrected p.

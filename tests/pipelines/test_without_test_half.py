@@ -73,8 +73,8 @@ def test_all_hallucinated_answers_set_it_and_all_faithful_ones_bound_its_alarms(
 def test_the_guarantee_follows_from_the_verdict_unless_it_is_named() -> None:
     rows = [{**row, "k": row["q"][-1], "m": row["q"][-1]} for row in answers()]
     for asked, guarantee, told in (
-        ({"max_fpr": 0.6}, "pac", "The guarantee is pac because a verdict is asked"),
-        ({"min_coverage": 0.8}, "pac", "The guarantee is pac because a verdict is asked"),
+        ({"max_fpr": 0.6}, "pac", "The guarantee is pac because you asked for a verdict"),
+        ({"min_coverage": 0.8}, "pac", "The guarantee is pac because you asked for a verdict"),
         ({}, "marginal", ""),
         ({"max_fpr": 0.6, "guarantee": "marginal"}, "marginal", ""),
         ({"max_fpr": 0.6, "guarantee": "pac"}, "pac", ""),
@@ -110,7 +110,7 @@ def test_delta_is_part_of_the_one_confidence(tmp_path: Path) -> None:
     assert calibrated(rows).calibration.delta == 0.1
     assert calibrated(rows, delta=0.3).calibration.delta == 0.3
     run.freeze().save(tmp_path / "g.json")
-    printed = " ".join(run_command("card", str(tmp_path / "g.json")).stdout.split())
+    printed = " ".join(run_command("guardrail", "card", str(tmp_path / "g.json")).stdout.split())
     assert "90% confidence" in printed and "95% confidence" not in printed
 
 
@@ -278,7 +278,7 @@ def test_nothing_is_proven_of_a_group_that_shares_a_threshold_but_what_its_answe
     assert rows["tiny"]["coverage"]["n"] == 10 and rows["law"]["verdict"] == "certified"
     assert (run.verdict, run.report.reason_code) == ("inconclusive", "groups_apart")
     assert run.report.test.coverage.lower == 0.0 and run.report.certificate["region"] is None
-    assert "Look at the table of groups" in next_step(run.report.to_dict())
+    assert "(see the table of groups)" in next_step(run.report.to_dict())
     # All that a threshold misses in a group speaks against it, whatever set the threshold.
     low = [row | {"s": row["s"] - 9 * (row["topic"] == "tiny")} for row in by_topic(tiny=40)]
     broken = calibrated(low, by="topic", max_fpr=0.7, min_n=50).report.by_group
@@ -314,7 +314,10 @@ def test_pages_and_cards_of_groups_say_that_they_hold_together(tmp_path: Path) -
     run = calibrated(by_topic(tiny=20), by="topic", max_fpr=0.7)
     page = " ".join((run.save(tmp_path / "run") / "report.html").read_text().split())
     assert "95% confidence for all together" in page and "with 95% confidence no group" in page
-    assert "counted on answers that set it" in page and "test set" not in page.split("Look at")[0]
+    assert (
+        "counted on answers that set it" in page
+        and "test set" not in page.split("Label more answers of")[0]
+    )
     # A group that is certified does not show less than was asked for.
     assert "at least 90%" in page and "at least 8" not in page
     run.freeze().save(tmp_path / "guardrail.json")

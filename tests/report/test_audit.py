@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ElementTree
 from typing import Any
@@ -103,10 +104,10 @@ def test_hostile_names_are_text_everywhere() -> None:
 @pytest.mark.parametrize(
     ("verdict", "n", "command"),
     [
-        ("explains", 1, "calibrail compare DATA"),
+        ("explains", 1, "calibrail compare toy --score NAME"),
         # What several were looked at with chooses among them: a comparison says which.
-        ("does not explain", 3, "calibrail compare DATA"),
-        ("does not explain", 1, "calibrail calibrate DATA"),
+        ("does not explain", 3, "calibrail compare toy"),
+        ("does not explain", 1, "calibrail calibrate toy"),
     ],
 )
 def test_an_audit_ends_in_a_next_step(verdict: str, n: int, command: str) -> None:
@@ -151,10 +152,10 @@ def test_odd_scores_make_a_page(values: np.ndarray) -> None:
 
 
 def test_the_terminal_prints_names_as_they_are() -> None:
-    console = Console(width=80, record=True, color_system=None, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=80, color_system=None, file=io.StringIO())
     audit = content(HOSTILE)
     print_document(document(audit), console)
-    text = console.export_text()
+    text = console.file.getvalue()
     assert "[bold]" in text and "\x1b" not in text and "\u202e" not in text
     assert text.index("What the data shows") < text.index("strata")
 

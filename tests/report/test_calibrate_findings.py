@@ -36,7 +36,7 @@ def few_distinct(hallucinated: list[float], faithful: list[float], alpha: float)
 def test_two_thresholds_with_nothing_between() -> None:
     text = few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90 + [1.0] * 10, 0.05)
     assert text.startswith("The score takes only 2 distinct values on 99 hallucinated calibration")
-    assert "can only catch 66.7% and 100% of them. 95% itself cannot be had: " in text
+    assert "can only catch 66.7% and 100% of them. No threshold catches just 95%: " in text
     assert "the threshold in use, 0, catches more than is required and flags 100 of 100" in text
     assert "Below it, 66% (at 10% false alarms) can be promised." in text
     assert "cannot be had" not in few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90, 0.35)
@@ -45,7 +45,7 @@ def test_two_thresholds_with_nothing_between() -> None:
 def test_many_values_with_most_answers_at_one() -> None:
     spread = (-1.0 - np.random.default_rng(0).random(30)).tolist()
     text = few_distinct(spread + [0.0] * 60 + [1.0] * 200, [0.0] * 80 + [-1.5] * 20, 0.15)
-    assert text.startswith("60 of 290 hallucinated calibration answers share the score 0. 85%")
+    assert text.startswith("60 of 290 hallucinated calibration answers share the score 0. No")
 
 
 def confounds(**ranks: str) -> dict[str, Any]:

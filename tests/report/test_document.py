@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -109,3 +110,16 @@ def test_all_blocks_are_found_in_reading_order() -> None:
     kinds = [type(block).__name__ for block in all_blocks(document([]).blocks)]
     assert kinds[-4:] == ["Folded", "Text", "Section", "Bullets"]
     assert kinds.index("Table") < kinds.index("Figure")
+
+
+def test_a_long_text_in_a_terminal_ends_in_what_it_comes_to() -> None:
+    long = [Text(f"Line {number}.") for number in range(12)]
+    finding = "Nothing fell."
+    told = Document("shift of", headline=finding, blocks=long, next_step="Keep watching.")
+    assert said(told).splitlines()[-1] == finding
+    assert said(replace(told, blocks=long[:2])).splitlines()[-1] == "Next: Keep watching."
+    assert said(replace(told, ends=False)).splitlines()[-1] == "Next: Keep watching."
+    rates = [Tile("Caught", "91%", "88 to 94%"), Tile("False alarms", "7%")]
+    assert said(replace(told, tiles=rates)).endswith("Caught 91% (88 to 94%); False alarms 7%\n")
+    verdict = said(replace(told, tiles=rates, verdict="rejected")).splitlines()[-1]
+    assert verdict == "NOTHING FELL.: Caught 91% (88 to 94%); False alarms 7%"

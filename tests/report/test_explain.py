@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrail.report import print_document
+from calibrail.formatting import Scale
+from calibrail.report import print_document, render_page
+from calibrail.report.documents.examples import explained
 from calibrail.report.documents.guardrail import document
 
 SENTENCE = {
@@ -102,3 +105,27 @@ def test_a_decision_ends_in_what_to_do_now(outcome: str, step: str) -> None:
     assert text.split("\n\n")[-1].startswith(f"Next: {step}")
     trimmed = {"outcome": outcome, "removed": [], "text": "It was built."}
     assert ("Show what is left" in shown(None, **trimmed)) == (outcome in ("pass", "flag"))
+
+
+@pytest.mark.painted
+def test_a_page_shows_the_answer_its_sources_and_where_its_score_lies() -> None:
+    decision: dict[str, Any] = {
+        "outcome": "flag",
+        "score": -0.4,
+        "threshold": -0.5,
+        "p_value": 0.25,
+        "reason": "low",
+        "evidence": {"kind": "sentences", "items": [SENTENCE]},
+    }
+    answer = {
+        "question": "Which <colour>?",
+        "response": SENTENCE["text"],
+        "contexts": ("a", "b" * 90),
+    }
+    scale = Scale("support", negated=True)
+    page = render_page(explained(decision, "support", answer, (np.linspace(-0.9, -0.1, 30), scale)))
+    assert "Which &lt;colour&gt;?" in page and "<mark>It was painted red.</mark>" in page
+    assert "Chunk 2" in page and 'data-figure="strip"' in page and "this answer" in page
+    assert "30 hallucinated answers that set the threshold" in page
+    bare = render_page(explained(decision, "support"))
+    assert 'data-figure="strip"' not in bare and "<mark>" not in bare

@@ -96,7 +96,7 @@ def test_the_page_says_what_it_rests_on_and_what_took_no_part() -> None:
         "3 waiting (1 disputed), 2 unsure; 1 of them lies below",
         "7 audited answers logged before 2027-03-01",
         "labels.jsonl, line 3: of no answer drawn",
-        "1 line of the log took no part: changed after being written.",
+        "1 line of the log left out: changed after being written.",
         "10% were not passed (100); with the new threshold 20% would not be (200)",
         "counted each group of answers once",
         "40 audited answers repeat the question of an earlier one",
@@ -104,7 +104,7 @@ def test_the_page_says_what_it_rests_on_and_what_took_no_part() -> None:
         "Nothing was replaced",
     ):
         assert text in page, text
-    assert "took no part: no decision" not in page
+    assert "left out: no decision" not in page
 
 
 def test_the_same_threshold_is_said_to_change_nothing() -> None:

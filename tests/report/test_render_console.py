@@ -201,7 +201,12 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
     assert "--score-column grade" not in columns_alone
     unnamed = [{**value["numeric_columns"][0], "name": "dae", "higher": None}]
     both = words(shown(doctor.document, {**value, "scores": [], "numeric_columns": unnamed}))
-    for part in ("circular", "(AUROC 0.200)", "--higher hallucinated", "(AUROC 0.800)"):
+    for part in (
+        "Do not choose by these labels",
+        "(AUROC 0.200)",
+        "--higher hallucinated",
+        "(AUROC 0.800)",
+    ):
         assert part in both
     assert both.count("calibrail calibrate x.jsonl --positive no --score-column dae") == 2
 

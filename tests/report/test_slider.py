@@ -78,3 +78,18 @@ def test_marks_stand_where_the_axes_do(values: np.ndarray) -> None:
         assert 0 < left < right <= width and 0 < top < bottom <= height
         assert x0 < x1 and y0 < y1
     json.dumps(operating_points(value), allow_nan=False)
+
+
+def test_it_begins_at_a_threshold_that_all_answers_set() -> None:
+    value = report()
+    curve = value["curve"]
+    curve["below"] = [None, *curve["thresholds"][:-1]]
+    value["test"]["coverage"] = {"method": "rank", "estimate": None, "lower": 0.8, "upper": 1.0}
+    place = len(curve["thresholds"]) // 2
+    between = (curve["thresholds"][place - 1] + curve["thresholds"][place]) / 2.0
+    offered = operating_points(value | {"threshold": between})
+    assert offered is not None and offered["start"] == offered["in_use"]
+    threshold, caught, _, _, alarms, *_ = offered["points"][offered["in_use"]]
+    assert threshold == between
+    assert caught == pytest.approx(curve["coverage"]["estimate"][place], abs=1e-6)
+    assert alarms == pytest.approx(curve["fpr"]["estimate"][place], abs=1e-6)

@@ -64,6 +64,7 @@ def audit_command(
         *spent(result.table, {item["name"] for item in content["detectors"]}),
         f"wrote {output}/report.html, audit.json, scores.parquet, figures/",
         unusable(content["data"]["n_quarantined"], quarantine),
+        names={"RUN": output},
     )
 
 
@@ -405,4 +406,12 @@ def explain_command(
     (decision,) = loaded.decide([example], alone=True)
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
-    show.finish("explain", content, code=code, score=loaded.scale.column or loaded.score.name)
+    one = loaded.rule.groups is None and decision.threshold is not None
+    show.finish(
+        "explain",
+        content,
+        code=code,
+        score=loaded.scale.column or loaded.score.name,
+        answer=asdict(answer),
+        known=(loaded.rule.calibration.scores, loaded.scale) if one else None,
+    )

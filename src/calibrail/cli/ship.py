@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any, Literal
 
 import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
+from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
@@ -74,13 +73,22 @@ def export_command(
     written = replace(written, sign=key or written.sign)
     try:
         with limit_calls(calls):
-            line, content, notes = freeze_into(output, frozen, written, freezing)
+            line, content, doubts = freeze_into(output, frozen, written, freezing)
     except Exception:
         # A key that signed nothing would stand in the way of the next one.
         for file in () if made is None else (made["private"], made["public"]):
             Path(file).unlink(missing_ok=True)
         raise
-    show.finish([line], content | ({} if made is None else {"new_key": made}), *notes, *told)
+    content |= {} if made is None else {"new_key": made}
+    show.finish(
+        "export",
+        content,
+        *(filter(None, (*doubts, *told)) if show.json else ()),
+        names={"GUARDRAIL": output},
+        line=line,
+        doubts=doubts,
+        keys=list(filter(None, told)),
+    )
 
 
 def freeze_into(
@@ -134,6 +142,7 @@ def freeze_into(
         given=config.promise.guarantee == "fixed",
         asked=config.asked,
         choice=config.data.choice,
+        signature=content["signature"],
     )
     told = headline.verdict == "certified" or not config.asked
     chosen = ("compared_before", "calibrated_before", "others_tried", "tested_beside")
@@ -142,12 +151,11 @@ def freeze_into(
         line,
         content,
         [
-            "" if told else say("command.not_certified", reason=headline.reason),
+            *([] if told else [say("command.not_certified", reason=headline.reason)]),
             *tried,
-            unprobed,
-            say("command.other_versions", differ=differ) if differ else "",
-            signature_note(output, written.sign),
-            say("command.check_with", guardrail=quote(str(output))),
+            *([unprobed] if unprobed else []),
+            *([say("command.other_versions", differ=differ)] if differ else []),
+            *filter(None, [signature_note(output, None)] * (written.sign is None)),
         ],
     )
 
@@ -162,14 +170,6 @@ def _made(path: Path) -> tuple[dict[str, Any], list[str]]:
         "" if encrypted else say("command.no_passphrase", variable=PASSPHRASE),
     ]
     return content, words
-
-
-@opt.takes_settings
-def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowAlone) -> None:
-    """Make a key that signs guardrails, as export --new-key does."""
-    note(f"calibrail keygen is now: calibrail export RUN -o g.json --new-key {quote(str(output))}")
-    content, words = _made(output)
-    show.finish(words[:2], {"schema": "calibrail.keygen/1", **content}, *words[2:])
 
 
 @opt.takes_settings
@@ -193,7 +193,6 @@ def guardrail_verify_command(
     verified, 1 where one is refused, with the reason and the versions on both sides.
     """
     from calibrail.models.llm.transport import limit_calls
-    from calibrail.report.documents.guardrail import lines, of_several
 
     given = guardrails if isinstance(guardrails, list) else [guardrails]
     # A change of a guardrail or of its signature is checked alike.
@@ -201,8 +200,7 @@ def guardrail_verify_command(
     paths = list(dict.fromkeys(files))
     with limit_calls(calls):
         if len(paths) == 1:
-            content = _verified(paths[0], key, probing)
-            show.finish(lines(content), content)
+            show.finish("verify", _verified(paths[0], key, probing))
         found = []
         for path in paths:
             try:
@@ -211,7 +209,7 @@ def guardrail_verify_command(
                 found.append({"guardrail": str(path), "refused": str(error)})
     several = {"schema": "calibrail.verify_several/1", "files": found}
     refused = any("refused" in item for item in found)
-    show.finish(of_several(several), several, code=FAILURE if refused else DONE)
+    show.finish("verify", several, code=FAILURE if refused else DONE)
 
 
 def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str, Any]:

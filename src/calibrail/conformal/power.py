@@ -111,9 +111,11 @@ class Design:
         )
         who = "the assumed" if self.rates else "with growing calibration the threshold's"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
-            return f"{who} share caught, {coverage:.4g}, is not above {self.required:.4g}"
+            caught, least = 100.0 * coverage, 100.0 * self.required
+            return f"{who} share caught, {caught:.4g}%, is not above {least:.4g}%"
         if self.limit <= fpr and self.limit < 1.0:
-            return f"{who} share of false alarms, {fpr:.4g}, is not below {self.limit:.4g}"
+            alarms, most = 100.0 * fpr, 100.0 * self.limit
+            return f"{who} share of false alarms, {alarms:.4g}%, is not below {most:.4g}%"
         return None
 
     def smallest(self, power: float) -> int | None:

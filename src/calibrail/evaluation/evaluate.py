@@ -416,7 +416,8 @@ def evaluate(
         own = {origin.score["name"]: sample.values} if "name" in origin.score else {}
         inverted = look_inverted({**features, **own}, sample.labels)
         how = {"undefined": policy, "confidence": level, "ways": others.ways}
-        chapters["curve"] = sections.operating_curve(sample, **how)
+        used = None if rule.groups is not None else calibration.threshold
+        chapters["curve"] = sections.operating_curve(sample, **how, used=used)
         chapters["confounds"] = confounds(sample, features, undefined=policy, confidence=level)
     else:
         # The answers' values saw the labels: nothing is ranked by them.

@@ -232,7 +232,12 @@ MOST: Final = 120
 
 
 def operating_curve(
-    sample: Sample, *, undefined: str, confidence: float, ways: Sequence[Sample] = ()
+    sample: Sample,
+    *,
+    undefined: str,
+    confidence: float,
+    ways: Sequence[Sample] = (),
+    used: float | None = None,
 ) -> dict[str, Any] | None:
     """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
 
@@ -251,6 +256,8 @@ def operating_curve(
     ways : sequence of Sample
         The same answers where near copies count once, and where each does: the bands then hold
         whichever are copies.
+    used : float, optional
+        The threshold in use: one that flags the same answers is among those of the curve.
 
     Returns
     -------
@@ -268,6 +275,8 @@ def operating_curve(
     if len(distinct) > MOST:
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
         places = np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)
+        if used is not None and used <= distinct[-1]:
+            places = np.union1d(places, np.searchsorted(distinct, used))
         distinct, below = distinct[places], [below[place] for place in places.tolist()]
     rates = {}
     level = 1.0 - (1.0 - confidence) / 2.0

@@ -329,11 +329,7 @@ def _refuse_changed(
 _FAILING: Final = 4
 
 
-@options_from_keywords(
-    requirement=Requirement,
-    options=LabelOptions,
-    reading=ReadOptions,
-)
+@options_from_keywords(requirement=Requirement, options=LabelOptions, reading=ReadOptions)
 def label(  # type: ignore[misc]  # options are those of labelling
     traces: Source | None,
     folder: str | PathLike[str],

@@ -443,6 +443,8 @@ class Document:
         How to get this again, and from what; shown on the page, leaf by leaf.
     footer : str
         Where the numbers are kept.
+    ends : bool
+        Whether a long text in a terminal ends in what it comes to.
     wide : bool
         Whether the page takes the room that wide tables need.
     sheet : bool
@@ -466,6 +468,7 @@ class Document:
     reproduce: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     footer: str = "Every number on this page is in what --json prints."
+    ends: bool = True
     wide: bool = False
     sheet: bool = False
 

@@ -27,9 +27,10 @@ _STYLES: Final = {
     "rejected": "bold red",
     "inconclusive": "bold yellow",
 }
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 #: Characters of a full bar.
 _BAR: Final = 30
+#: Lines after which the first ones have left a screen of 24, where files and a prompt follow.
+_SMALL: Final = 20
 
 
 class BrokenText(Text):
@@ -78,6 +79,16 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
         Whether tables are printed that one line stands for otherwise.
     """
     document = document.shown_on("verbose" if verbose else "terminal")
+    with console.capture() as printed:
+        _print(document, console)
+    console.file.write(text := printed.get())
+    named = document.brief is not None and document.brief.startswith(f"{document.headline}: ")
+    parted = document.verdict and any(isinstance(it, parts.Section) for it in document.blocks)
+    if named or parted or (document.ends and text.count("\n") >= _SMALL):
+        _end(document, console, named=named)
+
+
+def _print(document: Document, console: Console) -> None:
     if document.brief is not None:
         _paragraph(console, document.brief, "strong")
     elif document.verdict:
@@ -98,14 +109,16 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
         if command:
             # On a line of its own, as long as it is, so that it can be copied.
             console.print(BrokenText(f"  {plain(command)}"), soft_wrap=True)
-    long = any(isinstance(block, parts.Section) for block in document.blocks)
-    named = document.brief is not None and document.brief.startswith(f"{document.headline}: ")
-    if named or (document.verdict and long):
-        # What came first has left a small screen by now.
-        name = document.headline if named else document.headline.upper()
-        head = _line(name, _STYLES[document.verdict or "strong"])
-        told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
-        console.print(Group(head.append(f": {told}" if told else "", style="not bold")))
+
+
+def _end(document: Document, console: Console, *, named: bool) -> None:
+    """Print verdict and decisive numbers once more; of what has neither, what it comes to."""
+    told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
+    name = document.headline.upper() if document.verdict and not named else document.headline
+    if told and not (named or document.verdict):
+        name, told = told, ""
+    head = _line(name, _STYLES[document.verdict or "strong"])
+    console.print(Group(head.append(f": {told}" if told else "", style="not bold")))
 
 
 def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
@@ -238,11 +251,8 @@ def _cell(cell: Any, two_lines: bool, ascii_only: bool) -> BrokenText:
 
 
 def _bar(share: float, ascii_only: bool) -> str:
-    """Return a bar for a share, exact to an eighth of a character where blocks can be shown."""
-    if ascii_only:
-        return ("#" * round(share * _BAR)).ljust(_BAR)
-    whole, rest = divmod(round(share * _BAR * 8), 8)
-    return ("█" * whole + _EIGHTHS[rest].strip()).ljust(_BAR)
+    """Return a bar for a share, of blocks where they can be shown."""
+    return (("#" if ascii_only else "█") * round(share * _BAR)).ljust(_BAR)
 
 
 def _evidence(block: parts.EvidenceBlock, console: Console, indent: int) -> None:

@@ -65,9 +65,11 @@ def share(value: Json | None) -> str:
     ('93.4%', 'none', 'none')
     >>> share({"estimate": None, "lower": 0.9, "method": "rank"})
     'at least 90%'
+    >>> share({"estimate": None, "lower": 0.0, "method": "rank"})
+    'not promised'
     """
     if is_proven(value):
-        return f"at least {lower_percent(value['lower'])}"
+        return f"at least {lower_percent(value['lower'])}" if value["lower"] else "not promised"
     if value is None or value["estimate"] is None:
         return "none"
     return percent(value["estimate"])
@@ -114,7 +116,7 @@ def count_of(value: Json) -> str:
     'proven by its rank'
     """
     if is_proven(value):
-        return "proven by its rank"
+        return "proven by its rank" if value.get("lower", 1.0) else "some groups have no promise"
     return f"{value['count']:,} of {value['n']:,}"
 
 

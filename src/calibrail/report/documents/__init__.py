@@ -10,7 +10,8 @@ from calibrail.report.document import Document
 BUILDERS: Final = {
     "audit_sample": ("label", "audit_sample_document"),
     "check": ("decisions", "check_document"),
-    "explain": ("guardrail", "document"),
+    "export": ("guardrail", "export_document"),
+    "explain": ("examples", "explained"),
     "guardrail": ("guardrail", "guardrail_document"),
     "label": ("label", "label_document"),
     "labelled": ("label", "document"),
@@ -18,6 +19,7 @@ BUILDERS: Final = {
     "repeat": ("agree", "repeat_document"),
     "score": ("decisions", "score_document"),
     "select": ("decisions", "select_document"),
+    "verify": ("guardrail", "verify_document"),
     "versus": ("agree", "versus_document"),
     "watch": ("monitor", "document"),
 }

@@ -40,9 +40,13 @@ def document(result: Json) -> Document:
         rule=counted if verdict else "",
         summary=summary,
         lead=lines,
-        tiles=_tiles(row, f"{about['judge']}: " if lines else "") if verdict else (),
+        tiles=_tiles(row, f"{about['judge']}: " if lines else ""),
         blocks=(
-            _gates(result, judges, ("Judge", lambda item: phrases.plain(item["judge"]))),
+            _gates(
+                result,
+                judges if lines else (),
+                ("Judge", lambda item: phrases.plain(item["judge"])),
+            ),
             _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
             *(block for item in judges for block in _judge(item, result)),
             _granted(judges, result),
@@ -71,7 +75,7 @@ def document(result: Json) -> Document:
 def _tiles(row: Json, judge: str) -> list[parts.Tile]:
     """Return both rates of the judge that decides, with what is shown and required of them."""
     seen = {"coverage": row["caught"], "fpr": row["false_alarms"]}
-    tiles = measures.tiles(measures.rates(seen, row["certificate"]))
+    tiles = measures.tiles(measures.rates(seen, row["certificate"] if row["verdict"] else {}))
     return [replace(tile, name=f"{judge}{tile.name}") for tile in tiles]
 
 
@@ -318,6 +322,7 @@ def versus_document(result: Json) -> Document:
         "versus.label": result["needed"] is not None,
         "versus.close": True,
     }
+    gap = remarks("versus.gap", result)
     return Document(
         "comparison of",
         subject=say("versus.subject", result),
@@ -326,6 +331,7 @@ def versus_document(result: Json) -> Document:
         ),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
+        tiles=[parts.Tile("A minus B", *gap)] if gap else (),
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
             table,

@@ -9,6 +9,7 @@ from calibrail.formatting import Scale, floor_percent, listed, number, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
+from calibrail.report.documents.calibrate_sections import after_audit
 from calibrail.report.documents.measures import part_note
 from calibrail.report.figures import comparison as figures
 from calibrail.report.messages import called, facts, remarks, say, word
@@ -67,7 +68,12 @@ def document(audit: Json) -> Document:
         ),
         warnings=[parts.Bullet(text) for text in said[True]],
         notes=[*audit["data"].get("notes", ()), *part_note(audit["data"].get("part"))],
-        next_step=say("audit.next", explained=explained, several=len(detectors) > 1),
+        next_step=say(
+            "audit.next",
+            explained=explained,
+            several=len(detectors) > 1,
+            command=after_audit(audit, explained=bool(explained)),
+        ),
         reproduce=audit["reproduce"],
         data=audit["data"],
         footer="Every number on this page is in audit.json.",

@@ -55,6 +55,20 @@ def for_several(content: Json) -> str:
     return f"calibrail compare {kept} {other} -o RUN-compared"
 
 
+def after_audit(content: Json, *, explained: bool) -> str:
+    """Return the command that goes on with what an audit looked at.
+
+    A detector that a feature explains is compared with another, NAME; several with each other; one
+    alone is calibrated.
+    """
+    words, several = _words(content, "audit"), len(content["detectors"]) > 1
+    kept = shlex.join(without_options(words, {"--by=", "--no-geometry"} | PLACE)[2:])
+    kept, other = kept or "DATA --score NAME", " --score NAME" * explained
+    if explained or several:
+        return f"calibrail compare {kept}{other} -o RUN-compared"
+    return f"calibrail calibrate {kept} --alpha 0.05 -o RUN-calibrated"
+
+
 def for_groups(content: Json) -> str:
     """Return the command that gives each group of a drift audit a threshold of its own."""
     words = _words(content, "shift")

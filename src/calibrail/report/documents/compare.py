@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from calibrail.formatting import Scale, count, duration, floor_percent, listed, outward
+from calibrail.formatting import Scale, duration, floor_percent, listed, outward
 from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report import text
@@ -14,7 +14,7 @@ from calibrail.report.documents.calibrate_sections import possible_section, verd
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.messages import say, title
-from calibrail.report.text import capital, p_number, p_value, plain
+from calibrail.report.text import capital, p_value, plain
 
 #: Characters of a name in a terminal's table.
 _NAME_WIDTH: Final = 22
@@ -286,7 +286,6 @@ def other_targets(comparison: Json) -> parts.Section:
 
 
 #: Detectors that a sentence names; of more it gives the number.
-_MOST_NAMED: Final = 4
 #: What of the test set chooses a winner, and what confirms it.
 _HALVES: Final = ("choosing", "confirming")
 
@@ -339,15 +338,13 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
 
 
 def ranking(comparison: Json) -> str:
-    """Say whom the best detector is ahead of, and why the table may begin with another one."""
+    """Say why the table begins with another detector than the best one, where it does."""
     detectors, winner = comparison["detectors"], comparison["winner"]
     first, best = detectors[0], winner["candidate"] or detectors[0]["name"]
     detector = next(item for item in detectors if item["name"] == best)
-    ahead = _ahead(best, winner, comparison["paired"]["against_best"])
     if first is detector:
-        return ahead
-    why = say("compare.first_in_table", detector, first=first, winner=winner)
-    return f"{why} {ahead}".rstrip()
+        return ""
+    return say("compare.first_in_table", detector, first=first, winner=winner)
 
 
 def headline(comparison: Json) -> str:
@@ -378,43 +375,9 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
         "compare.undecided",
         winner=winner,
         beaten=beaten,
-        beaten_named=_named(beaten, "fpr"),
+        beaten_named=few([test["name"] for test in beaten]),
         alike=" or ".join(names),
     )
-
-
-def _ahead(best: str, winner: Json, tests: Sequence[Json]) -> str:
-    """Say from whom the tests separate the best detector, by false alarms and by AUROC."""
-    fewer = [test for test in tests if test["name"] in winner["ahead_of"]]
-    better = [test for test in tests if _worse(test, "auroc", winner)]
-    same = {test["name"] for test in fewer} == {test["name"] for test in better}
-    if not fewer and not better:
-        return ""
-    if same and sum(not test["baseline"] for test in better) > _MOST_NAMED:
-        return say("compare.better_than_number", best=best, number=_number(better, "fpr", "auroc"))
-    # One list serves both where the same are named.
-    them = "all of them" if same else _named(better, "auroc")
-    return say("compare.better_than", best=best, fewer=_named(fewer, "fpr"), better=them)
-
-
-def _named(tests: Sequence[Json], measure: str) -> str:
-    """Name detectors with their p-values, or their number, and that of the baselines."""
-    detectors = [test for test in tests if not test["baseline"]]
-    if len(detectors) > _MOST_NAMED:
-        return _number(tests, measure)
-    names = [f"{t['name']} ({p_value(t[measure]['p_adjusted'])})" for t in detectors or tests]
-    if detectors and (trivial := len(tests) - len(detectors)):
-        names.append(count(trivial, "baseline"))
-    return listed(names)
-
-
-def _number(tests: Sequence[Json], *measures: str) -> str:
-    """Return how many detectors and baselines, with the largest of their p-values."""
-    trivial = sum(test["baseline"] for test in tests)
-    kinds = ((len(tests) - trivial, "detector"), (trivial, "baseline"))
-    largest = max(test[measure]["p_adjusted"] for test in tests for measure in measures)
-    level = "each p < 0.001" if largest < 0.001 else f"p at most {p_number(largest)}"
-    return f"{listed([count(n, kind) for n, kind in kinds if n])} ({level}, corrected)"
 
 
 def few(names: list[str]) -> str:
@@ -484,6 +447,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         # A detector's name stays as it is, at the beginning of a sentence, too.
         summary=text if named else capital(text),
         brief=f"{lead}: {text}",
+        tiles=tuple(_tiles(comparison)),
         blocks=(
             *(_split_and_forest(comparison) if detectors else ()),
             all_scores(comparison),
@@ -503,6 +467,19 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         data=comparison["data"],
         footer=say("compare.footer"),
     )
+
+
+def _tiles(comparison: Json) -> Iterator[parts.Tile]:
+    """Yield the false alarms of the best detector, and the difference that decides."""
+    winner, tests = comparison["winner"], comparison["paired"]["against_best"]
+    for item in comparison["detectors"]:
+        if tests and item["name"] == winner["candidate"]:
+            alarms = item["test"]["fpr"]
+            other = min(tests, key=lambda test: test["fpr"]["lower"] or 0.0)
+            yield parts.Tile(say("compare.tile", item), text.share(alarms), text.interval(alarms))
+            gap, p = _difference(other["fpr"], 100.0, 1), p_value(other["fpr"]["p_adjusted"])
+            against = say("compare.tile_against", other)
+            yield parts.Tile(against, f"{gap.text} points", f"{gap.below}, {p}")
 
 
 def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:

@@ -92,6 +92,7 @@ def document(diagnosis: Json) -> parts.Document:
         warnings=[parts.Bullet(item["message"]) for item in diagnosis["warnings"]],
         next_step=step,
         alternatives=others,
+        ends=False,
     )
 
 
@@ -232,6 +233,8 @@ def _calibrations(diagnosis: Json) -> list[str]:
         return by_sentence or [say("doctor.label_more", n=fewest)]
     end = ("--alpha", f"{alpha:g}")
     whole = _calibrating(diagnosis, diagnosis["numeric_columns"], end)
+    if not diagnosis["inverted"] and len(whole) == 1:
+        whole = _if("doctor.calibrate", whole)
     return [*whole, *(f"or, sentence by sentence: {step}" for step in by_sentence)]
 
 

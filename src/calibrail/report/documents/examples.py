@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
+from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate_sections import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
+from calibrail.report.figures.scores import strip_svg
 from calibrail.report.messages import facts, say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
@@ -92,6 +95,38 @@ def _answer_card(
         folded_title=say("example.context", contexts=contexts, n_chunks=len(chunks)),
         folded=chunks,
     )
+
+
+def explained(
+    decision: Json, score: str, answer: Json | None = None, known: tuple[Any, Scale] | None = None
+) -> parts.Document:
+    """Return a decision; on the page with the answer, its sources, and a strip of scores.
+
+    Parameters
+    ----------
+    decision, score
+        As ``guardrail.document`` takes them.
+    answer : mapping, optional
+        ``question``, ``contexts`` and ``response``; nothing in them is trusted.
+    known : pair of ndarray of float64 and Scale, optional
+        The scores that set the one threshold, each higher where it is more suspicious.
+    """
+    document = guardrail.document(decision, score)
+    if answer is None:
+        return document
+    evidence, text = decision["evidence"], answer["response"]
+    quotes = [
+        *quote_of("Question", answer["question"], (), 2_000),
+        *quote_of("Answer", text, objections(evidence, len(text)), 20_000, "answer"),
+        *chunks_of(answer["contexts"], evidence),
+    ]
+    blocks: list[parts.Block | None] = [parts.AnswerCard("The answer", "", (), quotes)]
+    if known is not None and None not in (decision["score"], decision["threshold"]):
+        scores, scale = known
+        here, threshold = (scale.shown(decision[name]) for name in ("score", "threshold"))
+        draw = partial(strip_svg, scale.shown(scores), here, threshold, scale)
+        blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
+    return replace(document, blocks=(*blocks, *document.blocks))
 
 
 def _facts(item: Json, scale: Scale) -> Iterator[str]:
@@ -190,19 +225,6 @@ def _legend(scale: Scale) -> parts.Struck:
     return parts.Struck("How to read the answers", [*stretches, last], where="page")
 
 
-def trimmed_in_terminal(examples: Json, scale: Scale) -> parts.Section | None:
-    """Return the worst loss and the worst miss, sentence by sentence, for a terminal."""
-    blocks: list[parts.Block] = []
-    for kind, about in (
-        ("losses", "A supported sentence that was removed"),
-        ("misses", "An unsupported sentence that stayed"),
-    ):
-        for item in examples[kind]["items"][:1]:
-            if item["response"]:
-                blocks.append(_struck(item, scale, f"{about} ({short(item['id'], 60)})", most=900))
-    return parts.section("What it removes", *blocks, where="terminal") if blocks else None
-
-
 def _trimmed_kind(examples: Json, which: str, called: str, scale: Scale) -> list[parts.Block]:
     """Return how many answers of one kind there are, and some of them."""
     items, n = examples["items"], examples["n"]
@@ -216,7 +238,7 @@ def _trimmed_card(item: Json, called: str, scale: Scale) -> parts.AnswerCard:
     """Return one answer."""
     answer, text, quotes = item["response"], item["text"], list[parts.QuotedText | parts.Struck]()
     if answer:
-        quotes.append(_struck(item, scale, "Answer, and what of it is removed"))
+        quotes.append(_struck(item, scale))
         if text and text != answer:
             # Another text is released in the answer's place.
             quotes += quote_of("Released in its place", text, (), most=_MOST, style="answer")
@@ -250,29 +272,30 @@ def _withheld(item: Json) -> str:
     return say("example.withheld_as_empty") if empty else ""
 
 
-def _struck(item: Json, scale: Scale, about: str, most: int = _MOST) -> parts.Struck:
+def _struck(item: Json, scale: Scale) -> parts.Struck:
     """Return an answer with its removed sentences, from shortly before the one it is shown for."""
     text, sentences = item["response"], item["sentences"]
     first, place = 0, item["place"] or 0
-    if len(text) > most:
+    if len(text) > _MOST:
         starts = [sentence["start"] for sentence in sentences[: place + 1]]
-        first = next(i for i, start in enumerate(starts) if starts[-1] - start <= most // 4)
+        first = next(i for i, start in enumerate(starts) if starts[-1] - start <= _MOST // 4)
     spans, stretches = merged(map(tuple, item["spans"] or ()), len(text)), []
     start = end = sentences[first]["start"] if first else 0
     for sentence in sentences[first:]:
-        if end - start >= most:
+        if end - start >= _MOST:
             break
         # Marks of white space between sentences would be slivers of colour.
-        if gap := parted(text, end, min(sentence["start"], end + most), ()):
+        if gap := parted(text, end, min(sentence["start"], end + _MOST), ()):
             stretches.append(parts.SentenceText(gap))
-        end = min(sentence["end"], sentence["start"] + most)
+        end = min(sentence["end"], sentence["start"] + _MOST)
         stretches.append(_stretch(sentence, parted(text, sentence["start"], end, spans), scale))
     else:
-        if rest := parted(text, end, min(len(text), end + most), ()):
+        if rest := parted(text, end, min(len(text), end + _MOST), ()):
             stretches.append(parts.SentenceText(rest))
-        end = min(len(text), end + most)
+        end = min(len(text), end + _MOST)
     cut = start > 0 or end < len(text)
     whole = say("example.shortened", n=len(text)) if cut else ""
+    about = "Answer, and what of it is removed"
     return parts.Struck(about, stretches, start > 0, end < len(text), whole)
 
 

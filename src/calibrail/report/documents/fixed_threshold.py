@@ -54,11 +54,11 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             measures.target_section(report),
             parts.Facts(
                 [
-                    ("Read", say("fixed_threshold.understood", report, about)),
+                    ("Data", say("fixed_threshold.understood", report, about)),
                     ("In short", in_short),
                     *_far(report, about),
                     *_ties(report, about),
-                    ("Sure", measured),
+                    ("Bounds", measured),
                     *_possible(report, about),
                     *_others(report, about),
                     *_labels(report, about),

@@ -1,9 +1,9 @@
 """Documents of a guardrail: representation, verification, explanation, decision log."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from calibrail.formatting import Scale, number
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
@@ -56,14 +56,41 @@ def reason_or_cost(headline: Json) -> str:
     return said[0] if said and messages.is_unasked(headline) else " ".join((why, *said[:1]))
 
 
-def lines(content: Mapping[str, Any]) -> list[str]:
-    """Return what is said, a line each.
+def export_document(
+    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str]
+) -> Document:
+    """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
+    return Document(
+        "export of",
+        headline=line,
+        blocks=[parts.Bullets("", keys)],
+        warnings=[parts.Bullet(doubt) for doubt in doubts],
+        next_step=say("command.check_with", content),
+    )
+
+
+def verify_document(content: Json) -> Document:
+    """Return what is known of each file, those that are refused last, and how many are verified.
 
     Parameters
     ----------
     content : mapping
         What ``calibrail guardrail verify --json`` prints.
     """
+    files = content.get("files") or [content]
+    kept = [item for item in files if "refused" not in item]
+    refused = [say("guardrail.refused", item) for item in files if "refused" in item]
+    several = say("guardrail.verified", kept=kept, files=files) if files[1:] else ""
+    said = [parts.Bullets(first, more) for first, *more in map(_lines, kept)]
+    return Document(
+        "verification of",
+        headline=several,
+        blocks=[*said, parts.Bullets("Refused", refused, "bad")],
+    )
+
+
+def _lines(content: Json) -> list[str]:
+    """Return what is said of one file, a line each."""
     probes = content["probes"]
     # Of members, and of a guardrail of sentences, there are more scores than answers.
     answers = not probes.get("members") and probes.get("n") == 16
@@ -72,24 +99,6 @@ def lines(content: Mapping[str, Any]) -> list[str]:
     compared = remarks(known, probes, of_answers=answers)
     before, after = ("unchanged", "signature", "detector"), say("guardrail.verdict", content)
     return [*(say(f"guardrail.{name}", content) for name in before), *compared, after]
-
-
-def of_several(content: Mapping[str, Any]) -> list[str]:
-    """Return what is said of several files, those that are refused last.
-
-    Parameters
-    ----------
-    content : mapping
-        What ``calibrail guardrail verify --json`` prints of more than one file.
-    """
-    kept = [item for item in content["files"] if "refused" not in item]
-    refused = [item for item in content["files"] if "refused" in item]
-    said = []
-    for item in kept:
-        first, *more = lines(item)
-        said += [first, *(f"  {text}" for text in more)]
-    said += [say("guardrail.refused", item) for item in refused]
-    return [*said, say("guardrail.verified", content, kept=kept)]
 
 
 #: In which colour a decision is shown.
@@ -134,7 +143,6 @@ def document(decision: Json, score: str) -> Document:
         summary=f"{reason}.{likely}",
         blocks=(Text(say_first(cases, decision)), *left, evidence, Text(nothing)),
         next_step=say("guardrail.next", decision, trims=trims),
-        footer="Everything on this page is in what --json prints.",
     )
 
 

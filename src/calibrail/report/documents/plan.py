@@ -54,7 +54,7 @@ def _minimum(plan: Json) -> parts.Section:
         )
         for name, least in plan["minimum"].items()
     ]
-    heads = parts.numbers("Hallucinated answers to calibrate", "Labelled answers in all")
+    heads = parts.numbers("Hallucinated answers to calibrate", "Labelled answers, total")
     table = parts.Table(title, (parts.TableColumn("Guarantee"), *heads), rows)
     return parts.section(
         title, table, parts.Text(say("plan.minimum_in_all", plan) if labels else "")

@@ -13,7 +13,7 @@ from calibrail.report.document import Document, Json, Section, Text, section
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import of_report
-from calibrail.report.documents.examples import trimmed_examples, trimmed_in_terminal
+from calibrail.report.documents.examples import trimmed_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
 from calibrail.report.messages import facts, say, say_first
@@ -191,10 +191,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
         for name, item in sentences["removed"].items()
     ]
-    shown: tuple[parts.Block | None, ...] = ()
-    if examples is not None:
-        page = trimmed_examples(examples, scale, clustered=clustered)
-        shown = (trimmed_in_terminal(examples, scale), page)
+    told = examples and trimmed_examples(examples, scale, clustered=clustered)
     return Document(
         "report for",
         rule=_threshold_sentence(report),
@@ -220,7 +217,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             against_marks(sentences.get("spans"), report["confidence"]),
             stopped_streams(report),
             *of_report(report),
-            *shown,
+            told or None,
             parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
         ),
         next_step=messages.next_step(report),

@@ -41,7 +41,7 @@ def document(content: Json) -> Document:
         subject=say("shift.subject", content, name=name, promised=promised),
         headline=content["finding"],
         blocks=(
-            parts.section("Caught, where the threshold was not set", figure),
+            parts.section("Caught on answers that did not set the threshold", figure),
             parts.listing("Test by test", sentences, where="page"),
             _table(f"{name}, {promised} ({content['guarantee']})", content),
             parts.Bullets("Broken", broken, "bad", where="terminal"),

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
@@ -92,6 +93,42 @@ def distributions_svg(
         above = (0.5, 1.2 if narrow else 1.08)
         plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
         return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
+
+
+def strip_svg(
+    scores: NDArray[np.float64], here: float, threshold: float, scale: Scale, narrow: bool = False
+) -> str:
+    """Draw where one answer lies among the scores that set the threshold.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n,)
+        Scores of the hallucinated calibration answers as the user knows them, as the other values.
+    here, threshold : float
+        The answer's score, and the threshold.
+    scale : Scale
+        What a higher value means.
+    narrow : bool
+        Draw for a phone.
+
+    Returns
+    -------
+    str
+        As ``distributions_svg``.
+    """
+    low, high = drawn_range(scores, np.array([here]), threshold)
+    counts, edges = np.histogram(np.clip(scores, low, high), bins=48, range=(low, high))
+    with plots.drawing(4.1 if narrow else 7.2, 1.5) as plot:
+        plot.axes.stairs(counts, edges, fill=True, color=plots.HALLUCINATED, alpha=0.35)
+        plot.axes.set_ylim(0.0, max(1.0, 1.45 * counts.max(initial=0)))
+        plot.target(threshold, 1.4)
+        plot.axes.axvline(here, color=plots.INK, linewidth=3.0)
+        offset = (-5, 0) if here > (low + high) / 2.0 else (5, 0)
+        plot.note("this answer", (here, 0.97), offset, xycoords=("data", "axes fraction"), va="top")
+        plot.axes.set(xlim=(low, high), yticks=[], ylabel="answers")
+        likelier = "faithful" if scale.negated else "hallucinated"
+        plot.axes.set_xlabel(f"score (higher = more likely {likelier})")
+        return plot.svg("Scores of the hallucinated calibration answers, and this answer's.")
 
 
 class TargetBox(NamedTuple):
@@ -498,9 +535,12 @@ def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
     used = None if report["by_group"] else report["threshold"]
     test = report["test"]
     rates = [test[name]["estimate"] for name in ("coverage", "fpr")]
-    if is_proven(test["coverage"]):
-        # No test part: the curve is of all answers.
-        rates = next(([point[1], point[4]] for point in points if point[0] == used), rates)
+    if is_proven(test["coverage"]) and used is not None:
+        # No test part: the curve is of all answers, and what it flags there is flagged here.
+        at = bisect_left(curve["thresholds"], used)
+        same = [*curve["thresholds"][at : at + 1], *curve.get("below", ())[at : at + 1]]
+        if same and (same[0] == used or same[-1] is None or same[-1] < used):
+            rates = [curve[name]["estimate"][at] for name in ("coverage", "fpr")]
     if used is None or not math.isfinite(used) or None in rates:
         wanted = 1.0 - report["alpha"]
         start = max((place for place, point in enumerate(points) if point[1] >= wanted), default=0)
