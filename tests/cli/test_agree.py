@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import calibrail
+from calibrail import cli
 from calibrail.cli import evidence as command
 from calibrail.cli.output import OF_VERDICT
 from calibrail.errors import DataError, InputError
@@ -50,7 +51,7 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     assert done.exit_code == OF_VERDICT[str(result.verdict)], done.output
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     text, (judge,) = words(done), result.judges
-    parts = (str(result.verdict).upper(), "of what people call hallucinated, and flags")
+    parts = (str(result.verdict).upper(), "Of what people call hallucinated judge catches")
     # Which ranges hold together, and which each alone.
     parts += ("both ranges together have 95% confidence", "each interval alone")
     parts += (
@@ -160,6 +161,12 @@ def test_options_that_belong_together(answers: Path) -> None:
     assert isinstance(nobody, InputError) and "judge_column must name" in str(nobody)
 
 
+def test_the_former_options_still_do(answers: Path) -> None:
+    former = ("--human", "human", "--judge=judge", *FLAGS, "--json")
+    done = CliRunner().invoke(cli.app, ["agree", str(answers), *former])
+    assert json.loads(done.stdout) == json.loads(run(answers, *LABELS, *FLAGS, "--json").stdout)
+
+
 def test_a_class_that_people_never_saw_is_unknown_and_judges_are_called_so(answers: Path) -> None:
     path = write(
         answers,
@@ -199,7 +206,7 @@ def test_where_no_looks_can_be_kept_that_is_said(tmp_path: Path) -> None:
     source, made = standing_in(tmp_path, {"judge": (0.06, 0.06)})
     write(tmp_path / "more.jsonl", [{**row, "id": f"b{row['id']}"} for row in made])
     done = run(source, tmp_path / "more.jsonl", *LABELS, *LIMITS)
-    assert "this test is not recorded" in done.stderr and not [*tmp_path.glob("*.looks.json")]
+    assert "no looks are kept" in done.stderr and not [*tmp_path.glob("*.looks.json")]
 
 
 def test_two_labels_of_one_answer_are_refused_with_both_rows_and_equal_ones_are_one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from itertools import takewhile
@@ -133,6 +134,43 @@ def test_every_example_parses() -> None:
         assert name == command
         found = group.commands[name]  # type: ignore[attr-defined]
         found.make_parser(click.Context(found)).parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("former", "words"),
+    [
+        ("card 'a b.json' --json", "guardrail card 'a b.json' --json"),
+        ("verify a.json b.json --no-probe", "guardrail verify a.json b.json --no-probe"),
+        (
+            "audit-sample g.json log more -o audit --per-day 3 --traces t.jsonl",
+            "label --from-log log more -o audit --per-day 3 --traces t.jsonl --guardrail g.json",
+        ),
+        ("audit-sample -o audit g.json -", "label --from-log -o audit - --guardrail g.json"),
+        (
+            "audit-sample --output=audit g.json",
+            "label --from-log --output=audit --guardrail g.json",
+        ),
+        ("audit-sample --help", "label --from-log --help"),
+        ("cache", "cache show"),
+        ("cache --clear --model m", "cache clear --model m"),
+    ],
+)
+def test_a_former_name_prints_the_new_one_and_does_the_same(
+    former: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    was, now = calibrail(*shlex.split(former)), calibrail(*shlex.split(words))
+    line, _, said = was.stderr.partition("\n")
+    assert line == f"calibrail {former.split()[0]} is now: calibrail {words}"
+    assert (was.returncode, was.stdout, said) == (now.returncode, now.stdout, now.stderr)
+    assert "is now" not in now.stderr
+
+
+def test_a_key_by_itself_is_made_as_before(tmp_path: Path) -> None:
+    done = calibrail("keygen", "-o", tmp_path / "a key.pem", "--json")
+    assert json.loads(done.stdout)["public"] == str(tmp_path / "a key.pub.pem")
+    new = f"calibrail export RUN -o g.json --new-key '{tmp_path}/a key.pem'"
+    assert done.stderr.startswith(f"calibrail keygen is now: {new}\n")
 
 
 def test_the_verdict_ends_what_is_printed_and_baselines_take_a_line_unless_asked(

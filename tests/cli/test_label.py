@@ -255,6 +255,8 @@ def test_a_judge_has_one_name_whatever_its_word_is_for(
     assert another.returncode == 2 and "--judge-column was judge and is now other" in said
     several = calibrail("label", *begun, "--judge-column", "other", "-o", "x", "--terminal")
     assert "judge, other are several" in " ".join(several.stderr.split())
+    former = piped("q", *begun[:-2], "--judge", "judge", "-o", tmp_path / "former")
+    assert json.loads(former.stdout)["plan"]["judge"] == "judge"
 
 
 def test_a_queue_and_a_review_in_the_terminal(

@@ -13,6 +13,7 @@ from calibrail.guardrail.decision import (
     DeadlineError,
     Decision,
     Unfinished,
+    cause_in_old_reason,
     parse_cause,
     reason_of_cause,
 )
@@ -44,8 +45,11 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(("cause", "detail", "reason"), CAUSES)
-def test_words_follow_from_the_cause(cause: Cause, detail: str | None, reason: str) -> None:
+def test_words_follow_from_the_cause_and_old_lines_lead_back(
+    cause: Cause, detail: str | None, reason: str
+) -> None:
     assert reason_of_cause(cause, "flag", detail) == reason
+    assert cause_in_old_reason(reason) == cause
     assert Cause.from_dict(json.loads(json.dumps(cause.to_dict()))) == cause
 
 

@@ -8,7 +8,6 @@ import pytest
 from calibrail import Decision
 from calibrail.errors import InputError
 from calibrail.formatting import Scale
-from calibrail.guardrail.decision import Cause
 
 PLAIN = Decision("a", "flag", 0.7, 0.5, 0.1, "score 0.7 is at least the threshold 0.5")
 
@@ -21,7 +20,7 @@ PLAIN = Decision("a", "flag", 0.7, 0.5, 0.1, "score 0.7 is at least the threshol
         Decision("", "pass", 0.1, 0.5, 1.0, "low", {"sentences": [{"text": "x"}]}),
         Decision("", "pass", -0.9, -0.5, 1.0, "high", scale=Scale("dae", negated=True)),
         Decision("", "flag", 0.9, 0.5, 1.0, "high", scale=Scale("risk")),
-        Decision("", "pass", None, 0.5, None, "none", cause=Cause("score_undefined")),
+        Decision("", "pass", None, 0.5, None, "undefined score (no context); policy: pass"),
         Decision("", "flag", None, -0.5, None, "undefined", scale=Scale("dae", negated=True)),
     ],
     ids=repr,
@@ -46,8 +45,7 @@ def test_a_decision_comes_back_from_its_line(decision: Decision) -> None:
         ({"p_value": 7}, r"p_value must lie in \(0, 1\]; got .*: 7,"),
         ({"p_value": None}, "a score and a p_value, or neither; got .*0.7.*None"),
         (
-            dict.fromkeys(("score", "threshold", "p_value"))
-            | {"outcome": "pass", "cause": {"code": "detector_failed"}},
+            {**dict.fromkeys(("score", "threshold", "p_value")), "outcome": "pass"},
             "passes only below its threshold; got .*'score 0.7",
         ),
         ({"outcome": "pass"}, "passes only below its threshold; got .*0.7.*0.5"),

@@ -191,12 +191,13 @@ def test_no_table_loses_a_column_and_long_cells_have_the_whole_width(
 
 def test_without_scripts_the_page_says_the_same(page: str, tmp_path: Path) -> None:
     ask = """return { hidden: page.getElementById("try").hidden,
-      live: page.documentElement.className,
+      live: page.documentElement.className, points: page.querySelectorAll("details tr").length,
       moving: view.getComputedStyle(page.querySelector(".moving")).display };"""
     found = visit(page, tmp_path, ask, attrs='sandbox="allow-same-origin"')
     assert found.requests == ("/", "/report.html")
     assert found.told["hidden"] is True
     assert found.told["live"] == ""
+    assert found.told["points"] > 10
     assert found.told["moving"] == "none"
 
 

@@ -5,7 +5,7 @@ import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -36,6 +36,32 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
 
 
+class Commands(GroupHelp):
+    """The commands, which go by their former names, too; whoever uses one is told the new one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find a command by the words that follow ``calibrail``."""
+        words = self._renamed(*args)
+        if words != args:
+            note(f"calibrail {args[0]} is now: calibrail {shlex.join(words)}")
+        return super().resolve_command(ctx, words)
+
+    def _renamed(self, name: str, *rest: str) -> list[str]:
+        if name in ("card", "verify"):
+            return ["guardrail", name, *rest]
+        if name == "cache" and rest[:1] in ((), ("--clear",)):
+            return ["cache", "clear", *rest[1:]] if rest else ["cache", "show"]
+        if name != "audit-sample":
+            return [name, *rest]
+        options = (item for item in self.commands["label"].params if hasattr(item, "is_flag"))
+        valued = {flag for item in options if not item.is_flag for flag in item.opts}
+        for at, (before, word) in enumerate(zip(("", *rest), rest, strict=False)):
+            if word[:1] != "-" and before not in valued:
+                rest = (*rest[:at], *rest[at + 1 :], "--guardrail", word)
+                break
+        return ["label", "--from-log", *rest]
+
+
 app = typer.Typer(
     name="calibrail",
     help=help_texts()["CALIBRAIL"]["help"],
@@ -43,7 +69,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    cls=GroupHelp,
+    cls=Commands,
 )
 _groups = {"": app} | {
     noun: typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None, cls=GroupHelp)
@@ -65,6 +91,8 @@ for _panel, _of in _PANELS.items():
 if _only not in COMMANDS:
     for _noun in _NOUNS:
         app.add_typer(_groups[_noun], name=_noun, rich_help_panel="Guardrails in production")
+    _keygen = import_module("calibrail.cli.ship").keygen_command
+    app.command("keygen", cls=CommandHelp, hidden=True)(_keygen)
 
 
 @app.callback(invoke_without_command=True)

@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import cli_spelling, setting
-from calibrail.options.guarantee import FORMER_FLAGS
+from calibrail.options.guarantee import FORMER_FLAGS, FORMER_OF_COMMANDS
 from calibrail.serialization import encodable_json, harmless
 
 if TYPE_CHECKING:
@@ -339,7 +339,8 @@ class CommandHelp(TyperCommand):
             echo(ctx.get_help())
             ctx.exit()
         parts = (word.partition("=") for word in args)
-        words = [FORMER_FLAGS.get(name, name) + given + value for name, given, value in parts]
+        former = FORMER_FLAGS | FORMER_OF_COMMANDS.get(str(ctx.info_name), {})
+        words = [former.get(name, name) + given + value for name, given, value in parts]
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import typer
 
 import calibrail
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, announce, say, signature_note
+from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
 from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.guardrail.signing import PASSPHRASE, make_keys, signature_path
 from calibrail.options.fields import setting
@@ -170,6 +171,14 @@ def _made(path: Path) -> tuple[dict[str, Any], list[str]]:
         "" if encrypted else say("command.no_passphrase", variable=PASSPHRASE),
     ]
     return content, words
+
+
+@opt.takes_settings
+def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowAlone) -> None:
+    """Make a key that signs guardrails, as export --new-key does."""
+    note(f"calibrail keygen is now: calibrail export RUN -o g.json --new-key {quote(str(output))}")
+    content, words = _made(output)
+    show.finish(words[:2], {"schema": "calibrail.keygen/1", **content}, *words[2:])
 
 
 @opt.takes_settings

@@ -6,6 +6,7 @@ not follow when the words change.
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -164,8 +165,39 @@ def reason_of_cause(cause: Cause, policy: str, detail: str | None = None) -> str
     return f"{UNDEFINED}{'' if detail is None else f' ({detail})'}; policy: {policy}"
 
 
-#: What an older version wrote of a probe on which the detector failed.
+#: As older versions wrote them: what says it in other words today changes nothing here.
+_SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
+_BEGINNINGS: Final[Mapping[str, CauseCode]] = {
+    "undefined score": "score_undefined",
+    "the detector failed": "detector_failed",
+    "calibrail failed": "calibrail_failed",
+    "the answer did not end": "answer_unfinished",
+}
+_ROW: Final = re.compile(r"row (\d*)")
 _RAISED: Final = "the detector raised "
+
+
+def cause_in_old_reason(reason: str) -> Cause:
+    """Return the cause of a decision without a score and without a cause.
+
+    Examples
+    --------
+    >>> cause_in_old_reason("the detector failed: ValueError: no text; policy: review")
+    Cause(code='detector_failed', error='ValueError', timeout=False, row=None)
+    >>> cause_in_old_reason("row 3 cannot be used: label: missing").code
+    'row_unusable'
+    """
+    if reason == _SEEN:
+        return Cause("seen_before")
+    for beginning, code in _BEGINNINGS.items():
+        if reason.startswith(beginning):
+            kind = re.split("[:;]", reason.removeprefix(f"{beginning}: "), maxsplit=1)[0]
+            if code == "score_undefined" or code == "answer_unfinished" or not kind.isidentifier():
+                return Cause(code)
+            return Cause(code, kind, timeout=kind == "TimeoutError" and "(timeout)" in reason)
+    if (row := _ROW.match(reason)) is not None:
+        return Cause("row_unusable", row=int(row[1]) if row[1] else None)
+    return Cause("other")
 
 
 def raised_in_old_probes(reasons: Mapping[str, str]) -> dict[str, str]:
@@ -331,7 +363,7 @@ class Decision(Shown):
 
     def __post_init__(self) -> None:
         if self.cause is _NO_CAUSE:
-            cause = SCORED if self.score is not None else Cause("other")
+            cause = SCORED if self.score is not None else cause_in_old_reason(self.reason)
             object.__setattr__(self, "cause", cause)
 
     def shown(self) -> tuple[Any, ...]:
@@ -520,7 +552,7 @@ def parse_probability(content: object) -> dict[str, float] | None:
 
 
 def parse_cause(content: Mapping[str, Any]) -> Cause:
-    """Return the cause in a decision's JSON object.
+    """Return the cause in a decision's JSON object; of an older one, what its reason says.
 
     Raises
     ------
@@ -529,7 +561,9 @@ def parse_cause(content: Mapping[str, Any]) -> Cause:
     """
     if content["score"] is not None:
         return SCORED
-    cause = Cause.from_dict(content.get("cause"))
+    if (given := content.get("cause")) is None:
+        return cause_in_old_reason(content["reason"])
+    cause = Cause.from_dict(given)
     if cause.code == "score":
         raise InputError("a decision without a score cannot have the cause 'score'")
     return cause

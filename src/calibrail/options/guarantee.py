@@ -177,6 +177,13 @@ OF_ONE_DETECTOR: Final = ("risks", "min_kept")
 
 #: What options were called before; these names are still read.
 FORMER_FLAGS: Final = {"--max-fpr": "--max-false-alarms", "--min-coverage": "--min-caught"}
+#: The same of single commands.
+FORMER_OF_COMMANDS: Final = {
+    "agree": {"--human": "--label-column", "--judge": "--judge-column"},
+    "label": {"--judge": "--judge-column"},
+    "monitor": {"--judge": "--judge-labels"},
+}
+
 #: Share of the error that is left which an undeclared look at a guardrail takes.
 TAKEN: Final = 0.75
 

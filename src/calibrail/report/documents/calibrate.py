@@ -9,7 +9,7 @@ from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures, sentence_removal
-from calibrail.report.documents.calibrate_sections import of_report
+from calibrail.report.documents.calibrate_sections import of_report, to_try
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
@@ -125,9 +125,26 @@ def _threshold_sentence(report: Json) -> str:
 
 def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts.Block]:
     """Yield what shows what every other threshold would catch and cost."""
-    points, test = operating_points(report), report["test"]
+    curve, test, points = report["curve"], report["test"], operating_points(report)
+    scale = Scale.of(report["score"])
     if scores is None or points is None or test["fpr"]["estimate"] is None:
         return
+    highest: dict[int, int] = {}
+    for place, caught in enumerate(curve["coverage"]["estimate"]):
+        # The highest threshold of each step of five percentage points.
+        highest[int(20 * caught)] = place
+
+    def cell(name: str, place: int) -> parts.Cell:
+        ends = ("estimate", "lower", "upper")
+        return text.share_cell({end: curve[name][end][place] for end in ends})
+
+    steps = [
+        (to_try(scale, curve, place), cell("coverage", place), cell("fpr", place))
+        for step, place in sorted(highest.items(), reverse=True)
+        if step >= 8
+    ]
+    choices = "Thresholds to choose from"
+    columns = parts.numbers("Threshold", "Caught", "False alarms")
     yield parts.Slider(
         points,
         label="Try another threshold",
@@ -135,6 +152,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         caveat=say("calibrate.slider", report),
         jumps=[(say(f"calibrate.jump_{name}", report), at) for name, at in points["jumps"].items()],
     )
+    yield parts.folded(choices, parts.Table(choices, columns, steps))
 
 
 def _other_scores(report: Json) -> parts.Section | None:
