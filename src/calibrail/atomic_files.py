@@ -15,8 +15,9 @@ from typing import Final
 
 #: No folder of anybody else's holds a file of this name.
 _LOCK: Final = ".calibrail-lock"
-#: What ``tempfile`` ends a name with.
+#: What ``tempfile`` puts behind the prefix, and what the name of each such folder ends with.
 _RANDOM: Final = "[a-z0-9_]" * 8
+_OWN: Final = ".calibrail"
 _NEW: Final = ".new-"
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
@@ -35,21 +36,22 @@ def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
     prefix : str
         What the names of such folders begin with.
     """
-    for folder in parent.glob(escape(prefix) + _RANDOM):
+    for folder in parent.glob(f"{escape(prefix)}{_RANDOM}*"):
         with suppress(OSError):
             _remove_abandoned(folder)
     folder, handle = _made(parent, prefix)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            _remove(folder)
         os.close(handle)
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
     """Return a new folder and its lock, which is held."""
     while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        folder = Path(tempfile.mkdtemp(_OWN, prefix, parent))
         handle = None
         with suppress(FileNotFoundError):
             handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -68,14 +70,25 @@ def _remove_abandoned(folder: Path) -> None:
     try:
         handle = os.open(folder / _LOCK, os.O_RDWR)
     except FileNotFoundError:
-        # Made a moment ago, or half removed.
-        folder.rmdir()
+        # Made a moment ago, half removed, or somebody else's.
+        if folder.name.endswith(_OWN):
+            folder.rmdir()
         return
     try:
         _lock(handle)
-        shutil.rmtree(folder)
+        _remove(folder)
     finally:
         os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, its lock last: where a signal ends that, the next process goes on."""
+    for item in folder.iterdir():
+        if item.is_dir() and not item.is_symlink():
+            shutil.rmtree(item, ignore_errors=True)
+        elif item.name != _LOCK:
+            item.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(handle: int, *, wait: bool = False) -> None:
