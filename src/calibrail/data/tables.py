@@ -18,6 +18,7 @@ from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from xml.parsers.expat import ExpatError, ParserCreate
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
@@ -967,7 +968,7 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
     """
     with extra("excel", f"reading {path}"):
         import python_calamine as calamine
-    broken = (calamine.CalamineError, BadZipFile, zlib.error, *DAMAGE)
+    broken = (calamine.CalamineError, BadZipFile, ExpatError, zlib.error, *DAMAGE)
     with errors_as(DataError, broken, "workbook_unreadable", path=path):
         _look_through(path)
         book = calamine.load_workbook(str(path))
@@ -996,15 +997,9 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         yield SourceRow(number, dict(zip(header, held, strict=True)))
 
 
-#: Where a cell of a sheet stands that holds something. No part of it is read from two places.
-_PLACE: Final = re.compile(
-    rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br\s*=\s*["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
-)
-#: Where the texts that cells share stand, where each begins, and which of them a cell may name.
+#: Where the texts that cells share stand; and what a part without which no cell is read from it.
 _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
-_TEXT: Final = re.compile(rb"<(?:\w{1,9}:)?si\b")
-_NAMES: Final = re.compile(rb"<(?:\w{1,9}:)?v\b[^<>]{0,99}>\s*(\d{1,9})\s*<")
-_COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_SHEET: Final = b"sheetData"
 
 
 def _look_through(path: Path) -> None:
@@ -1015,19 +1010,76 @@ def _look_through(path: Path) -> None:
     with ZipFile(path) as book:
         unpacked = sum(part.file_size for part in book.infolist())
         refuse_unpacked(path, unpacked, path.stat().st_size)
-        # Texts that cells share are read once for each of them; the last one holds nothing.
-        texts = b"".join(book.read(name) for name in book.namelist() if _SHARED.fullmatch(name))
-        texts = _COMMENT.sub(b"", texts)
-        sizes = np.diff([text.start() for text in _TEXT.finditer(texts)] + 2 * [len(texts)])
+        shared = [part for part in book.infolist() if _SHARED.fullmatch(part.filename)]
+        texts = [_reach(book.read(part))[1] for part in shared] or [[0]]
         for part in book.infolist():
-            sheet = _COMMENT.sub(b"", book.read(part) if "sheet" in part.filename else b"")
-            columns, rows = {b""}, {0}
-            for place in _PLACE.finditer(sheet):
-                columns.add(place[1])
-                rows.add(int(place[2]))
-            last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
-            named = np.fromiter(map(int, _NAMES.findall(sheet)), np.int64)
-            _refuse_bomb(path, _ROW * last * max(rows) + int(sizes.take(named, mode="clip").sum()))
+            if _SHEET in (raw := book.read(part)):
+                for sizes in texts:
+                    _refuse_bomb(path, _reach(raw, sizes)[0])
+
+
+def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
+    """Return what the cells of a part take that hold something, and the sizes of shared texts.
+
+    Parameters
+    ----------
+    raw : bytes
+        The part.
+    sizes : sequence of int
+        Bytes of each text that its cells may name, and 0.
+
+    Raises
+    ------
+    xml.parsers.expat.ExpatError
+        If it is no XML, or declares entities.
+    """
+    row = last = bare = most = 0
+    at, is_shared, places, named, begun = "", False, list[str](), list[str](), list[int]()
+
+    def started(name: str, values: dict[str, str]) -> None:
+        nonlocal row, last, bare, most, at, is_shared
+        tag = name.rpartition(":")[2]
+        if tag == "c":
+            is_shared = values.get("t") == "s"
+            if "r" in values:
+                at = values["r"]
+            else:
+                # It stands beside the one before.
+                bare += 1
+                last, most = max(last, row), max(most, bare)
+        elif tag in ("v", "t"):
+            places.append(at)
+            if is_shared:
+                named.append(" ")
+        elif tag == "row":
+            given = values.get("r", "")[:20]
+            row, bare, at = int(given) if given.isdecimal() else row + 1, 0, ""
+        elif tag == "si":
+            begun.append(parser.CurrentByteIndex)
+
+    def read(text: str) -> None:
+        if is_shared:
+            named.append(text)
+
+    def declared(*_: object) -> None:
+        raise ExpatError("it declares a document type")
+
+    # Whatever encoding is named in it, the reader of cells takes this one.
+    parser = ParserCreate("utf-8")
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = started, declared
+    parser.CharacterDataHandler = read if len(sizes) > 1 else None
+    parser.Parse(raw, True)
+    held = " ".join(places)
+    letters = {name[:8].upper() for name in re.findall("[A-Za-z]+", held)}
+    columns = [reduce(lambda n, letter: 26 * n + ord(letter) - 64, name, 0) for name in letters]
+    rows = [int(number[:20]) for number in set(re.findall("[0-9]+", held))]
+    area = (max(columns, default=0) + most) * max(last, *rows, 0)
+    # What names none of the texts counts as the longest, which stands at their end.
+    numbers = [int(name[-9:]) if name.isdecimal() else -1 for name in "".join(named).split()]
+    known = np.minimum(np.array(numbers, np.int64), len(sizes) - 1)
+    copied = np.array(sizes, np.int64)[known]
+    lengths = np.diff([*begun, len(raw)]).tolist()
+    return _ROW * area + int(copied.sum()), [*lengths, max(lengths, default=0)]
 
 
 def _sheet_cell(cell: Any) -> Any:
