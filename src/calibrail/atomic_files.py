@@ -84,10 +84,8 @@ def _remove_abandoned(folder: Path) -> None:
 def _remove(folder: Path) -> None:
     """Remove a folder, its lock last: where a signal ends that, the next process goes on."""
     for item in folder.iterdir():
-        if item.is_dir() and not item.is_symlink():
-            shutil.rmtree(item, ignore_errors=True)
-        elif item.name != _LOCK:
-            item.unlink()
+        if item.name != _LOCK:
+            (shutil.rmtree if item.is_dir() and not item.is_symlink() else os.unlink)(item)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from xml.parsers.expat import ExpatError, ParserCreate
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -1004,9 +1004,6 @@ _SHEET: Final = b"sheetData"
 
 def _look_through(path: Path) -> None:
     """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart."""
-    # The older .xls is none; other bytes may stand before a zip.
-    if not is_zipfile(path):
-        return
     with ZipFile(path) as book:
         unpacked = sum(part.file_size for part in book.infolist())
         refuse_unpacked(path, unpacked, path.stat().st_size)
@@ -1034,32 +1031,26 @@ def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
         If it is no XML, or declares entities.
     """
     row = last = bare = most = 0
-    at, is_shared, places, named, begun = "", False, list[str](), list[str](), list[int]()
+    at, places, named, begun = "", list[str](), list[str](), list[int]()
 
     def started(name: str, values: dict[str, str]) -> None:
-        nonlocal row, last, bare, most, at, is_shared
+        nonlocal row, last, bare, most, at
         tag = name.rpartition(":")[2]
         if tag == "c":
-            is_shared = values.get("t") == "s"
-            if "r" in values:
-                at = values["r"]
-            else:
+            parser.CharacterDataHandler = named.append if values.get("t") == "s" else None
+            if "r" not in values:
                 # It stands beside the one before.
                 bare += 1
                 last, most = max(last, row), max(most, bare)
+            at = values.get("r", at)
         elif tag in ("v", "t"):
             places.append(at)
-            if is_shared:
-                named.append(" ")
+            named.append(" ")
         elif tag == "row":
             given = values.get("r", "")[:20]
             row, bare, at = int(given) if given.isdecimal() else row + 1, 0, ""
         elif tag == "si":
             begun.append(parser.CurrentByteIndex)
-
-    def read(text: str) -> None:
-        if is_shared:
-            named.append(text)
 
     def declared(*_: object) -> None:
         raise ExpatError("it declares a document type")
@@ -1067,19 +1058,17 @@ def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
     # Whatever encoding is named in it, the reader of cells takes this one.
     parser = ParserCreate("utf-8")
     parser.StartElementHandler, parser.StartDoctypeDeclHandler = started, declared
-    parser.CharacterDataHandler = read if len(sizes) > 1 else None
     parser.Parse(raw, True)
     held = " ".join(places)
-    letters = {name[:8].upper() for name in re.findall("[A-Za-z]+", held)}
-    columns = [reduce(lambda n, letter: 26 * n + ord(letter) - 64, name, 0) for name in letters]
-    rows = [int(number[:20]) for number in set(re.findall("[0-9]+", held))]
-    area = (max(columns, default=0) + most) * max(last, *rows, 0)
+    name = max(re.findall("[A-Z]+", held.upper()), key=lambda name: (len(name), name), default="")
+    columns = reduce(lambda n, letter: 26 * n + ord(letter) - 64, name[:8], 0) + most
+    rows = max(map(int, re.findall("[0-9]{1,20}", held)), default=0)
     # What names none of the texts counts as the longest, which stands at their end.
     numbers = [int(name[-9:]) if name.isdecimal() else -1 for name in "".join(named).split()]
     known = np.minimum(np.array(numbers, np.int64), len(sizes) - 1)
     copied = np.array(sizes, np.int64)[known]
     lengths = np.diff([*begun, len(raw)]).tolist()
-    return _ROW * area + int(copied.sum()), [*lengths, max(lengths, default=0)]
+    return _ROW * columns * max(rows, last) + int(copied.sum()), [*lengths, max(lengths, default=0)]
 
 
 def _sheet_cell(cell: Any) -> Any:
