@@ -29,7 +29,7 @@ def test_folders_of_the_living_stay_and_those_of_the_killed_go(tmp_path: Path) -
     )
     assert holder.stdout is not None
     other = Path(holder.stdout.readline().strip())
-    elsewhere = tmp_path / "run-ofnobody.calibrail"
+    elsewhere = tmp_path / "run-ofnobody.calibrail-unfinished"
     elsewhere.mkdir()
     with own_folder(tmp_path) as first, own_folder(tmp_path) as second:
         assert len({first, second, other}) == 3
@@ -61,6 +61,7 @@ def test_folders_of_others_with_a_name_like_that_of_a_file_stay(tmp_path: Path, 
         (".config.username", "lock"),
         (".a.b", ""),
         (".config.ofsomeon", ""),
+        (".config.settings.calibrail", "lock"),
     ):
         (tmp_path / kept).mkdir()
         if held:

@@ -17,7 +17,7 @@ from typing import Final
 _LOCK: Final = ".calibrail-lock"
 #: What ``tempfile`` puts behind the prefix, and what the name of each such folder ends with.
 _RANDOM: Final = "[a-z0-9_]" * 8
-_OWN: Final = ".calibrail"
+_OWN: Final = ".calibrail-unfinished"
 _NEW: Final = ".new-"
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
@@ -36,57 +36,34 @@ def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
     prefix : str
         What the names of such folders begin with.
     """
-    for folder in parent.glob(f"{escape(prefix)}{_RANDOM}*"):
+    for folder in parent.glob(f"{escape(prefix)}{_RANDOM}{_OWN}"):
         with suppress(OSError):
             _remove_abandoned(folder)
     folder, handle = _made(parent, prefix)
     try:
         yield folder
     finally:
-        with suppress(OSError):
-            _remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         os.close(handle)
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
-    """Return a new folder and its lock, which is held."""
-    while True:
-        folder = Path(tempfile.mkdtemp(_OWN, prefix, parent))
-        handle = None
-        with suppress(FileNotFoundError):
-            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-            with suppress(OSError):
-                _lock(handle)
-            # Before it was locked, somebody may have taken it for abandoned.
-            if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):
-                return folder, handle
-        if handle is not None:
-            os.close(handle)
+    """Return a new folder and its lock, which is held before it has a name that is looked for."""
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    with suppress(OSError):
+        _lock(handle)
+    # Windows renames no folder in which a file is open, and removes none of another process.
+    return folder if sys.platform == "win32" else folder.rename(f"{folder}{_OWN}"), handle
 
 
 def _remove_abandoned(folder: Path) -> None:
     if sys.platform == "win32" or folder.is_symlink() or folder.stat().st_uid != os.getuid():
         return
-    try:
-        handle = os.open(folder / _LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        # Made a moment ago, half removed, or somebody else's.
-        if folder.name.endswith(_OWN):
-            folder.rmdir()
-        return
-    try:
-        _lock(handle)
-        _remove(folder)
-    finally:
-        os.close(handle)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, its lock last: where a signal ends that, the next process goes on."""
-    for item in folder.iterdir():
-        if item.name != _LOCK:
-            (shutil.rmtree if item.is_dir() and not item.is_symlink() else os.unlink)(item)
-    shutil.rmtree(folder, ignore_errors=True)
+    # Whoever was killed while it was removed may have left it without its lock.
+    with suppress(FileNotFoundError), (folder / _LOCK).open("r+b") as lock:
+        _lock(lock.fileno())
+    shutil.rmtree(folder)
 
 
 def _lock(handle: int, *, wait: bool = False) -> None:

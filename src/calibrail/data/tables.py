@@ -1065,8 +1065,7 @@ def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
     rows = max(map(int, re.findall("[0-9]{1,20}", held)), default=0)
     # What names none of the texts counts as the longest, which stands at their end.
     numbers = [int(name[-9:]) if name.isdecimal() else -1 for name in "".join(named).split()]
-    known = np.minimum(np.array(numbers, np.int64), len(sizes) - 1)
-    copied = np.array(sizes, np.int64)[known]
+    copied = np.array(sizes)[np.minimum(np.array(numbers, np.int64), len(sizes) - 1)]
     lengths = np.diff([*begun, len(raw)]).tolist()
     return _ROW * columns * max(rows, last) + int(copied.sum()), [*lengths, max(lengths, default=0)]
 
