@@ -997,22 +997,20 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         yield SourceRow(number, dict(zip(header, held, strict=True)))
 
 
-#: Where the texts that cells share stand; and what a part without which no cell is read from it.
+#: Where the texts that cells share stand.
 _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
-_SHEET: Final = b"sheetData"
 
 
 def _look_through(path: Path) -> None:
     """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart."""
     with ZipFile(path) as book:
-        unpacked = sum(part.file_size for part in book.infolist())
-        refuse_unpacked(path, unpacked, path.stat().st_size)
-        shared = [part for part in book.infolist() if _SHARED.fullmatch(part.filename)]
-        texts = [_reach(book.read(part))[1] for part in shared] or [[0]]
-        for part in book.infolist():
-            if _SHEET in (raw := book.read(part)):
-                for sizes in texts:
-                    _refuse_bomb(path, _reach(raw, sizes)[0])
+        parts = book.infolist()
+        refuse_unpacked(path, sum(part.file_size for part in parts), path.stat().st_size)
+        texts = [_reach(book.read(part))[1] for part in parts if _SHARED.fullmatch(part.filename)]
+        for raw in map(book.read, parts):
+            # Without this word no cell is read from a part.
+            for sizes in (texts or [[0]]) if b"sheetData" in raw else ():
+                _refuse_bomb(path, _reach(raw, sizes)[0])
 
 
 def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
@@ -1038,17 +1036,15 @@ def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
         tag = name.rpartition(":")[2]
         if tag == "c":
             parser.CharacterDataHandler = named.append if values.get("t") == "s" else None
-            if "r" not in values:
-                # It stands beside the one before.
-                bare += 1
-                last, most = max(last, row), max(most, bare)
+            # Without a place it stands beside the one before.
+            bare += "r" not in values
             at = values.get("r", at)
         elif tag in ("v", "t"):
             places.append(at)
             named.append(" ")
+            last, most = max(last, row * (bare > 0)), max(most, bare)
         elif tag == "row":
-            given = values.get("r", "")[:20]
-            row, bare, at = int(given) if given.isdecimal() else row + 1, 0, ""
+            row, bare, at = int(values.get("r", row + 1)), 0, ""
         elif tag == "si":
             begun.append(parser.CurrentByteIndex)
 
@@ -1063,11 +1059,11 @@ def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
     name = max(re.findall("[A-Z]+", held.upper()), key=lambda name: (len(name), name), default="")
     columns = reduce(lambda n, letter: 26 * n + ord(letter) - 64, name[:8], 0) + most
     rows = max(map(int, re.findall("[0-9]{1,20}", held)), default=0)
-    # What names none of the texts counts as the longest, which stands at their end.
+    # What names none of the texts counts as all of them, which stands at their end.
     numbers = [int(name[-9:]) if name.isdecimal() else -1 for name in "".join(named).split()]
     copied = np.array(sizes)[np.minimum(np.array(numbers, np.int64), len(sizes) - 1)]
-    lengths = np.diff([*begun, len(raw)]).tolist()
-    return _ROW * columns * max(rows, last) + int(copied.sum()), [*lengths, max(lengths, default=0)]
+    lengths = [*np.diff([*begun, len(raw)]).tolist(), len(raw)]
+    return _ROW * columns * max(rows, last) + int(copied.sum()), lengths
 
 
 def _sheet_cell(cell: Any) -> Any:
