@@ -15,10 +15,12 @@ from typing import Final
 
 #: No folder of anybody else's holds a file of this name.
 _LOCK: Final = ".calibrail-lock"
-#: What ``tempfile`` ends a name with.
-_RANDOM: Final = "[a-z0-9_]" * 8
+#: And none has a name that ends so.
+_OWN: Final = ".calibrail-unfinished"
 _NEW: Final = ".new-"
 _BINARY: Final = getattr(os, "O_BINARY", 0)
+#: A pipe would otherwise be opened only once somebody writes to it. Windows has none here.
+_AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)
 
 
 @contextmanager
@@ -35,46 +37,24 @@ def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
     prefix : str
         What the names of such folders begin with.
     """
-    for folder in parent.glob(escape(prefix) + _RANDOM):
+    for folder in parent.glob(f"{escape(prefix)}*{_OWN}"):
         with suppress(OSError):
-            _remove_abandoned(folder)
-    folder, handle = _made(parent, prefix)
+            own = sys.platform != "win32" and folder.stat().st_uid == os.getuid()
+            if own and not folder.is_symlink():
+                # Whoever was killed while it was removed may have left it without its lock.
+                with suppress(FileNotFoundError), (folder / _LOCK).open("r+b") as lock:
+                    _lock(lock.fileno())
+                shutil.rmtree(folder)
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    with suppress(OSError):
+        _lock(handle)
+    # It is looked for by this name. Windows renames no folder in which a file is open.
+    folder = folder if sys.platform == "win32" else folder.rename(f"{folder}{_OWN}")
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
-
-
-def _made(parent: Path, prefix: str) -> tuple[Path, int]:
-    """Return a new folder and its lock, which is held."""
-    while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-        handle = None
-        with suppress(FileNotFoundError):
-            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-            with suppress(OSError):
-                _lock(handle)
-            # Before it was locked, somebody may have taken it for abandoned.
-            if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):
-                return folder, handle
-        if handle is not None:
-            os.close(handle)
-
-
-def _remove_abandoned(folder: Path) -> None:
-    if sys.platform == "win32" or folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        return
-    try:
-        handle = os.open(folder / _LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        # Made a moment ago, or half removed.
-        folder.rmdir()
-        return
-    try:
-        _lock(handle)
-        shutil.rmtree(folder)
-    finally:
         os.close(handle)
 
 
@@ -294,15 +274,10 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
         If it cannot be read, is too large, or is a pipe, a device or a folder. None of them is
         waited for.
     """
-    with open(path, "rb", opener=_at_once) as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
         if most is None and state.st_size > 2**30:
             raise OSError(errno.EINVAL, "it is larger than 1 GiB")
         return file.read(most)
-
-
-def _at_once(path: str, flags: int) -> int:
-    # A pipe would otherwise be opened only once somebody writes to it. Windows has none here.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -73,9 +73,10 @@ class Record:
             ) from error
 
 
-#: What a terminal obeys, or what turns the order of letters, instead of being shown.
+#: What a terminal obeys, what turns the order of letters, or what nobody sees.
 _ACTS: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 
 

@@ -97,8 +97,12 @@ def test_a_console_that_is_full_or_closed_is_no_traceback(folder: Path) -> None:
         assert (b"cannot print the result: No space" in done.stderr) == bool(code)
 
 
-#: Rings, names the window, colours, clears the screen, turns the order of letters, forges a line.
-ACTS = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e\u200e\u200f\u061c\u2066\u2069\u2028\x85\nFORGED"
+#: Rings, names the window, colours, clears the screen, turns the order of letters, forges a line,
+#: makes two names look like one.
+ACTS = (
+    "\x1b]0;title\x07\x1b[31m\x9b2J\u202e\u200e\u200f\u061c\u2066\u2069\u2028\x85"
+    "\u200b\u2060\ufeff\xad\ufff9\U000e0041\nFORGED"
+)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_nothing_of_the_data_acts_on_a_terminal(
     given = [{"FILE": file, "SCORE": score}.get(word, word) for word in words]
     shown = run(tmp_path, *given)
     for text in (shown.stdout.decode(), shown.stderr.decode()):
-        acts = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+        acts = "\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9\U000e0041"
         assert not re.search(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{acts}]", text)
     # Tables break long names, which they show on one line, at their spaces.
     assert b"\nFORGED" not in shown.stderr

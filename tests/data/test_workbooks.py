@@ -138,7 +138,20 @@ def test_a_run_from_a_workbook_is_that_from_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [b"", b"XX"])
-@pytest.mark.parametrize("place", ['r="XFD1048576"', "r = 'B8000000'"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        'r="XFD1048576"',
+        "r = 'B8000000'",
+        'r="B99999999999"',
+        'r="ZZZZZZ2"',
+        'r="xfd1048576"',
+        's="&gt;/>" r="XFD1048576"',
+        'r="XFD&#49;048576"',
+        '/></row><?x <!-- ?><row r="99999999"><c',
+        '/></row><!----><row r="9999999999"/><row><c',
+    ],
+)
 def test_a_workbook_whose_cells_lie_far_apart_is_refused(
     tmp_path: Path, place: str, before: bytes
 ) -> None:
@@ -154,7 +167,17 @@ def test_a_workbook_whose_cells_lie_far_apart_is_refused(
 
 
 @pytest.mark.parametrize(
-    "kind", ['t="s">', "s='1' t = 's' >", 't="s"><f>x</f>', 't="s"><!-- <v>0</v> -->']
+    "kind",
+    [
+        't="s"><v>1</v>',
+        "s='1' t = 's' ><v>1</v>",
+        't="s"><f>x</f><v>1</v>',
+        't="s"><!-- <v>0</v> --><v>1</v>',
+        't="&#115;"><v><![CDATA[1]]></v>',
+        't="s"><v a=">">&#49;</v>',
+        't="s"><v> +1</v>',
+        't="s"><v>000000000000000001</v>',
+    ],
 )
 def test_a_text_that_many_cells_share_counts_for_each(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -167,13 +190,27 @@ def test_a_text_that_many_cells_share_counts_for_each(
         book.writestr("a/sharedStrings.xml", "<si/><si/>")
         book.writestr("xl/sharedStrings.xml", shared)
         for name, part in parts.items():
-            held = re.sub(
-                rb'(<c r="[AB]\d+") t="inlineStr"><is>.*?</is>', rb"\1 KIND<v>1</v>", part
-            )
+            held = re.sub(rb'(<c r="[AB]\d+") t="inlineStr"><is>.*?</is>', rb"\1 KIND", part)
             book.writestr(name, held.replace(b"KIND", kind.encode()))
     monkeypatch.setattr(tables, "_UNFOLDED", 1 << 22)
     with pytest.raises(DataError, match="take more than 200 times its size"):
         read_all(path)
+
+
+def test_a_sheet_counts_wherever_a_workbook_has_it_and_declares_nothing(tmp_path: Path) -> None:
+    path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
+    with ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    for kept, change, said in (
+        ("xl/data/one.xml", (b'r="B2"', b'r="XFD1048576"'), "take more than 200 times its size"),
+        ("xl/worksheets/sheet1.xml", (b"<worksheet", b"<!DOCTYPE x><worksheet"), "document type"),
+        ("xl/worksheets/sheet1.xml", (b"</sheetData>", b"</sheetdata>"), "mismatched tag"),
+    ):
+        with ZipFile(path, "w") as book:
+            for name, part in parts.items():
+                book.writestr(name.replace("xl/worksheets/sheet1.xml", kept), part.replace(*change))
+        with pytest.raises(DataError, match=said):
+            read_all(path)
 
 
 @pytest.mark.parametrize(

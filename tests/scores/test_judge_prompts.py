@@ -109,10 +109,20 @@ MARKS = [
     "[gMASK]",
     "<_user>",
     "<function=",
+    "<turn|>",
+    "<tool_call|>",
+    "<a\uff5cthink>",
+    "]~!b[",
+    "[e~[",
+    "<sop>",
+    "</role>",
+    "[EOS]",
+    "\n/no_think\n",
 ]
 #: What answers and documents hold, and no template takes for its own.
 PLAIN_MARKS = ["<b>bold</b>", "<h2>", "<br/>", "<td>", "[1]", "[see]", "a < b > c", "x<y", "[A]"]
 PLAIN_MARKS += ["List<String>", "<T>", "<dependency>", "<button>", "<details>", "[NOTE]", "[TODO]"]
+PLAIN_MARKS += ["<td>a|b</td>", "a <b or c|d>", "http://x/think", "and/or", "[e] ~ [f]"]
 
 
 def check_structure(example: Example, prompt: str) -> None:

@@ -18,7 +18,8 @@ from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from xml.parsers.expat import ExpatError, ParserCreate
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -1000,7 +1001,7 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
     """
     with extra("excel", f"reading {path}"):
         import python_calamine as calamine
-    broken = (calamine.CalamineError, BadZipFile, zlib.error, *DAMAGE)
+    broken = (calamine.CalamineError, BadZipFile, ExpatError, zlib.error, *DAMAGE)
     with errors_as(DataError, broken, "workbook_unreadable", path=path):
         _look_through(path)
         book = calamine.load_workbook(str(path))
@@ -1039,38 +1040,73 @@ def _below_title(rows: list[tuple[int, list[Any]]]) -> list[tuple[int, list[Any]
     return rows
 
 
-#: Where a cell of a sheet stands that holds something. No part of it is read from two places.
-_PLACE: Final = re.compile(
-    rb"""<(?:\w{1,9}:)?c\s(?>[^<>]*?\br\s*=\s*["']([A-Z]{1,3})([0-9]{1,7})["'])[^<>]*+(?<!/)>"""
-)
-#: Where the texts that cells share stand, where each begins, and which of them a cell may name.
+#: Where the texts that cells share stand.
 _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
-_TEXT: Final = re.compile(rb"<(?:\w{1,9}:)?si\b")
-_NAMES: Final = re.compile(rb"<(?:\w{1,9}:)?v\b[^<>]{0,99}>\s*(\d{1,9})\s*<")
-_COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def _look_through(path: Path) -> None:
     """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart."""
-    # The older .xls is none; other bytes may stand before a zip.
-    if not is_zipfile(path):
-        return
     with ZipFile(path) as book:
-        unpacked = sum(part.file_size for part in book.infolist())
-        refuse_unpacked(path, unpacked, path.stat().st_size)
-        # Texts that cells share are read once for each of them; the last one holds nothing.
-        texts = b"".join(book.read(name) for name in book.namelist() if _SHARED.fullmatch(name))
-        texts = _COMMENT.sub(b"", texts)
-        sizes = np.diff([text.start() for text in _TEXT.finditer(texts)] + 2 * [len(texts)])
-        for part in book.infolist():
-            sheet = _COMMENT.sub(b"", book.read(part) if "sheet" in part.filename else b"")
-            columns, rows = {b""}, {0}
-            for place in _PLACE.finditer(sheet):
-                columns.add(place[1])
-                rows.add(int(place[2]))
-            last = max(reduce(lambda n, letter: 26 * n + letter - 64, name, 0) for name in columns)
-            named = np.fromiter(map(int, _NAMES.findall(sheet)), np.int64)
-            _refuse_bomb(path, _ROW * last * max(rows) + int(sizes.take(named, mode="clip").sum()))
+        parts = book.infolist()
+        refuse_unpacked(path, sum(part.file_size for part in parts), path.stat().st_size)
+        texts = [_reach(book.read(part))[1] for part in parts if _SHARED.fullmatch(part.filename)]
+        for raw in map(book.read, parts):
+            # Without this word no cell is read from a part.
+            for sizes in (texts or [[0]]) if b"sheetData" in raw else ():
+                _refuse_bomb(path, _reach(raw, sizes)[0])
+
+
+def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:
+    """Return what the cells of a part take that hold something, and the sizes of shared texts.
+
+    Parameters
+    ----------
+    raw : bytes
+        The part.
+    sizes : sequence of int
+        Bytes of each text that its cells may name, and 0.
+
+    Raises
+    ------
+    xml.parsers.expat.ExpatError
+        If it is no XML, or declares entities.
+    """
+    row = last = bare = most = 0
+    at, places, named, begun = "", list[str](), list[str](), list[int]()
+
+    def started(name: str, values: dict[str, str]) -> None:
+        nonlocal row, last, bare, most, at
+        tag = name.rpartition(":")[2]
+        if tag == "c":
+            parser.CharacterDataHandler = named.append if values.get("t") == "s" else None
+            # Without a place it stands beside the one before.
+            bare += "r" not in values
+            at = values.get("r", at)
+        elif tag in ("v", "t"):
+            places.append(at)
+            named.append(" ")
+            last, most = max(last, row * (bare > 0)), max(most, bare)
+        elif tag == "row":
+            row, bare, at = int(values.get("r", row + 1)), 0, ""
+        elif tag == "si":
+            begun.append(parser.CurrentByteIndex)
+
+    def declared(*_: object) -> None:
+        raise ExpatError("it declares a document type")
+
+    # Whatever encoding is named in it, the reader of cells takes this one.
+    parser = ParserCreate("utf-8")
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = started, declared
+    parser.Parse(raw, True)
+    held = " ".join(places)
+    name = max(re.findall("[A-Z]+", held.upper()), key=lambda name: (len(name), name), default="")
+    columns = reduce(lambda n, letter: 26 * n + ord(letter) - 64, name[:8], 0) + most
+    rows = max(map(int, re.findall("[0-9]{1,20}", held)), default=0)
+    # What names none of the texts counts as all of them, which stands at their end.
+    numbers = [int(name[-9:]) if name.isdecimal() else -1 for name in "".join(named).split()]
+    copied = np.array(sizes)[np.minimum(np.array(numbers, np.int64), len(sizes) - 1)]
+    lengths = [*np.diff([*begun, len(raw)]).tolist(), len(raw)]
+    return _ROW * columns * max(rows, last) + int(copied.sum()), lengths
 
 
 def _sheet_cell(cell: Any) -> Any:

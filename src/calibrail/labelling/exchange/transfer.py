@@ -308,8 +308,9 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
 #: Of the file written: what is to be filled in comes last, where there is room.
 COLUMNS: Final = ("id", "question", "contexts", "response", "label", "unsupported", "annotator")
 
-#: With what a formula begins; some spreadsheets take signs of full width.
-_SIGNS: Final = r"=+\-@\uff1d\uff0b\uff0d\uff20"
+#: With what a formula begins, in any width, and what programs drop before it.
+_SIGNS: Final = r"=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+_DROPPED: Final = r"'\"\x00-\x08\x7f\xad\u200b-\u200f\u2060\ufeff"
 
 
 def _places(kept: str) -> re.Pattern[str]:
@@ -318,8 +319,8 @@ def _places(kept: str) -> re.Pattern[str]:
     At the beginning, where some trim white space; and where a cell may be parted, as by a
     spreadsheet whose list separator is a semicolon.
     """
-    beginning = rf"\A{kept}(?=['\"\s]*[\t\r\n{_SIGNS}])"
-    part = rf"[;\t\r\n]{kept}(?=(?:['\"]|[^\S\t\r\n])*[{_SIGNS}])"
+    beginning = rf"\A{kept}(?=[{_DROPPED}\s]*[\t\r\n{_SIGNS}])"
+    part = rf"[;\t\r\n]{kept}(?=(?:[{_DROPPED}]|[^\S\t\r\n])*[{_SIGNS}])"
     return re.compile(f"({beginning}|{part})")
 
 
