@@ -23,9 +23,8 @@ from calibrail.data.sources import Source
 from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError, error_text
-from calibrail.evaluation import Sample
+from calibrail.evaluation import Sample, sections
 from calibrail.evaluation.measures import Outcomes, shuffled
-from calibrail.evaluation.sections import cost_of, operating_curve, risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -246,12 +245,28 @@ class DecisionCounts:
         self, undefined: str, confidence: float, ways: Sequence[Self]
     ) -> dict[str, Any] | None:
         """Return what other thresholds would do on the answers that count, in either way."""
-        sample, *beside = (
-            Sample(self.scores, self._labels, np.where(counts, TEST, FIT).astype(np.int8))
-            for way in (self, *ways)
-            for counts in [np.isin(np.arange(self.n_answers), way._counting(self._labels))]
+        sample, *beside = (way.sample() for way in (self, *ways))
+        return sections.operating_curve(
+            sample, undefined=undefined, confidence=confidence, ways=beside
         )
-        return operating_curve(sample, undefined=undefined, confidence=confidence, ways=beside)
+
+    def sample(self, times: float = 1.0) -> Sample:
+        """Return so many times all answers, of which those that count are the test part."""
+        rows = np.resize(np.arange(self.n_answers), round(times * self.n_answers))
+        split = np.where(np.isin(rows, self._counting(self._labels)), TEST, FIT).astype(np.int8)
+        again = np.arange(len(rows)) // self.n_answers * (int(self._groups.max()) + 1)
+        groups, lot, every = self._groups[rows] + again, self._lots[rows], not self._once
+        scores, labels = self.scores[rows], self._labels[rows]
+        return Sample(scores, labels, split, groups, lot=lot, independent=every)
+
+    def cost(
+        self, costs: Costs, confidence: float, *, wrong: bool = True, times: float = 1.0
+    ) -> dict[str, Any]:
+        """Return what wrong decisions, or right ones, cost on so many times these answers."""
+        sample = self.sample(times)
+        stopped = np.resize(self._stopped == wrong, len(sample))
+        found = sections.expected_cost(sample, stopped, costs, confidence)
+        return found | {"base_rate_is": "of the guardrail"}
 
     def what_counts(self) -> list[Any]:
         """Return all that verdicts rest on but the counts of all answers."""
@@ -576,15 +591,14 @@ def _decided(
             verdicts = conformal.certify_groups(tally.by_group(), limits)
     cost = None
     if stated is not None:
-        cost = cost_of(counts, Costs(**stated["costs"]), limits.confidence)
-        cost |= {"base_rate_is": "of the guardrail", "base_rate_interval": None}
+        cost = tally.cost(Costs(**stated["costs"]), limits.confidence)
         if limits.max_fpr is None:
-            certificate = _by_cost(certificate, counts, cost, stated, asked)
+            certificate = _by_cost(certificate, tally, cost, stated, asked)
     if not risks:
         return certificate, verdicts, None, cost
     among_all = tally.among_all.counts(per_class=False)
-    measured = risk_bounds(risks, counts, among_all, limits.confidence)
-    verdict = risk_verdict(measured)
+    measured = sections.risk_bounds(risks, counts, among_all, limits.confidence)
+    verdict = sections.risk_verdict(measured)
     about: dict[str, Any] = {"reason": risks_reason(verdict, measured), "reason_code": "risks"}
     return replace(certificate, verdict=verdict, flips=None, **about), verdicts, measured, None
 
@@ -595,7 +609,7 @@ _TIMES: Final = (1.25, 1.5, 2, 3, 4, 6, 8, 12, 16)
 
 def _by_cost(
     certificate: conformal.Certificate,
-    counts: ClassCounts,
+    tally: DecisionCounts,
     cost: Mapping[str, Any],
     stated: Mapping[str, Any],
     asked: float,
@@ -607,23 +621,18 @@ def _by_cost(
     """
     limit = stated["upper"] or min(cost["flag_all"], cost["pass_all"])
 
-    caught, n, wrong, m = asdict(counts).values()
-
-    def at_most(*of: int, times: float = 1.0) -> float:
-        more = ClassCounts(*(round(times * count) for count in of))
-        return float(cost_of(more, Costs(**cost["costs"]), cost["confidence"])["upper"])
-
+    at_most = partial(tally.cost, Costs(**cost["costs"]), cost["confidence"])
     # What is decided rightly is the rest of all that errors could cost.
-    lower = cost["flag_all"] + cost["pass_all"] - at_most(n - caught, n, m - wrong, m)
+    lower = cost["flag_all"] + cost["pass_all"] - at_most(wrong=False)["upper"]
     upper = cost["upper"]
     verdict: Verdict = "certified" if upper <= limit else "inconclusive"
     verdict = "rejected" if lower > limit else verdict
     more: float | None = 0.0
     if verdict == "inconclusive":
         tried = _TIMES if cost["estimate"] < limit else ()
-        enough = (t - 1.0 for t in tried if at_most(caught, n, wrong, m, times=t) <= limit)
+        enough = (t - 1.0 for t in tried if at_most(times=t)["upper"] <= limit)
         more = next(enough, None)
-    sizes = {"hallucinated": n, "faithful": m}
+    sizes = {"hallucinated": certificate.coverage.n, "faithful": certificate.fpr.n}
     needed = {k: None if more is None else round(more * size) for k, size in sizes.items()}
     shown: dict[str, Any] = {
         "upper": amount(upper, upper=True),
