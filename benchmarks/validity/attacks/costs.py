@@ -83,9 +83,9 @@ def dearer_than_sampled(rng: np.random.Generator, folder: Path) -> bool:
 def dearer_in_pairs(rng: np.random.Generator, folder: Path) -> bool:
     """Test on questions of which a hard one has its one answer missed and the other flagged."""
     hard = rng.normal(size=150)
-    towards = 1.0 + 0.95**0.5 * hard + 0.05**0.5 * rng.normal(size=(2, 150))
+    towards = 1.0 + hard
     answers = {
-        "scores": np.concatenate([towards[0], -towards[1]]) + 1.0,
+        "scores": np.concatenate([towards, -towards]) + 1.0,
         "labels": np.repeat([1, 0], 150),
         "groups": np.tile(np.arange(150), 2),
     }
@@ -130,7 +130,7 @@ ATTACKS = [
         "test by costs: the bound at a true base rate is exceeded, misses and questions shared",
         f"{_QUESTIONS_HARD}, the true base rate named",
         0.05,
-        (50, 60),
+        (52, 60),
         dearer_at_base_rate,
         100,
     ),
@@ -144,9 +144,9 @@ ATTACKS = [
     ),
     Attack(
         "test by costs: the bound is exceeded where both answers of a question are hard",
-        "150 questions with an answer of either class, alike hard (0.95), base rate named",
+        "150 questions with an answer of either class, one as hard as the other, base rate named",
         0.05,
-        (12, 100),
+        (13, 100),
         dearer_in_pairs,
         200,
     ),
@@ -154,7 +154,7 @@ ATTACKS = [
         "certify by costs: what questions share is certified to cost less than it does",
         f"{_QUESTIONS_HARD}",
         0.05,
-        (50, 60),
+        (57, 60),
         cost_certified,
         100,
     ),

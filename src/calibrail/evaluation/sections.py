@@ -212,7 +212,8 @@ def _cost_of_groups(
     # Bets need an order that has nothing to do with what answers cost.
     member = intervals.numbered_by(sample.lots[rows], sample.members[rows])
     kinds = bad & ~flagged[rows], bad, ~bad & flagged[rows], ~bad
-    misses, hallucinated, alarms, faithful = (np.bincount(member, weights=part * k) for k in kinds)
+    masses: Floats = np.array([np.bincount(member, part * kind) for kind in kinds])
+    misses, hallucinated, alarms, faithful = masses
     sides, each = ((misses, hallucinated), (alarms, faithful)), bounds.part_level(level)
     rates = [wrong.sum() / (of.sum() or 1.0) for wrong, of in sides]
     estimate = float(np.dot(costs.weights(float(hallucinated.mean())), rates))
