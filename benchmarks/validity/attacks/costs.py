@@ -138,7 +138,7 @@ ATTACKS = [
         "test by costs: the bound is exceeded on sampled traffic",
         "300 answers, 5 % hallucinated, a miss 20 times as dear, no base rate named",
         0.05,
-        (12, 100),
+        (9, 60),
         dearer_than_sampled,
         200,
     ),
