@@ -339,6 +339,24 @@ def mean_at_least(values: ArrayLike, confidence: float) -> float:
     return min(_lower(shares, 1.0 - level), math.fsum(shares.tolist()) / len(shares))
 
 
+def ratio_at_most(parts: Floats, wholes: Floats, confidence: float) -> float:
+    """Return an upper bound of the mean of parts over that of what they are parts of.
+
+    Each group brings one pair in [0, 1], the part at most the whole, and however these depend on
+    each other: a ratio is refuted where the mean of ratio * whole - part is shown to be above 0.
+
+    >>> bounds = [ratio_at_most(np.full(n, 0.1), np.full(n, 0.5), 0.95) for n in (100, 1000)]
+    >>> [round(bound, 2) for bound in bounds]
+    [0.28, 0.21]
+    """
+    tail, low, high = 1.0 - argument_checks.share(confidence, "confidence"), 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2.0
+        shown = _refuted(np.clip((1.0 + middle * wholes - parts) / 2.0, 0.0, 1.0), 0.5, tail)
+        low, high = (low, middle) if shown else (middle, high)
+    return high
+
+
 def further_values(
     values: ArrayLike, limit: float, above_error: float, below_error: float
 ) -> int | None:

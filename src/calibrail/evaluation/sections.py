@@ -13,6 +13,7 @@ from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.evaluation.scored_answers import CLASSES, Sample
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.intervals import Floats, Mask, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
 from calibrail.options.guarantee import Costs
@@ -159,34 +160,48 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     sample, flagged : Sample and ndarray of bool, shape (n,)
         Its test part is looked at, one answer of each group and class; and the decisions.
     costs : Costs
-        Of both errors. Without a base rate the data's is taken, each group as heavy as any other:
-        where answers share groups, the cost is then that of an answer of a new group, since errors
-        may be most frequent where a group's answers are hallucinated.
+        Of both errors. Without a base rate the data's is taken, each group as heavy as any other.
+        Then, and where groups hold both classes, the cost is that of an answer of a new group, and
+        bound by bets on groups: errors may be most frequent where a group's answers are
+        hallucinated, and the data's base rate is known as roughly as its errors.
     confidence : float
-        Of the bound, one-sided; and two-sided of the interval of a base rate that the data has.
+        Of the bound, one-sided.
 
     Returns
     -------
     dict
-        ``costs`` with the base rate; ``base_rate_is``, ``given`` or ``of the data``, and its
-        ``base_rate_interval``, None where it was given or answers share groups. For ``per``
+        ``costs`` with the base rate; ``base_rate_is``, ``given`` or ``of the data``. For ``per``
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
         lies below both of these.
     """
-    share = conformal.exact_bound(int(sample.labels.sum()), len(sample), confidence)
-    given, alone = costs.base_rate is not None, not sample.n_set_aside
-    rate = costs.base_rate if given else sample.base_rate
-    found = cost_of(sample.one_per_group(flagged), replace(costs, base_rate=rate), confidence)
-    if not (given or alone or sample.whole):
-        found |= _cost_of_groups(sample, flagged, costs, confidence)
-    return found | {
+    given, members = costs.base_rate is not None, sample.members
+    weights = misses, alarms = costs.weights(sample.base_rate)
+    mixed = len(np.unique(2 * members + sample.labels)) > len(np.unique(members))
+    if sample.whole or (given and not mixed):
+        at = sample.one_per_group(flagged)
+        sides = (at.n_hallucinated - at.caught, at.n_hallucinated), (at.false_alarms, at.n_faithful)
+        estimate = float(np.dot(weights, [wrong / max(1, n) for wrong, n in sides]))
+        upper = bounds.cost_at_most(*sides, weights, confidence)
+        beats = upper < min(weights)
+    else:
+        estimate, upper, beats = _cost_of_groups(sample, flagged, costs, confidence)
+    return {
+        "costs": replace(costs, base_rate=costs.base_rate if given else sample.base_rate).to_dict(),
+        "confidence": confidence,
+        "per": PER,
+        "estimate": PER * estimate,
+        "upper": PER * upper,
+        "flag_all": PER * alarms,
+        "pass_all": PER * misses,
+        "beats": beats,
         "base_rate_is": "given" if given else "of the data",
-        "base_rate_interval": [share.lower, share.upper] if alone and not given else None,
     }
 
 
-def _cost_of_groups(sample: Sample, flagged: Mask, costs: Costs, level: float) -> dict[str, Any]:
-    """Return what an answer of a new group costs, by bets on groups.
+def _cost_of_groups(
+    sample: Sample, flagged: Mask, costs: Costs, level: float
+) -> tuple[float, float, bool]:
+    """Return what an answer of a new group costs, at most, and whether it is less than either way.
 
     Of a group one answer of each class is drawn, and weighs as much as the class does in it.
     """
@@ -194,37 +209,26 @@ def _cost_of_groups(sample: Sample, flagged: Mask, costs: Costs, level: float) -
     keys, bad = 2 * sample.members + (sample.labels == 1), sample.labels[rows] == 1
     part = np.bincount(keys)[keys[rows]] / np.bincount(sample.members)[sample.members[rows]]
     part /= np.bincount(keys[rows])[keys[rows]]
-    _, member = np.unique(sample.members[rows], return_inverse=True)
     # Bets need an order that has nothing to do with what answers cost.
-    order = np.random.default_rng(0).permutation(int(member.max()) + 1)
-    missed, raised = float(costs.cost_miss or 0.0), float(costs.cost_alarm or 0.0)
-    most = max(missed, raised)
-    price = np.where(bad, missed * ~flagged[rows], raised * flagged[rows])
-    prices = (price, raised * ~bad, missed * bad)
-    own, *others = (np.bincount(member, weights=part * it)[order] / most for it in prices)
+    member = intervals.numbered_by(sample.lots[rows], sample.members[rows])
+    kinds = bad & ~flagged[rows], bad, ~bad & flagged[rows], ~bad
+    masses: Floats = np.array([np.bincount(member, part * kind) for kind in kinds])
+    misses, hallucinated, alarms, faithful = masses
+    sides, each = ((misses, hallucinated), (alarms, faithful)), bounds.part_level(level)
+    rates = [wrong.sum() / (of.sum() or 1.0) for wrong, of in sides]
+    estimate = float(np.dot(costs.weights(float(hallucinated.mean())), rates))
+    if costs.base_rate is not None:
+        weights = costs.weights(0.0)
+        upper = float(np.dot(weights, [bounds.ratio_at_most(*side, each) for side in sides]))
+        return estimate, upper, upper < min(weights)
+    missed, raised = prices = costs.weights(1.0)[0], costs.weights(0.0)[1]
+    own, most = missed * misses + raised * alarms, max(prices)
     gains = [
-        bounds.mean_at_least(np.clip((it - own + 1.0) / 2.0, 0.0, 1.0), level) for it in others
+        bounds.mean_at_least(np.clip((it - own) / most / 2.0 + 0.5, 0.0, 1.0), level)
+        for it in (raised * faithful, missed * hallucinated)
     ]
-    upper = PER * most * (1.0 - bounds.mean_at_least(np.clip(1.0 - own, 0.0, 1.0), level))
-    return {"estimate": PER * most * float(own.mean()), "upper": upper, "beats": min(gains) > 0.5}
-
-
-def cost_of(at: conformal.ClassCounts, costs: Costs, confidence: float) -> dict[str, Any]:
-    """Return what `expected_cost` does, from counts, for the base rate of the costs."""
-    misses, alarms = weights = costs.weights(0.0)
-    sides = (at.n_hallucinated - at.caught, at.n_hallucinated), (at.false_alarms, at.n_faithful)
-    rates = [wrong / max(1, n) for wrong, n in sides]
-    upper = bounds.cost_at_most(*sides, weights, confidence)
-    return {
-        "costs": costs.to_dict(),
-        "confidence": confidence,
-        "per": PER,
-        "estimate": PER * (misses * rates[0] + alarms * rates[1]),
-        "upper": PER * upper,
-        "flag_all": PER * alarms,
-        "pass_all": PER * misses,
-        "beats": upper < min(alarms, misses),
-    }
+    upper = most * (1.0 - bounds.mean_at_least(np.clip(1.0 - own / most, 0.0, 1.0), level))
+    return estimate, upper, min(gains) > 0.5
 
 
 #: Thresholds of the curve that a report holds at most.

@@ -20,7 +20,6 @@ answers drawn with probabilities of their own, those that the lot passed over co
 known of the judge's errors is known only where it labelled every answer drawn.
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -30,6 +29,7 @@ import numpy as np
 from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
 from calibrail.conformal import bounds as intervals
 from calibrail.conformal.argument_checks import Bools, Floats
+from calibrail.conformal.threshold import first_where
 from calibrail.errors import InputError, error_text
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
@@ -389,17 +389,11 @@ def labels_saved(sample: LabelledSample, delta: float, width: float) -> int | No
     if not n:
         return None
 
-    def enough(labels: int) -> bool:
-        return labels_width(sample, delta, labels / n) <= width
+    def enough(more: int) -> bool:
+        return labels_width(sample, delta, (n + more) / n) <= width
 
-    if enough(n):
-        return 0
-    high = 2 * n
-    while high <= _MOST and not enough(high):
-        high *= 2
-    if high > _MOST:
-        return None
-    return bisect_left(range(high), True, lo=high // 2, key=enough) - n
+    saved = first_where(enough, _MOST + 1, 0)
+    return saved if saved <= _MOST else None
 
 
 #: In this order where intervals are equally wide.

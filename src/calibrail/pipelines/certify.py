@@ -1,10 +1,10 @@
 """Certification of a frozen guardrail on fresh labelled answers."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
-from math import nan
 from os import PathLike
 from typing import Any, Final, Self, Unpack, cast
 
@@ -23,9 +23,8 @@ from calibrail.data.sources import Source
 from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError, error_text
-from calibrail.evaluation import Sample
+from calibrail.evaluation import Sample, sections
 from calibrail.evaluation.measures import Outcomes, shuffled
-from calibrail.evaluation.sections import cost_of, operating_curve, risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -106,7 +105,7 @@ class DecisionCounts:
     def add(self, example: Example, decision: Decision) -> None:
         """Count one answer; one that was not passed counts as stopped."""
         outcome, label = decision.outcome, int(example.label or 0)
-        score = nan if decision.score is None else decision.score
+        score = math.nan if decision.score is None else decision.score
         stopped = (outcome != "pass") + (outcome == "flag")
         self.looked_at.add(example, decision.score, stopped)
         self._finder.add(example)
@@ -136,7 +135,7 @@ class DecisionCounts:
             # Of an answer for review, or on which the detector failed, nothing is shown.
             if decision.text is not None and (start, start + len(sentence.response)) not in gone:
                 shown.append(sentence.label)
-        kept = shown.count(0) / n_supported if n_supported else nan
+        kept = shown.count(0) / n_supported if n_supported else math.nan
         withheld = decision.text is None
         emptied = not withheld and not shown
         reviewed = withheld and not decision.failed
@@ -212,21 +211,19 @@ class DecisionCounts:
 
     def counts(self, *, per_class: bool = True) -> ClassCounts:
         """Return what counts of all answers: one of each group and class, or of each group."""
-        return self._counts(self._counting(*([self._labels] if per_class else [])))
+        return self.sample(*([self._labels] if per_class else [])).counts(self._stopped)
 
     def by_group(self) -> dict[str, ClassCounts]:
         """Return what counts of each value of the column: one of each group and class in it."""
-        rows = self._counting(self._labels, self._numbers)
+        sample = self.sample(self._labels, self._numbers)
         return {
-            name: self._counts(rows[self._numbers[rows] == number])
+            name: sample.counts(self._stopped, self._numbers == number)
             for number, name in enumerate(self._names.tolist())
         }
 
     def n_flagged(self) -> int:
         """Return how many of the faithful answers that count were flagged, not merely reviewed."""
-        rows = self._counting(self._labels)
-        flagged = (self._outcomes[rows] == _FLAGGED) & (self._labels[rows] == 0)
-        return int(np.count_nonzero(flagged))
+        return self.sample(self._labels).count(self._outcomes == _FLAGGED, TEST, 0)[0]
 
     def delivered(self, confidence: float) -> dict[str, Any]:
         """Return the measures of what is left of the answers that count: one of each group.
@@ -242,16 +239,22 @@ class DecisionCounts:
             "n_undefined_sentences": self.n_undefined_sentences,
         }
 
-    def curve(
-        self, undefined: str, confidence: float, ways: Sequence[Self]
-    ) -> dict[str, Any] | None:
+    def curve(self, undefined: str, level: float, ways: Sequence[Self]) -> dict[str, Any] | None:
         """Return what other thresholds would do on the answers that count, in either way."""
-        sample, *beside = (
-            Sample(self.scores, self._labels, np.where(counts, TEST, FIT).astype(np.int8))
-            for way in (self, *ways)
-            for counts in [np.isin(np.arange(self.n_answers), way._counting(self._labels))]
-        )
-        return operating_curve(sample, undefined=undefined, confidence=confidence, ways=beside)
+        sample, *beside = (way.sample(way._labels) for way in (self, *ways))
+        return sections.operating_curve(sample, undefined=undefined, confidence=level, ways=beside)
+
+    def sample(self, *apart: NDArray[Any]) -> Sample:
+        """Return all answers, of which those that count are the test part: see `_counting`."""
+        counts, every = np.isin(np.arange(self.n_answers), self._counting(*apart)), not self._once
+        split, groups, lots = np.where(counts, TEST, FIT).astype(np.int8), self._groups, self._lots
+        return Sample(self.scores, self._labels, split, groups, lot=lots, independent=every)
+
+    def cost(self, costs: Costs, confidence: float, *, wrong: bool = True) -> dict[str, Any]:
+        """Return what wrong decisions, or right ones, cost on the answers that count."""
+        stopped = self._stopped == wrong
+        found = sections.expected_cost(self.sample(self._labels), stopped, costs, confidence)
+        return found | {"base_rate_is": "of the guardrail"}
 
     def what_counts(self) -> list[Any]:
         """Return all that verdicts rest on but the counts of all answers."""
@@ -291,11 +294,6 @@ class DecisionCounts:
             return order[new]
         once, apart, _ = self._between
         return np.union1d(once._drawn(*apart_by), order[new][apart[order[new]]])
-
-    def _counts(self, rows: NDArray[np.intp]) -> ClassCounts:
-        hallucinated, stopped = self._labels[rows] == 1, self._stopped[rows]
-        numbers = [(stopped & part, part) for part in (hallucinated, ~hallucinated)]
-        return ClassCounts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))
 
 
 @options_from_keywords(requirement=Requirement, reading=ReadOptions)
@@ -576,26 +574,25 @@ def _decided(
             verdicts = conformal.certify_groups(tally.by_group(), limits)
     cost = None
     if stated is not None:
-        cost = cost_of(counts, Costs(**stated["costs"]), limits.confidence)
-        cost |= {"base_rate_is": "of the guardrail", "base_rate_interval": None}
+        cost = tally.cost(Costs(**stated["costs"]), limits.confidence)
         if limits.max_fpr is None:
-            certificate = _by_cost(certificate, counts, cost, stated, asked)
+            certificate = _by_cost(certificate, tally, cost, stated, asked)
     if not risks:
         return certificate, verdicts, None, cost
     among_all = tally.among_all.counts(per_class=False)
-    measured = risk_bounds(risks, counts, among_all, limits.confidence)
-    verdict = risk_verdict(measured)
+    measured = sections.risk_bounds(risks, counts, among_all, limits.confidence)
+    verdict = sections.risk_verdict(measured)
     about: dict[str, Any] = {"reason": risks_reason(verdict, measured), "reason_code": "risks"}
     return replace(certificate, verdict=verdict, flips=None, **about), verdicts, measured, None
 
 
-#: By which factors more labels are tried that may settle what errors cost.
-_TIMES: Final = (1.25, 1.5, 2, 3, 4, 6, 8, 12, 16)
+#: More labels than this many times those that there are is no advice.
+_MOST_TIMES: Final = 15.0
 
 
 def _by_cost(
     certificate: conformal.Certificate,
-    counts: ClassCounts,
+    tally: DecisionCounts,
     cost: Mapping[str, Any],
     stated: Mapping[str, Any],
     asked: float,
@@ -607,24 +604,16 @@ def _by_cost(
     """
     limit = stated["upper"] or min(cost["flag_all"], cost["pass_all"])
 
-    caught, n, wrong, m = asdict(counts).values()
-
-    def at_most(*of: int, times: float = 1.0) -> float:
-        more = ClassCounts(*(round(times * count) for count in of))
-        return float(cost_of(more, Costs(**cost["costs"]), cost["confidence"])["upper"])
-
     # What is decided rightly is the rest of all that errors could cost.
-    lower = cost["flag_all"] + cost["pass_all"] - at_most(n - caught, n, m - wrong, m)
-    upper = cost["upper"]
+    right = tally.cost(Costs(**cost["costs"]), cost["confidence"], wrong=False)["upper"]
+    lower, upper = cost["flag_all"] + cost["pass_all"] - right, cost["upper"]
     verdict: Verdict = "certified" if upper <= limit else "inconclusive"
     verdict = "rejected" if lower > limit else verdict
-    more: float | None = 0.0
-    if verdict == "inconclusive":
-        tried = _TIMES if cost["estimate"] < limit else ()
-        enough = (t - 1.0 for t in tried if at_most(caught, n, wrong, m, times=t) <= limit)
-        more = next(enough, None)
-    sizes = {"hallucinated": n, "faithful": m}
-    needed = {k: None if more is None else round(more * size) for k, size in sizes.items()}
+    gap = max(0.0, limit - cost["estimate"])
+    more = ((upper - cost["estimate"]) / gap) ** 2 - 1.0 if gap else math.inf
+    more = more if verdict == "inconclusive" else 0.0
+    sizes = {"hallucinated": certificate.coverage.n, "faithful": certificate.fpr.n}
+    needed = {k: round(more * size) if more <= _MOST_TIMES else None for k, size in sizes.items()}
     shown: dict[str, Any] = {
         "upper": amount(upper, upper=True),
         "lower": amount(max(0.0, lower), upper=False),
