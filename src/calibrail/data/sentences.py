@@ -485,8 +485,8 @@ class SentenceColumns:
         places = sentences_of(example)
         own = {name for item in places for name in item.columns}
         for name, cells in self._cells.items():
-            held = {item.columns.get(name) for item in places}
-            counting = ({first + n for n in range(len(places))} for first in (0, 1))
+            held: set[object] = {item.columns.get(name) for item in places}
+            counting = (set[object](range(n, n + len(places))) for n in (0, 1))
             self._counts[name] += [held in counting] if len(places) > 1 else []
             if listed(example.columns.get(name)) is not None or name in own:
                 self._of_sentences.add(name)
