@@ -494,7 +494,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path: Path) -> None:
     scored(answers(3), scores("length"), tmp_path)
-    left = tmp_path / "inputs" / "run-killed00"
+    left = tmp_path / "inputs" / "run-killed00.calibrail-unfinished"
     left.mkdir()
     for name in (".calibrail-lock", "0-abc.parquet", ".abc.parquet.x7"):
         (left / name).write_text("a question")

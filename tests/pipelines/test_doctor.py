@@ -66,8 +66,8 @@ def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: 
         assert typed == step
     else:
         command = f"calibrail calibrate {path} --score {DEFAULT_SCORE} --alpha {alpha} -o run"
-        assert typed == command
-        assert step == f"calibrail.calibrate({str(path)!r}, {DEFAULT_SCORE!r}, alpha={alpha})"
+        call = f"calibrail.calibrate({str(path)!r}, {DEFAULT_SCORE!r}, alpha={alpha})"
+        assert [typed, step] == [f"Find a threshold: {one}" for one in (command, call)]
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -88,10 +88,13 @@ def test_labels_do_not_choose_among_columns_of_scores(write: Write, mixed: bool)
         f'column:column="{name}",higher={way}' for name, way in zip(names, higher, strict=True)
     ]
     both = [f"--score '{spec}'" for spec in specs] if mixed else both
-    assert typed.startswith(f"calibrail compare {path} {' '.join(both)} --alpha 0.")
+    assert typed.startswith(
+        f"Find a threshold: calibrail compare {path} {' '.join(both)} --alpha 0."
+    )
     assert typed.endswith(" -o run")
     call = document(found).next_step
-    assert call.startswith(f"calibrail.compare({str(path)!r}, {specs!r}, alpha=0.")
+    compared = f"calibrail.compare({str(path)!r}, {specs!r}, alpha=0."
+    assert call.startswith(f"Find a threshold: {compared}")
 
 
 def test_labels_do_not_choose_among_columns_whose_names_say_nothing(write: Write) -> None:
@@ -106,7 +109,7 @@ def test_labels_do_not_choose_among_columns_whose_names_say_nothing(write: Write
         typed = document(diagnose(path).to_dict()).next_step
     named = " ".join(f"--score-column {name}" for name in names)
     assert f": calibrail compare {path} {named} --higher hallucinated --alpha 0." in typed
-    assert "of s0, s1 and s2 means" in typed and "AUROC" not in typed
+    assert "The names s0, s1 and s2 do not say" in typed and "AUROC" not in typed
 
 
 def test_what_the_calibration_half_supports(write: Write) -> None:

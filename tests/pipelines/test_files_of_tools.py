@@ -283,7 +283,7 @@ def test_a_file_in_another_encoding_is_refused_with_the_option_that_reads_it(
     option = re.search(r"--reader-option (\S+)", asked.stderr)
     assert option is not None
     done = command("test", "a.csv", "--threshold", 0.55, "--reader-option", option[1], cwd=tmp_path)
-    assert done.returncode == 0 and "Read" in done.stdout
+    assert done.returncode == 0 and "Data" in done.stdout
 
 
 def test_the_run_that_deepeval_left_is_found_where_it_leaves_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calibrail import Example, Guardrail, calibrate
-from calibrail.guardrail.decision import SEEN, Cause, Decision
+from calibrail.guardrail.decision import SEEN, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.pipelines.monitor_inputs import OwnDecisions, rows_of
@@ -49,8 +49,7 @@ def test_what_a_service_logged_becomes_rows(tmp_path: Path, guardrail: Guardrail
 def test_what_check_wrote_becomes_rows(tmp_path: Path, guardrail: Guardrail) -> None:
     path = tmp_path / "decisions.jsonl"
     threshold = float(guardrail.rule.thresholds(1)[0])
-    head = ("row-3", "error", None, threshold, None, "row 3 cannot be used: id: twice")
-    unusable = Decision(*head, cause=Cause("row_unusable", row=3))
+    unusable = Decision("row-3", "error", None, threshold, None, "row 3 cannot be used: id: twice")
     decisions = [item.decision for item in entries(guardrail, [0.1, 1.5])]
     path.write_text("".join(item.line() + "\n" for item in (*decisions, unusable)))
     lines, tally = read(path, guardrail)
@@ -65,8 +64,8 @@ def test_what_check_wrote_becomes_rows(tmp_path: Path, guardrail: Guardrail) -> 
     [
         ({"outcome": "flag"}, "outcome"),
         ({"score": 5.0}, "outcome"),
-        ({"score": None}, "malformed"),
-        ({"score": None, "cause": {"code": "score_undefined"}, "outcome": "pass"}, "outcome"),
+        ({"score": None}, "outcome"),
+        ({"score": None, "reason": "undefined score of column risk", "outcome": "pass"}, "outcome"),
         ({"threshold": 0.25}, "threshold"),
         ({"threshold": None}, "threshold"),
         ({"threshold": "high"}, "threshold"),
@@ -98,7 +97,7 @@ def test_decisions_of_others_and_answers_that_set_the_threshold_are_counted(
     logged(tmp_path, column_guardrail(alpha=0.2), [0.1, 0.2])
     logged(tmp_path, guardrail, [0.1, 1.5], texts=True)
     with DecisionLog(tmp_path) as log:
-        seen = Decision("s", "error", None, None, None, SEEN, cause=Cause("seen_before"))
+        seen = Decision("s", "error", None, None, None, SEEN)
         log.write([Entry(seen, guardrail.config.digest, kind="select", released=False)])
     lines, tally = read(tmp_path, guardrail)
     assert len(lines) == tally.used == 2
@@ -132,8 +131,7 @@ def test_thresholds_of_groups_are_told_from_the_line(tmp_path: Path) -> None:
         log.write([Entry.of(guardrail, *pair) for pair in pairs])
     path = tmp_path / "decisions.jsonl"
     path.write_text("".join(item.line() + "\n" for item in decided))
-    head = ("row-3", "error", None, None, None, "row 3 cannot be used: id: twice")
-    nobody = Decision(*head, cause=Cause("row_unusable", row=3))
+    nobody = Decision("row-3", "error", None, None, None, "row 3 cannot be used: id: twice")
     with path.open("a") as file:
         file.write(nobody.line() + "\n")
     for source in (tmp_path / "log", path):
