@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -212,3 +214,22 @@ def test_it_says_whether_this_machine_was_compared(tmp_path: Path) -> None:
     made = card(Guardrail.load(path, probe=True))
     assert made.content["probes"]["agreed"]
     assert "recomputed on this machine and agreed" in made.markdown()
+
+
+def test_a_badge_says_what_is_certified_and_nothing_of_what_is_not(tmp_path: Path) -> None:
+    source = "example:judge"
+    for limit, said in (
+        (0.5, "certified: ≥ 80% caught, ≤ 50% false alarms"),
+        (0.2, "inconclusive"),
+    ):
+        column = {"score_column": "hallucination_score", "higher": "hallucinated"}
+        made = card(calibrate(source, alpha=0.2, max_fpr=limit, **column).freeze())
+        path = made.save(tmp_path / "card.svg")
+        assert ElementTree.parse(path).findtext("{*}title") == f"calibrail: {said}"
+        # An earlier badge is calibrail's own and gives way; another picture does not.
+        made.save(path)
+        document = made.document().to_dict()
+        assert f"{datetime.now(UTC):%Y-%m-%d}" in str(document) and "synthetic" in str(document)
+    path.write_text("<svg xmlns='http://www.w3.org/2000/svg'></svg>")
+    with pytest.raises(InputError, match=r"card\.svg"):
+        made.save(path)

@@ -256,7 +256,7 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
 def guardrail_card_command(
     guardrail: opt.Guardrail,
     output: Annotated[
-        Path | None, opt.to_file("Page to write: .html, or Markdown: .md.", "page")
+        Path | None, opt.to_file("Page to write: .html, Markdown: .md, or a badge: .svg.", "page")
     ] = None,
     key: opt.Keys = None,
     *,

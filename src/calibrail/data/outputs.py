@@ -49,7 +49,7 @@ _BEGINNINGS: Final = {
     "key": rb"-----BEGIN ",
     "signature": rb'{"payload": ?"',
     "page": rb"# calibrail |(?s:<!doctype html>.{,2000}?<title>[^<]*: calibrail )"
-    rb'|<\?xml [^>]*>\s*<testsuites><testsuite name="calibrail"',
+    rb'|<\?xml [^>]*>\s*<testsuites><testsuite name="calibrail"|<svg [^>]*aria-label="calibrail: ',
     "figure": rb"(?s:(?:<\?xml|%PDF|\x89PNG).*(?:<dc:title>|/Creator \(|Software\x00)calibrail\b)",
 }
 _TEXT: Final = rb'"(?:[^"\\]|\\.)*"'

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import fields
 from calibrail.report import Document, render_markdown, render_page
 from calibrail.report.documents import card as words
+from calibrail.report.html import render_badge
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import ScoreSpec, build_frozen, runs_code
@@ -29,10 +31,11 @@ SCHEMA: Final = "calibrail.card/1"
 
 #: How a card is written, by its file's ending.
 ENDINGS: Final = {
-    ".html": render_page,
-    ".htm": render_page,
-    ".md": render_markdown,
-    ".markdown": render_markdown,
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".svg": "badge",
 }
 
 
@@ -43,8 +46,9 @@ class GuardrailCard(ShownContent):
     Attributes
     ----------
     content : mapping
-        What ``guardrail card --json`` prints: schema, ``file``, ``signature``, ``probes``,
-        ``reads``, and the ``guardrail`` without its long lists of scores and digests.
+        What ``guardrail card --json`` prints: schema, the day it was ``made``, ``file``,
+        ``signature``, ``probes``, ``reads``, and the ``guardrail`` without its long lists of
+        scores and digests.
     """
 
     content: Mapping[str, Any]
@@ -63,23 +67,27 @@ class GuardrailCard(ShownContent):
         """Return the same as Markdown."""
         return render_markdown(self.document())
 
+    def badge(self) -> str:
+        """Return the verdict and what is certified as a small SVG for a README."""
+        return render_badge(*words.badge(self.content))
+
     def save(self, path: str | PathLike[str], *, force: bool = False) -> Path:
-        """Write the card as a page or as Markdown, by the file's ending.
+        """Write the card as a page or as Markdown, or its badge, by the file's ending.
 
         Raises
         ------
         InputError
-            If the ending is neither ``.html`` nor ``.md``, or what stands there is no page of
-            calibrail; ``force`` replaces it.
+            If the ending is none of ``.html``, ``.md`` and ``.svg``, or what stands there is no
+            page of calibrail; ``force`` replaces it.
         DataError
             If it cannot be written.
         """
         path = fields.path(path, "path")
-        render = ENDINGS[ending(path)]
+        content = getattr(self, ENDINGS[ending(path)])()
         refuse_foreign([Output("", path, kind="page")], force=force)
         with file_errors(f"cannot write {path}", "; name another place"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, render(self.document()).encode("utf-8", "replace"))
+            write_atomically(path, content.encode("utf-8", "replace"))
         return path
 
 
@@ -90,7 +98,9 @@ def ending(path: Path) -> str:
     '.html'
     """
     if (suffix := path.suffix.lower()) not in ENDINGS:
-        raise InputError(f"a card is a page or Markdown: name a file .html or .md; got {path}")
+        raise InputError(
+            f"a card is a page, Markdown or a badge: name a file .html, .md or .svg; got {path}"
+        )
     return suffix
 
 
@@ -114,7 +124,7 @@ def card(
     Returns
     -------
     Card
-        Its ``save`` writes ``card.html`` or ``card.md``.
+        Its ``save`` writes ``card.html``, ``card.md`` or the badge ``card.svg``.
 
     Raises
     ------
@@ -141,6 +151,7 @@ def card(
     return GuardrailCard(
         {
             "schema": SCHEMA,
+            "made": datetime.now(UTC).date().isoformat(),
             "file": {"name": origin and origin.path.name, "sha256": origin and origin.sha256},
             "signature": {
                 "state": "verified" if signature else unsigned,

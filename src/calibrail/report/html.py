@@ -311,3 +311,8 @@ def _short(blocks: Iterable[parts.Block | None]) -> list[parts.Block]:
         for block in blocks
         if block is not None and not isinstance(block, _LEFT_OUT)
     ]
+
+
+def render_badge(verdict: str, told: str) -> str:
+    """Return a badge for a README as an SVG file: calibrail, and what is told of a guardrail."""
+    return _environment().get_template("badge.svg.j2").render(verdict=verdict, told=told)

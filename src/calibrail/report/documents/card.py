@@ -82,6 +82,14 @@ def document(card: Json) -> Document:
     )
 
 
+def badge(card: Json) -> tuple[str, str]:
+    """Return a guardrail's verdict, and the words of its badge: what is certified, if anything."""
+    config = card["guardrail"]
+    headline, proven = config["headline"], is_proven(config["headline"]["coverage"])
+    least = headline["min_coverage"] or (1.0 - config["promise"]["alpha"] if proven else None)
+    return headline["verdict"], say("card.badge", config, least=least)
+
+
 def _promises(config: Json, about: Json) -> list[str]:
     """Say in plain words what the thresholds keep, whatever the detector."""
     promise, by = config["promise"], config["promise"]["by"]

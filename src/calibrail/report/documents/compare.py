@@ -285,7 +285,6 @@ def other_targets(comparison: Json) -> parts.Section:
     )
 
 
-#: Detectors that a sentence names; of more it gives the number.
 #: What of the test set chooses a winner, and what confirms it.
 _HALVES: Final = ("choosing", "confirming")
 
