@@ -56,5 +56,5 @@ def test_no_card_is_written_for_what_is_not_trusted(folder: Path) -> None:
     done = calibrail("guardrail", "card", folder / "g.json", "-o", path, *other)
     assert done.returncode == 1 and "signed by another key" in done.stderr
     done = calibrail("guardrail", "card", folder / "g.json", "-o", folder / "card.pdf")
-    assert done.returncode == 2 and ".html or .md" in done.stderr
+    assert done.returncode == 2 and ".html, .md or .svg" in done.stderr
     assert not path.exists() and not (folder / "card.pdf").exists()

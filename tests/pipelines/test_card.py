@@ -228,8 +228,8 @@ def test_a_badge_says_what_is_certified_and_nothing_of_what_is_not(tmp_path: Pat
         assert ElementTree.parse(path).findtext("{*}title") == f"calibrail: {said}"
         # An earlier badge is calibrail's own and gives way; another picture does not.
         made.save(path)
-        document = made.document().to_dict()
-        assert f"{datetime.now(UTC):%Y-%m-%d}" in str(document) and "synthetic" in str(document)
+        assert f"made on:** {datetime.now(UTC):%Y-%m-%d}" in made.markdown()
+        assert "example:judge (read as csv; synthetic" in made.markdown()
     path.write_text("<svg xmlns='http://www.w3.org/2000/svg'></svg>")
     with pytest.raises(InputError, match=r"card\.svg"):
         made.save(path)
