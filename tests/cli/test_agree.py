@@ -51,7 +51,7 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     assert done.exit_code == OF_VERDICT[str(result.verdict)], done.output
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     text, (judge,) = words(done), result.judges
-    parts = (str(result.verdict).upper(), "Of what people call hallucinated judge catches")
+    parts = (str(result.verdict).upper(), "of what people call hallucinated, and flags")
     # Which ranges hold together, and which each alone.
     parts += ("both ranges together have 95% confidence", "each interval alone")
     parts += (
@@ -206,7 +206,7 @@ def test_where_no_looks_can_be_kept_that_is_said(tmp_path: Path) -> None:
     source, made = standing_in(tmp_path, {"judge": (0.06, 0.06)})
     write(tmp_path / "more.jsonl", [{**row, "id": f"b{row['id']}"} for row in made])
     done = run(source, tmp_path / "more.jsonl", *LABELS, *LIMITS)
-    assert "no looks are kept" in done.stderr and not [*tmp_path.glob("*.looks.json")]
+    assert "this test is not recorded" in done.stderr and not [*tmp_path.glob("*.looks.json")]
 
 
 def test_two_labels_of_one_answer_are_refused_with_both_rows_and_equal_ones_are_one(

@@ -85,7 +85,7 @@ def test_traces_that_cannot_be_told_from_those_of_the_threshold(
         assert session.counts("ada").verdict == "certified"
     certify = ("certify", tmp_path / "g.json", "--labels", folder)
     done = calibrail(*certify)
-    assert done.returncode == 4 and "cannot be told whether these rows" in " ".join(
+    assert done.returncode == 4 and "nothing shows whether these rows" in " ".join(
         done.stdout.split()
     )
     assert "(--fresh)" in done.stdout.split("Next: ")[1]

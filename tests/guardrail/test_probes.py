@@ -315,10 +315,10 @@ def test_a_function_of_columns_that_probes_lack_is_said_to_be_unprobed(
     done = calibrail("export", "run", "-o", path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     reason = "NOT PROBED: none of the 16 probe answers has a score (the detector raised KeyError)"
-    assert reason in done.stderr
+    assert reason in " ".join(done.stdout.split())
     done = calibrail("guardrail", "verify", path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert reason in done.stdout
+    assert reason in " ".join(done.stdout.split())
     assert "no machine computes it" not in done.stdout
     done = calibrail("guardrail", "card", path, "-o", tmp_path / "card.md", cwd=tmp_path)
     assert "NOT PROBED" in (tmp_path / "card.md").read_text(encoding="utf-8")

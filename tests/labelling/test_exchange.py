@@ -373,7 +373,7 @@ def test_an_export_that_finds_no_room_leaves_the_earlier_one(
     before = path.read_bytes()
     monkeypatch.setattr("calibrail.atomic_files.os.replace", full)
     with pytest.raises(DataError, match=r"cannot write .+ No space left on device"):
-        export_answers(session, path, "ada", 6, force=True)
+        export_answers(session, path, "ada", 6)
     assert path.read_bytes() == before
 
 

@@ -162,7 +162,7 @@ def test_bad_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     run = calibrate(path, SPEC, alpha=0.1, reading=ReadOptions(quarantine=quarantine))
     assert run.data["n_quarantined"] == 2
     assert [json.loads(line)["row"] for line in quarantine.read_text().splitlines()] == [241, 242]
-    assert any("no part: 2" in note for note in run.report.notes)
+    assert any("cannot be used: 2" in note for note in run.report.notes)
 
 
 def test_near_duplicates_across_the_split_are_reported(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_detector_that_beats_neither_simple_way_is_told_plainly(file: Path) ->
     said = told(run)
     assert run.report.cost is not None and not run.report.cost["beats"]
     assert "flagging everything costs 900. So it is not shown to cost less than flagging" in said
-    assert "Label more answers, or look for a detector" in said
+    assert "Label more answers, or find a detector" in said
     good = told(calibrail.calibrate(file, SCORE, **COSTS))
     assert "flagging everything costs 900." in good and "not shown to cost" not in good
     assert "none of which picked the threshold" in good and "Freeze exactly this" in good

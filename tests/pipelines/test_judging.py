@@ -458,7 +458,7 @@ def test_a_yes_no_judge_says_what_can_be_had_and_shows_logprob_beside_it(answers
     assert steps[0]["is_used"] and steps[0]["fpr"]["estimate"] == 1.0
     assert report["verdict"] == "rejected"
     (warning,) = [w for w in report["warnings"] if w["code"] == "few_distinct_scores"]
-    assert "cannot be had" in warning["message"]
+    assert "can be promised" in warning["message"]
     beside = [row for row in report["detectors"] if "mode=logprob" in row["name"]]
     assert len(beside) == 1 and beside[0]["auroc"]["estimate"] > report["test"]["auroc"]["estimate"]
     assert beside[0]["fpr"]["estimate"] < 1.0

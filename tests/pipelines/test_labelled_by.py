@@ -242,7 +242,7 @@ def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:
     assert headline("agree", judged.to_dict()) == f"Inconclusive, on labels of {JUDGE}"
     document = build_document("agree", judged.to_dict())
     text = f"{document.summary} {[*document.blocks]} {document.subject} {judged.warnings}"
-    assert f"Of what {JUDGE} calls hallucinated judge catches" in text
+    assert f"of what {JUDGE} calls hallucinated" in text
     assert f"{JUDGE} alone" in text and f"labels of {JUDGE}" in text
     for word in ("human label", "people call", "by people", "By people", "people alone"):
         assert word not in text

@@ -44,7 +44,7 @@ def shown(diagnosis: Diagnosis | dict[str, Any]) -> Document:
 
 
 def next_step(diagnosis: Diagnosis | dict[str, Any]) -> str:
-    return shown(diagnosis).next_step or ""
+    return (shown(diagnosis).next_step or "").removeprefix("Find a threshold: ")
 
 
 def run(step: str) -> dict[str, Any]:

@@ -451,7 +451,7 @@ def test_prevalence_follows_from_flags_labels_and_a_judge(
     assert "row 154" in counts["problems"][0] and counts["n_contradicting"] == 1
     assert "t3 is labelled 1 and 0, and neither counts" in counts["problems"][1]
     for options, error, why in (
-        ({"judge_labels": judge}, InputError, "count only beside labels of people"),
+        ({"judge_labels": judge}, InputError, "count only together with labels of people"),
         ({"labels": audit, "judge_labels": tmp_path / "no"}, DataError, "cannot read the judge's"),
     ):
         with pytest.raises(error, match=why):

@@ -280,7 +280,10 @@ def test_calibrate_names_a_judge_that_flips_more_than_its_margin(tmp_path: Path)
     repeats = run.report.data["repeats"]
     assert repeats["n"] == 160 and 0.25 < repeats["share"] < 0.55
     (warning,) = [w for w in run.report.warnings if w.code == "flips_more_than_its_margin"]
-    assert run.verdict == "certified" and "judged another time" in warning.message
+    assert (
+        run.verdict == "certified"
+        and "in another run the same answers may not certify it" in warning.message
+    )
     assert any("Asked again, the judge decided" in note for note in run.report.notes)
     run.save(tmp_path / "run")
     # Another prompt, mode or model has other repeats: none.

@@ -136,7 +136,7 @@ def test_everything_on_the_page_has_a_name() -> None:
     for attrs in seen.named("svg"):
         assert attrs["role"] == "img" and attrs["aria-label"]
     tables = re.findall(r"<table.*?</table>", page, re.DOTALL)
-    assert len(tables) == 2
+    assert len(tables) == 3
     for table in tables:
         caption = re.search(r"<caption>(.*?)</caption>", table, re.DOTALL)
         assert caption is not None and caption[1].strip()

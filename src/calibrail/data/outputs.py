@@ -1,5 +1,7 @@
 """What may be written over: nothing that is read, and nothing of somebody else's unasked."""
 
+import csv
+import io
 import os
 import re
 import stat
@@ -54,12 +56,17 @@ _BEGINNINGS: Final = {
 }
 _TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
 _AT: Final = rb', "row": \d+(, "file": %b)?}' % _TEXT
+_HANDED_OUT: Final = rb'"no\d+-[0-9a-f]+"'
 #: How each line of others looks.
 _LINES: Final = {
     "decisions": rb'{"id": %b, "outcome": .*%b' % (_TEXT, _AT),
     "selection": rb'{"id": %b, "released": .*%b' % (_TEXT, _AT),
     "quarantine": rb'{"row": \w+, ("id": %b, )?"field": .*}' % _TEXT,
+    "export": rb'{"id": %b, "question": %b, "contexts": \[.*\], "response": %b}'
+    % (_HANDED_OUT, _TEXT, _TEXT),
 }
+#: The last columns of a table of answers that were handed out.
+_TO_FILL: Final = ["label", "unsupported", "annotator"]
 #: Bytes of a file in which that is looked for, and of the end of a Parquet file.
 _READ: Final = 1 << 26
 _FOOTER: Final = 1 << 20
@@ -130,7 +137,17 @@ def kind_of(path: Path) -> str | None:
     for kind, line in _LINES.items():
         if lines and all(re.fullmatch(line, item) for item in lines):
             return kind
-    return None
+    return "export" if _is_unlabelled(raw) else None
+
+
+def _is_unlabelled(raw: bytes) -> bool:
+    """Return whether answers were handed out in a file of other programs, and it has no label."""
+    if re.match(rb'\[\s*{\s*("data": {\s*"answer_)?"?id": %b' % _HANDED_OUT, raw):
+        return b'"value": ' not in raw and b'"annotations": ' not in raw
+    with suppress(UnicodeDecodeError, csv.Error):
+        rows = csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""))
+        return next(rows, [])[-3:] == _TO_FILL and not any(any(row[-3:]) for row in rows)
+    return False
 
 
 def refuse_read(outputs: Sequence[Output], read: Iterable[Path]) -> None:

@@ -587,7 +587,7 @@ def export_answers(
     export_as : {"csv", "jsonl", "label-studio", "argilla"}, optional
         The format; guessed from the ending .csv or .jsonl.
     force : bool
-        Whether a file that stands there is replaced: there may be labels in it.
+        Whether a file that stands there is replaced: one of others, or with labels in it.
 
     Returns
     -------
