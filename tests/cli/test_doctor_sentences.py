@@ -191,6 +191,35 @@ def test_the_folder_of_labels_and_its_command(tmp_path: Path) -> None:
 def test_published_marks_and_their_command(tmp_path: Path, real_data: Path, name: str) -> None:
     found, shown = looked_at(real_data / name, "--limit", 150)
     assert run_as_printed(shown, tmp_path)["data"]["n_examples"] == found["marks"]["n"]
+    # Of these people marked what they meant: a sentence in 891 is touched at most.
+    assert found["marks"]["wide"]["n"] <= 1
+    assert "marks_too_wide" not in [item["code"] for item in found["warnings"]]
+
+
+def test_marks_that_reach_a_neighbour_are_noticed_by_themselves(tmp_path: Path) -> None:
+    rows = []
+    for i, row in enumerate(answers()):
+        first, second = row["response"].removeprefix("1. ").split(". ")
+        first = f"{first}."
+        third = "The walls were painted in a pale grey by the people of the village."
+        text = f"{first} {second} {third}"
+        end = len(first) + 1 + len(second)
+        # Every third mark is three letters too long; in another one a year is what is wrong.
+        spans = [[len(first) + 1, end + 4 * (i % 3 == 0)]] if row["label"] else []
+        if i == 1:
+            spans.append([len(first) - 5, len(first) - 1])
+        rows.append(row | {"response": text, "spans": spans})
+    path = lines(tmp_path / "answers.jsonl", rows)
+    found, shown = looked_at(path)
+    wide = found["marks"]["wide"]
+    assert wide == {"n": 10, "of": 41, "letters": 5, "share": 0.1, "taken_back": 10, "others": 0}
+    assert found["marks"]["unsupported"] == 41
+    said = "10 of 41 unsupported sentences are touched by no more than 5 letters"
+    assert said in shown and "--span-share 0.1 takes 10 of them as supported" in shown
+    # The option does what was said of it, and nothing is left to be said.
+    found, _ = looked_at(path, "--span-share", "0.1")
+    assert (found["marks"]["unsupported"], found["marks"]["wide"]["n"]) == (31, 0)
+    assert "marks_too_wide" not in [item["code"] for item in found["warnings"]]
 
 
 def test_of_answers_that_share_a_group_one_counts(tmp_path: Path) -> None:
@@ -228,12 +257,25 @@ def sentences() -> list[list[Any]]:
     ]
 
 
-def test_what_numbers_sentences_is_no_score_of_theirs(tmp_path: Path) -> None:
+def test_rows_out_of_order_are_named_by_what_numbers_them(tmp_path: Path) -> None:
     options = ("--map", "answer_id=passage,response=sentence")
     path = table(tmp_path / "sentences.csv", sentences(), NAMES)
     found, shown = looked_at(path, *options)
+    kept = [{"name": "number", "n": 40, "unsorted": 0, "gaps": 0, "twice": 0}]
+    assert found["marks"]["numbered"] == kept
+    # What numbers sentences is no score of theirs.
     assert [item["name"] for item in found["marks"]["columns"]] == ["nli"]
+    assert "sentences_out_of_order" not in [item["code"] for item in found["warnings"]]
     assert run_as_printed(shown, tmp_path)["score"]["key"] == "column:nli"
+    rows = sentences()
+    rows[0], rows[2] = rows[2], rows[0]
+    del rows[4]
+    rows.insert(9, rows[8])
+    found, shown = looked_at(table(path, rows, NAMES), *options)
+    assert found["marks"]["numbered"] == [
+        {"name": "number", "n": 40, "unsorted": 1, "gaps": 1, "twice": 1}
+    ]
+    assert "of 40 answers there are 1 with rows in another order (sort the file by it)" in shown
 
 
 def test_a_row_twice_is_refused_where_rows_have_names(tmp_path: Path) -> None:

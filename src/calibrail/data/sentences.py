@@ -16,6 +16,7 @@ from calibrail.data.spans import (
     ENDS,
     STARTS,
     MarkColumns,
+    NumberedRows,
     Span,
     first_of,
     place,
@@ -475,19 +476,13 @@ class SentenceColumns:
         #: The number and the label of each sentence of the answers that a column is for.
         self._cells: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
         self._of_sentences: set[str] = set()
-        #: In how many answers of several sentences a column counts these from 0 or 1, or does not.
-        self._counts: dict[str, list[bool]] = {name: [] for name in names}
 
     def add(self, example: Example, labels: Sequence[int | None]) -> None:
         """Take the cells of an answer, whose sentences have these labels."""
         sentences = sentence_examples(example) if self._cells else []
         told = [int(label == 1) for label in labels]
-        places = sentences_of(example)
-        own = {name for item in places for name in item.columns}
+        own = {name for item in sentences_of(example) for name in item.columns}
         for name, cells in self._cells.items():
-            held: set[object] = {item.columns.get(name) for item in places}
-            counting = (set[object](range(n, n + len(places))) for n in (0, 1))
-            self._counts[name] += [held in counting] if len(places) > 1 else []
             if listed(example.columns.get(name)) is not None or name in own:
                 self._of_sentences.add(name)
                 try:
@@ -501,23 +496,59 @@ class SentenceColumns:
     def values(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int8]]]:
         """Return the numbers of each column and the labels beside them, of the answers it is for.
 
-        Columns that say nothing of single sentences, hold no number, or number the sentences of
-        most answers, are left out; NaN stands for a sentence without a number.
+        Columns that say nothing of single sentences, or hold no number, are left out; NaN stands
+        for a sentence without a number.
         """
         result = {}
         for name, cells in self._cells.items():
-            numbers, counts = (
-                np.array([number for number, _ in cells], np.float64),
-                self._counts[name],
-            )
-            is_numbering = any(counts) and 2 * sum(counts) >= len(counts)
-            if name in self._of_sentences and not (np.isnan(numbers).all() or is_numbering):
+            numbers = np.array([number for number, _ in cells], np.float64)
+            if name in self._of_sentences and not np.isnan(numbers).all():
                 result[name] = numbers, np.array([label for _, label in cells], np.int8)
         return result
 
 
 def _number(cell: object) -> float:
     return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else _UNDEFINED
+
+
+class NumberLook:
+    """Looks for a column that numbers the sentences of answers, and for rows that defy it.
+
+    A column numbers them where it counts them from 0 or 1 in every other answer or more, whatever
+    the order of its rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns that sentences carry.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._numbers: dict[str, list[list[float]]] = {name: [] for name in names}
+
+    def add(self, example: Example) -> None:
+        """Take an answer with the cells of its sentences."""
+        places = sentences_of(example)
+        for name in list(self._numbers) if len(places) > 1 else ():
+            cells = [item.columns.get(name) for item in places]
+            numbers = [n for n in cells if isinstance(n, float) and n.is_integer() and n >= 0]
+            if len(numbers) == len(cells):
+                self._numbers[name].append(numbers)
+            else:
+                del self._numbers[name]
+
+    def finish(self) -> tuple[NumberedRows, ...]:
+        """Return the columns that number sentences, and how many answers are out of order."""
+        made = []
+        for name, answers in self._numbers.items():
+            sizes = [(len(a), len(set(a)), min(a), max(a) - min(a)) for a in answers]
+            counted = sum(n == k and low <= 1 and width < n for n, k, low, width in sizes)
+            if counted and 2 * counted >= len(answers):
+                unsorted = sum(numbers != sorted(numbers) for numbers in answers)
+                gaps = sum(low > 1 or width >= k for _, k, low, width in sizes)
+                twice = sum(k < n for n, k, _, _ in sizes)
+                made.append(NumberedRows(name, len(answers), unsorted, gaps, twice))
+        return tuple(made)
 
 
 #: Where the sentences of rows that were gathered to an answer are.

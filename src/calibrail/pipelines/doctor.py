@@ -1,6 +1,6 @@
 """Diagnose()."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from math import sqrt
@@ -122,6 +122,7 @@ def _look_at_marks(
             survey.labels, split(survey.labels, groups, ids=survey.digests), groups, "sentence"
         )
     median, p95 = profile.median_and_p95(survey.sentences)
+    numbered = survey.numbers.finish() if kind == "rows" else ()
     return MarkLook(
         kind=kind,
         n=len(survey.labels),
@@ -135,7 +136,9 @@ def _look_at_marks(
         span_share=how.span_share,
         set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
         supports=supports,
-        columns=_sentence_columns(survey.columns),
+        columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
+        wide=survey.wide,
+        numbered=numbered,
     )
 
 
@@ -157,14 +160,17 @@ def _further_columns(opened: Reading) -> tuple[str, ...]:
     return (*named, *within)
 
 
-def _sentence_columns(seen: SentenceColumns) -> tuple[SentenceColumn, ...]:
+def _sentence_columns(
+    seen: SentenceColumns, numbering: Collection[str]
+) -> tuple[SentenceColumn, ...]:
     """Return the columns that hold numbers for sentences, with their AUROC by sentence."""
     columns = []
     for name, (values, labels) in seen.values().items():
-        area, missing = _area_of(values, labels), int(np.isnan(values).sum())
-        counts = len(values) - missing, missing, seen.set_aside[name]
-        tells = _tells_label(area, len(labels))
-        columns.append(SentenceColumn(name, *counts, area, tells, direction_of(name)))
+        if name not in numbering:
+            area, missing = _area_of(values, labels), int(np.isnan(values).sum())
+            counts = len(values) - missing, missing, seen.set_aside[name]
+            tells = _tells_label(area, len(labels))
+            columns.append(SentenceColumn(name, *counts, area, tells, direction_of(name)))
     return tuple(columns)
 
 
