@@ -481,6 +481,21 @@ def test_arrow_is_read_in_every_form_and_refused_before_it_unpacks_to_too_much(
         assert sum(batch.num_rows for batch in tables.arrow_batches(path)) == 1
 
 
+def test_a_dictionary_of_arrow_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    """Its offsets lie in the file; used unseen, they end the process."""
+    words = pa.array([f"word {n % 5}" for n in range(50)]).dictionary_encode()
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(path, pa.schema({"response": words.type})) as writer:
+        writer.write_table(pa.table({"response": words}))
+    raw, offsets = path.read_bytes(), np.arange(0, 36, 7, np.int32)[:6].tobytes()
+    assert offsets in raw
+    path.write_bytes(
+        raw.replace(offsets, np.array([0, 7, 1 << 24, 21, 28, 35], np.int32).tobytes())
+    )
+    with pytest.raises(DataError, match=r"a\.arrow cannot be read as Arrow"):
+        list(tables.arrow_batches(path))
+
+
 @pytest.mark.parametrize("how", [{}, {"row_group_size": 700}, {"dictionary_pagesize_limit": 2000}])
 def test_texts_in_dictionaries_are_read_as_they_were_written(
     tmp_path: Path, how: dict[str, Any]

@@ -245,3 +245,18 @@ def test_a_row_of_a_workbook_beyond_the_limit_is_told(
     examples, reading = read_all(path)
     assert [e.response for e in examples] == ["It is 1."] and reading.n_quarantined == 1
     assert "row too long" in str(reading.to_dict())
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # A column alone with a remark, an index without a name, a header that is known.
+        [["note"], *[[f"text {n}", *(["a remark"] if n == 2 else [])] for n in range(9)]],
+        [[None, "said"], *[[f"a{n}", f"text {n}"] for n in range(9)]],
+        [["answer"], ["one", "two"], *[[f"text {n}", "b"] for n in range(9)]],
+    ],
+)
+def test_no_row_is_lost_to_a_title_that_is_none(tmp_path: Path, rows: list[list[Any]]) -> None:
+    write_workbook(path := tmp_path / "a.xlsx", {"S": rows})
+    pytest.importorskip("python_calamine")
+    assert len(list(tables.sheet_rows(path))) == len(rows) - 1

@@ -715,6 +715,18 @@ def test_how_many_of_just_these_answers_are_hallucinated(
     )
 
 
+def test_of_labels_that_say_neither_no_number_of_these_answers_follows(tmp_path: Path) -> None:
+    """A label that is set aside may be of the answers that are hallucinated."""
+    lines = [f"{i},{('1', '0', '', '')[i % 4]},{i % 2}" for i in range(200)]
+    path = table(tmp_path / "a.csv", ["id,human,judge", *lines])
+    assert only(agree(path, **COLUMNS))["among"]["n"] == 200
+    lines[0] = "0,unsure,0"
+    path = table(tmp_path / "b.csv", ["id,human,judge", *lines])
+    assert only(agree(path, **COLUMNS))["among"] is None
+    skipped = {"0": 0, "1": 1, "unsure": "skip"}
+    assert only(agree(path, **COLUMNS, label_map=skipped))["among"] is None
+
+
 def test_of_files_that_people_label_in_part_the_number_is_held(tmp_path: Path) -> None:
     """Ninety-five in a hundred, whatever the judge is like: 40 files hold 34 or more."""
     rng, missed = np.random.default_rng(3), 0

@@ -112,8 +112,9 @@ def said_by(text: str, name: bool = False) -> int | None:
             denied = False
         elif token in _WORDS["behind"] and units:
             units[-1] = (*units[-1][:2], not units[-1][2])
-        elif token in _WORDS["negations"] | _WORDS["behind"]:
+        elif token in _WORDS["negations"] | _WORDS["negations_elsewhere"] | _WORDS["behind"]:
             denied = not denied
+            strange |= name and token in _WORDS["negations_elsewhere"]
         else:
             strange |= token not in _WORDS["fillers"] | _WORDS["some"] | _WORDS["whole"]
     # A number, a no that answers, a question, and what is to come ("to be supported", "failed to
@@ -163,6 +164,8 @@ def meaning_of_one(column: str) -> int | None:
 
     >>> meaning_of_one("is_faithful"), meaning_of_one("meta.hallucinated"), meaning_of_one("label")
     (0, 1, None)
+    >>> meaning_of_one("sem_faithful"), meaning_of_one("não_fiel")
+    (None, 1)
     """
     said = said_by(_own_name(column), True)
     return None if said == UNCLEAR else said

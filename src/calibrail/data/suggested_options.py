@@ -66,7 +66,10 @@ _INFERENCE, _PAIRS = (
 #: A version, as in MLflow's metrics, and a scale from its lowest grade on.
 _ASIDE: Final = re.compile(r"/v\d+/|[(\[]\s*[01]\s*(?:-|\u2013|to|bis|a|\u00e0)\s*\d+\s*[)\]]")
 #: Words that may turn what another says of a higher number.
-_TURNING: Final = frozenset(NAMES["directions"]["turning"].split())
+_TURNING: Final = frozenset(
+    f"{NAMES['directions']['turning']} {NAMES['labels']['negations']} "
+    f"{NAMES['labels']['negations_elsewhere']}".split()
+)
 #: Beginnings of values that more likely mean hallucinated than their one other value, and of
 #: those that less likely do.
 _LIKELY, _UNLIKELY = (tuple(NAMES["labels"][kind].split()) for kind in ("likely", "unlikely"))
@@ -164,6 +167,8 @@ def direction_of(column: str) -> str | None:
     ('faithful', 'hallucinated', None)
     >>> [direction_of(name) for name in ("not_supported", "faithful (1-5)", "faithful (5-1)")]
     [None, 'faithful', None]
+    >>> [direction_of(name) for name in ("fidèle", "pas_fidèle", "sin_alucinación")]
+    ['faithful', None, None]
     """
     words = words_of(_ASIDE.sub(" ", column))
     said = {CLASSES[word] for word in words if word in CLASSES and word not in OF_CHECKS}

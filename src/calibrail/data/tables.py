@@ -24,6 +24,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import (
     WHOLE_ROW,
     Example,
@@ -321,7 +322,7 @@ def arrow_batches(
         with open_arrow(path) as reader:
             chosen = _chosen(path, reader.schema, columns)
             # What is mapped is read when it is used: damage must show here.
-            batches = (batch.select(chosen) for batch in reader if not batch.validate())
+            batches = (batch.select(chosen) for batch in reader if not batch.validate(full=True))
             for batch in _unfolded(path, batches, rows):
                 yield batch
                 number += batch.num_rows
@@ -1032,12 +1033,17 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
 
 
 def _below_title(rows: list[tuple[int, list[Any]]]) -> list[tuple[int, list[Any]]]:
-    """Return the rows from the header on: what stands above texts side by side is a title."""
-    for place, (_, row) in enumerate(rows):
-        held = [cell for cell in row if cell is not None]
-        if len(held) > 1:
-            return rows[place:] if all(isinstance(cell, str) for cell in held) else rows
-    return rows
+    """Return the rows from the header on: a text alone at the left may be a title, no known name.
+
+    The header is of texts side by side, and so are most rows below it; titles take few rows.
+    """
+    sizes = [sum(cell is not None for cell in row) for _, row in rows]
+    place = next((n for n, size in enumerate(sizes[:4]) if size > 1), 0)
+    names = [str(row[0]) for _, row in rows[:place] if row[0] is not None]
+    known = len(names) < place or any(aliases_of(field, names) for field in NAMES["fields"])
+    texts = all(isinstance(cell, str) for cell in rows[place][1] if cell is not None)
+    wide = 2 * sum(size > 1 for size in sizes[place:]) > len(rows) - place
+    return rows[place:] if texts and wide and not known else rows
 
 
 #: Where the texts that cells share stand.

@@ -128,7 +128,9 @@ def findings(
         "repeated_ids": dict(repeated_ids or {}),
         "clustered": set_aside if sample.n_set_aside else {},
         "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},
-        "undefined_scores": bool(np.isnan(sample.values[used]).any()),
+        "undefined_scores": bool(
+            np.isnan(sample.values[parts[0] if calibration.guarantee == "fixed" else used]).any()
+        ),
     }
     return tuple(
         ReportWarning(code, values=values if isinstance(values, dict) else {})

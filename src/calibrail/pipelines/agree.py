@@ -31,7 +31,7 @@ from calibrail.labelling.folder import has_labels, read_plan
 from calibrail.labelling.ledger import Order
 from calibrail.labelling.replay import drawn_answers
 from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
-from calibrail.options.data import ReadKeywords, judge_of
+from calibrail.options.data import SKIP, ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading, scoring
@@ -379,8 +379,10 @@ def agree(
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
     }
     parts = np.array(flags, np.int64), np.array(segments, object)
-    # Whether people's answers are a random sample of all that are here, one by one.
+    # Whether people's answers are a random sample of all that are here, one by one. Of what is set
+    # aside since its label is none that counts, only rows with a label are known.
     singly = folder is None and len({*unit.tolist()}) == len(unit) and all(c > 0.0 for c in chances)
+    singly &= not pairs.entries and SKIP not in (reading.label_map or {}).values()
     rows = _Rows(table, *parts, unit, divided, drawing, lots, singly)
     gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)

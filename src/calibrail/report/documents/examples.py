@@ -126,7 +126,10 @@ def explained(
         here, threshold = (scale.shown(decision[name]) for name in ("score", "threshold"))
         draw = partial(strip_svg, scale.shown(scores), here, threshold, scale)
         blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
-    return replace(document, blocks=(*blocks, *document.blocks))
+    footer = (
+        "The decision is in what --json prints, the scores of the strip in the guardrail's file."
+    )
+    return replace(document, blocks=(*blocks, *document.blocks), footer=footer)
 
 
 def _facts(item: Json, scale: Scale) -> Iterator[str]:
