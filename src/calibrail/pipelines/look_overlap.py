@@ -50,6 +50,8 @@ _REWORDED: Final = 0.2
 #: Labels in a row by which answers in the order of their scores are known, and how often these
 #: change in it at least: others come by chance. So do those of a file of which more come again.
 _ROW, _CHANGES, _AGAIN = 32, 8, 0.1
+#: Rows of them that are made at a time.
+_WINDOWS: Final = 1 << 20
 #: Fewest such rows.
 _ROWS: Final = 5
 #: Digits of scores by which answers are known.
@@ -418,6 +420,11 @@ def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[n
     ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
     if len(ordered) < _ROW:
         return np.zeros(0, np.uint64)
+    begins = range(0, len(ordered) - _ROW + 1, _WINDOWS)
+    return np.concatenate([_windows(ordered[at : at + _WINDOWS + _ROW - 1]) for at in begins])
+
+
+def _windows(ordered: NDArray[np.bool_]) -> NDArray[np.uint64]:
     rows = sliding_window_view(ordered.astype(np.uint64), _ROW)
     powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
     ahead, back = rows @ powers, rows @ powers[::-1]
