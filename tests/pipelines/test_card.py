@@ -195,7 +195,7 @@ def test_it_is_written_by_the_ending_of_its_file(
     made = card(frozen["plain"])
     assert made.save(tmp_path / "new" / "card.html").read_text() == made.html()
     assert made.save(tmp_path / "CARD.MD").read_text() == made.markdown()
-    with pytest.raises(InputError, match=r"\.html or \.md"):
+    with pytest.raises(InputError, match=r"\.html, \.md or \.svg"):
         made.save(tmp_path / "card.pdf")
     assert "Every figure" in made.html() and "http" not in re.sub(r"<meta[^>]*>", "", made.html())
 
