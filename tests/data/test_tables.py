@@ -275,9 +275,9 @@ def test_a_folder_of_save_to_disk_needs_no_further_package(tmp_path: Path) -> No
     _save(tmp_path / "two" / "train", _table())
     _save(tmp_path / "two" / "test", _table())
     (tmp_path / "two" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    with pytest.raises(DataError, match="holds the splits train, test; choose one"):
+    with pytest.raises(DataError, match="holds the splits test, train; name the folder of one"):
         read(tmp_path / "two")
-    _check(*read_all(tmp_path / "two", keep=("score",), options={"split": "test"}))
+    _check(*read_all(tmp_path / "two" / "test", keep=("score",)))
 
 
 def test_the_hub_without_its_package_says_what_to_install(
@@ -432,7 +432,7 @@ def _bombs(name: str) -> pa.Table:
     ("kind", "name"),
     [
         *(("parquet", name) for name in ("texts", "lists", "fields", "rows", "row", "nothing")),
-        *(("saved", name) for name in ("texts", "lists", "fields", "nothing")),
+        *(("arrow", name) for name in ("texts", "lists", "fields", "nothing")),
     ],
 )
 def test_a_small_table_that_holds_too_much_is_refused_before_it_fills_the_memory(
@@ -444,7 +444,7 @@ def test_a_small_table_that_holds_too_much_is_refused_before_it_fills_the_memory
         pq.write_table(table, path, compression="zstd", store_schema=False)
         assert path.stat().st_size < 200_000
     else:
-        path, batches = _save(tmp_path / "saved", table), tables.saved_batches
+        path, batches = _save(tmp_path / "saved", table) / "data.arrow", tables.arrow_batches
     del table
     held = pa.total_allocated_bytes()
     pool = pa.default_memory_pool()

@@ -13,7 +13,6 @@ import pytest
 
 from calibrail import calibrate, read
 from calibrail.data import files, read_all, tables
-from calibrail.data.example import SourceRow
 from calibrail.errors import DataError, MissingExtraError
 from tests.command_line import calibrail
 from tests.workbooks import Formula, write_workbook
@@ -57,19 +56,6 @@ def test_cells_of_every_kind_are_read_and_empty_rows_and_columns_are_not(tmp_pat
     assert second.columns["score"] is None
     assert opened.fields == ("id", "response", "label", "when", "score", "digits", "note")
     assert opened.format == "xlsx"
-
-
-def test_what_stands_above_the_header_is_a_title(tmp_path: Path) -> None:
-    pytest.importorskip("python_calamine")
-    for n, (title, below) in enumerate(
-        [([["Report"], [], ["May"]], ["a", 1]), ([], ["a", 1]), ([[None, "score"]], [0, 0.5])]
-    ):
-        path = tmp_path / f"{n}.xlsx"
-        head = [] if below == [0, 0.5] else [["answer", "score"]]
-        write_workbook(path, {"S": [*title, *head, below]})
-        (made,) = tables.sheet_rows(path)
-        assert isinstance(made, SourceRow) and [*made.values.values()] == below
-        assert "score" in made.values
 
 
 def test_rows_go_by_the_numbers_that_excel_shows(tmp_path: Path) -> None:
@@ -245,18 +231,3 @@ def test_a_row_of_a_workbook_beyond_the_limit_is_told(
     examples, reading = read_all(path)
     assert [e.response for e in examples] == ["It is 1."] and reading.n_quarantined == 1
     assert "row too long" in str(reading.to_dict())
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        # A column alone with a remark, an index without a name, a header that is known.
-        [["note"], *[[f"text {n}", *(["a remark"] if n == 2 else [])] for n in range(9)]],
-        [[None, "said"], *[[f"a{n}", f"text {n}"] for n in range(9)]],
-        [["answer"], ["one", "two"], *[[f"text {n}", "b"] for n in range(9)]],
-    ],
-)
-def test_no_row_is_lost_to_a_title_that_is_none(tmp_path: Path, rows: list[list[Any]]) -> None:
-    write_workbook(path := tmp_path / "a.xlsx", {"S": rows})
-    pytest.importorskip("python_calamine")
-    assert len(list(tables.sheet_rows(path))) == len(rows) - 1

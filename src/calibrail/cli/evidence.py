@@ -407,11 +407,6 @@ def explain_command(
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
     one = loaded.rule.groups is None and decision.threshold is not None
-    show.finish(
-        "explain",
-        content,
-        code=code,
-        score=loaded.scale.column or loaded.score.name,
-        answer=asdict(answer),
-        known=(loaded.rule.calibration.scores, loaded.scale) if one else None,
-    )
+    known = (loaded.rule.calibration.scores, loaded.scale) if one else None
+    name = loaded.scale.column or loaded.score.name
+    show.finish("explain", content, code=code, score=name, answer=asdict(answer), known=known)

@@ -148,17 +148,14 @@ def freeze_into(
     told = headline.verdict == "certified" or not config.asked
     chosen = ("compared_before", "calibrated_before", "others_tried", "tested_beside")
     tried = [item.message for item in frozen.report.warnings if item.code in chosen]
-    return (
-        line,
-        content,
-        [
-            *([] if told else [say("command.not_certified", reason=headline.reason)]),
-            *tried,
-            *([unprobed] if unprobed else []),
-            *([say("command.other_versions", differ=differ)] if differ else []),
-            *filter(None, [signature_note(output, None)] * (written.sign is None)),
-        ],
-    )
+    doubts = [
+        "" if told else say("command.not_certified", reason=headline.reason),
+        *tried,
+        unprobed,
+        say("command.other_versions", differ=differ) if differ else "",
+        signature_note(output, None) if written.sign is None else "",
+    ]
+    return line, content, list(filter(None, doubts))
 
 
 def _made(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -727,8 +727,6 @@ class CopyGroups:
     def n_contents(self) -> NDArray[np.int64]:
         """How many different answers each of the groups holds."""
         held = self.groups >= 0
-        if not held.any():
-            return np.zeros(1, np.int64)
         pairs = np.stack([self.groups[held], _alone(self.same)[held]])
         return np.bincount(np.unique(pairs, axis=1)[0], minlength=1)
 

@@ -328,7 +328,8 @@ def _count_lines(path: Path, kind: str) -> int | None:
 def data_files(folder: Path) -> tuple[Path, ...]:
     """Return the data files of a folder in the order of their names, all of one kind.
 
-    Those of its sub-folders count where it has none itself; hidden files never do.
+    Those of its sub-folders count where it has none itself; hidden files never do, nor what the
+    library datasets writes beside its own.
 
     Raises
     ------
@@ -340,6 +341,7 @@ def data_files(folder: Path) -> tuple[Path, ...]:
         files = sorted(p for p in listed if suffix_of(p) in SUFFIXES and p.is_file())
         hidden = (".", "_", _OPENED)
         files = [p for p in files if not p.relative_to(folder).as_posix().startswith(hidden)]
+        files = [p for p in files if p.name not in _OF_DATASETS]
         if files:
             break
     kinds = Counter(SUFFIXES[suffix_of(path)] for path in files)
@@ -356,6 +358,8 @@ def _listed(files: Sequence[Path]) -> str:
     return (", ".join(path.name for path in files[:10]) or "nothing") + rest
 
 
+#: What stands beside the files that the library datasets saves.
+_OF_DATASETS: Final = ("state.json", "dataset_info.json", "dataset_dict.json")
 #: How the file begins that Excel keeps beside a workbook for as long as it is open.
 _OPENED: Final = "~$"
 

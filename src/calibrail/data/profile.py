@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher, merge_groups
-from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, GivenSentence
+from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example
 from calibrail.data.labels import EITHER, holds_others, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
     SentenceColumns,
     marked_characters,
-    marked_letters,
     sentence_labels,
     sentences_of,
 )
-from calibrail.data.spans import MarkLook, Support, WideMarks
+from calibrail.data.spans import MarkLook, Support
 from calibrail.data.splits import group_numbers
 from calibrail.data.suggested_options import AnswerColumn, ColumnLook, UnreadText
 from calibrail.data.values import ABSENT, likely_number
@@ -470,51 +469,6 @@ def _in_both_classes(values: NDArray[Any], labels: NDArray[np.int8]) -> int:
     return int(np.intersect1d(values[labels == 0], values[labels == 1]).size)
 
 
-#: Letters and digits of a neighbour that a mark reaches which is a little too wide.
-MOST: Final = 5
-
-#: Values of ``span_share`` that are tried, and which part of such sentences one must take back.
-_SHARES: Final = (0.1, 0.2, 0.3)
-_NEARLY_ALL: Final = 0.9
-
-
-def wide_marks(touched: Sequence[float], others: Sequence[float]) -> WideMarks | None:
-    """Return how many sentences are unsupported by the edge of a mark of their neighbour alone.
-
-    Parameters
-    ----------
-    touched, others : sequence of float
-        Which share is marked of each sentence that such an edge touches, and of all others that
-        spans make unsupported. Without any of either nothing is known.
-    """
-    if not touched and not others:
-        return None
-
-    def below(shares: Iterable[float], share: float) -> int:
-        return sum(value < share for value in shares)
-
-    enough = _NEARLY_ALL * len(touched)
-    share = next((share for share in _SHARES if below(touched, share) >= enough), _SHARES[-1])
-    n, taken_back, also = len(touched), below(touched, share), below(others, share)
-    return WideMarks(n, n + len(others), MOST, share, taken_back, also)
-
-
-def _is_touched(example: Example, item: GivenSentence, marked: int) -> bool:
-    """Say whether the marks on a sentence, few letters in all, lie in its neighbours for the most.
-
-    A mark of as few letters within it is one that somebody meant: a year, a name.
-    """
-    if marked > MOST:
-        return False
-    for first, last in example.spans or ():
-        if first < item.end and item.start < last:
-            inside, _ = marked_letters(example, max(first, item.start), min(last, item.end))
-            whole, _ = marked_letters(example, first, last)
-            if inside and 2 * inside >= whole:
-                return False
-    return True
-
-
 def artefacts(
     survey: Survey, copies: NDArray[np.int64], area_of: Callable[..., tuple[float, float, float]]
 ) -> tuple[Artefact, ...]:
@@ -577,8 +531,6 @@ class MarkSurvey:
         What tells answers apart.
     columns : SentenceColumns
         What the further columns say of sentences.
-    wide : WideMarks or None
-        Marks that touch neighbours.
     numbers : NumberLook
         Columns that number sentences.
     """
@@ -588,7 +540,6 @@ class MarkSurvey:
     ) -> None:
         self.columns, self.numbers = SentenceColumns(columns), NumberLook(columns)
         n_sentences, n_unsupported, digests = list[int](), list[int](), list[int]()
-        shares: dict[bool, list[float]] = {True: [], False: []}
         self.groups: list[str | None] = []
         self.marked = self.outside = 0
         for read in examples:
@@ -603,17 +554,9 @@ class MarkSurvey:
             self.groups.append(example.group)
             marked, _ = marked_characters(example, 0, len(example.response))
             self.marked += marked
-            if not marked:
-                continue
             self.outside += marked
-            for item, label in zip(sentences_of(example), labels, strict=True):
+            for item in sentences_of(example) if marked else ():
                 self.outside -= marked_characters(example, item.start, item.end)[0]
-                if label == 1 and item.label is None:
-                    letters, n = marked_letters(example, item.start, item.end)
-                    # Of signs alone: whatever is marked is all that it says.
-                    touched = _is_touched(example, item, letters)
-                    shares[touched].append(letters / n if n else 1.0)
-        self.wide = wide_marks(shares[True], shares[False])
         self.sentences: NDArray[np.int64] = np.array(n_sentences, np.int64)
         self.unsupported: NDArray[np.int64] = np.array(n_unsupported, np.int64)
         self.labels = (self.unsupported > 0).astype(np.int8)
@@ -631,10 +574,6 @@ _TOPICAL: Final = 0.02
 # Answers that are their own context happen; where so many are, the column is a wrong one.
 _MANY_COPIES: Final = 0.2
 _FEW: Final = 10
-
-# A sentence or two are touched in any set of marks (FaithBench: 1 of 891).
-_FEW_WIDE: Final = 3
-_MANY_WIDE: Final = 0.05
 
 # Among fewer examples a separation without a mistake may be luck.
 ENOUGH: Final = 40
@@ -746,6 +685,3 @@ def _of_marks(facts: Diagnosis, marks: MarkLook) -> Iterator[tuple[str, dict[str
     for column in marks.columns:
         if column.set_aside:
             yield "column_lengths", {"column": column}
-    wide = marks.wide
-    if wide is not None and wide.n >= max(_FEW_WIDE, _MANY_WIDE * wide.of):
-        yield "marks_too_wide", {"wide": wide}

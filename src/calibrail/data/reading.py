@@ -622,7 +622,7 @@ def read(
     format, preset, mapping, ...
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
-        - ``format``: ``jsonl``, ``csv``, ``xlsx``, ``parquet``, ``saved``, a benchmark's name or a
+        - ``format``: ``jsonl``, ``csv``, ``xlsx``, ``parquet``, ``arrow``, a benchmark's name or a
           plug-in's; None guesses.
         - ``preset``: whose column names the file has (see `PRESETS`); None guesses.
         - ``mapping``: field to column, for single fields.

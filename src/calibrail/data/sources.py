@@ -143,7 +143,6 @@ _PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 _COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
     "parquet": tables.parquet_batches,
     "arrow": tables.arrow_batches,
-    "saved": tables.saved_batches,
 }
 
 
@@ -172,7 +171,6 @@ _OPTIONS: Final = {
     "json": ("list",),
     "csv": ("delimiter", "encoding"),
     "xlsx": ("sheet",),
-    "saved": ("split",),
 }
 #: What readers of every table take: what parts decimals, for who makes numbers of the cells.
 _SHARED: Final = ("decimal",)
@@ -212,7 +210,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     Parameters
     ----------
     path : Path
-        File, or folder of a benchmark, of ``save_to_disk``, or with data files of one kind in it.
+        File, or folder of a benchmark, or with data files of one kind in it.
     reading : ReadOptions
         Its format is a name out of `format_names` or of a plug-in, or guessed. Each format refuses
         the reader options that it does not know. With a preset or a mapping, a benchmark's file
@@ -244,14 +242,17 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         return _labels(path, options)
     if (folder := folder_of(format, names)) is not None:
         return _folder(folder, path, reading)
-    if path.is_dir() and not names & {"dataset_dict.json", "state.json"}:
+    if path.is_dir():
         inside = data_files(path)
+        splits = sorted(
+            {file.parent.name for file in inside} if "dataset_dict.json" in names else ()
+        )
+        if splits[1:]:
+            raise DataError(error_text("several_splits", folder=path, names=", ".join(splits)))
         if len(inside) > 1:
             return open_files(inside, reading)
         path = inside[0]
-    table = "saved" if path.is_dir() else format or ""
-    if table not in _TABLES:
-        table = table_kind(path)
+    table = format if format in _TABLES else table_kind(path)
     if not table:
         suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
@@ -261,20 +262,18 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
     open_table = partial(_TABLES[table], path, **fixed)
-    files = tables.saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     begun = _begin(open_table, table)
     for folder in FOLDERS if _guesses(reading) else ():
         if any(names <= begun[0].keys() for names in folder.signatures):
             return _folder(folder, path, reading)
-    opened = open_rows(open_table, files, table, reading, begun)
+    opened = open_rows(open_table, (path,), table, reading, begun)
     if opened.format != table:
         return opened
     if table == "csv":
         return replace(opened, batches=partial(tables.csv_batches, path, **fixed))
     if table in _COLUMNAR:
-        classes = file_class_names(table, path, **fixed)
-        by_columns = partial(_batches_of, table, path, **fixed)
-        return replace(opened, batches=by_columns, class_names=classes)
+        by_columns = partial(_batches_of, table, path)
+        return replace(opened, batches=by_columns, class_names=file_class_names(table, path))
     return opened
 
 
@@ -323,17 +322,15 @@ def _named_classes(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ..
             yield from _named_classes(inner, f"{path}.{name}" if path else name)
 
 
-def file_class_names(table: str, path: Path, split: object = None) -> dict[str, tuple[str, ...]]:
-    """Return the same of a file of Parquet or Arrow, or of a folder that ``datasets`` wrote."""
+def file_class_names(table: str, path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the same of a file of Parquet or Arrow."""
     import pyarrow.parquet as pq
 
-    for file in tables.saved_files(path, split)[:1] if table == "saved" else [path]:
-        if table == "parquet":
-            with seekable(file) as source:
-                return class_names(pq.read_schema(source))
-        with tables.open_arrow(file) as reader:
-            return class_names(reader.schema)
-    return {}
+    if table == "parquet":
+        with seekable(path) as source:
+            return class_names(pq.read_schema(source))
+    with tables.open_arrow(path) as reader:
+        return class_names(reader.schema)
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:

@@ -268,33 +268,6 @@ class NumberedRows(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class WideMarks(Record):
-    """How many sentences only the edge of a neighbour's mark makes unsupported.
-
-    Parameters
-    ----------
-    n : int
-        Sentences of which at most ``letters`` letters and digits are marked, by spans that lie in
-        other sentences for the most part.
-    of : int
-        All sentences that spans make unsupported.
-    letters : int
-        What is few.
-    share : float
-        A ``span_share`` that takes nearly all of them as supported.
-    taken_back, others : int
-        How many of the n it takes as supported, and how many of the rest.
-    """
-
-    n: int
-    of: int
-    letters: int
-    share: float
-    taken_back: int
-    others: int
-
-
-@dataclass(frozen=True, slots=True)
 class MarkLook(Record):
     """What marks say of the sentences of a file.
 
@@ -319,8 +292,6 @@ class MarkLook(Record):
         Guarantees at the default half split.
     columns : tuple of SentenceColumn
         Candidates for ``--score-column``.
-    wide : WideMarks or None
-        Marks that touch neighbours; None where no span makes a sentence unsupported.
     numbered : tuple of NumberedRows
         Columns that number the sentences of answers; they are no candidates.
     """
@@ -338,5 +309,4 @@ class MarkLook(Record):
     set_aside: tuple[tuple[str, str, int], ...]
     supports: tuple[Support, ...]
     columns: tuple[SentenceColumn, ...] = ()
-    wide: WideMarks | None = None
     numbered: tuple[NumberedRows, ...] = ()

@@ -66,9 +66,8 @@ _INFERENCE, _PAIRS = (
 #: A version, as in MLflow's metrics, and a scale from its lowest grade on.
 _ASIDE: Final = re.compile(r"/v\d+/|[(\[]\s*[01]\s*(?:-|\u2013|to|bis|a|\u00e0)\s*\d+\s*[)\]]")
 #: Words that may turn what another says of a higher number.
-_TURNING: Final = frozenset(
-    f"{NAMES['directions']['turning']} {NAMES['labels']['negations']} "
-    f"{NAMES['labels']['negations_elsewhere']}".split()
+_TURNING: Final = frozenset(NAMES["directions"]["turning"].split()).union(
+    *(NAMES["labels"][of].split() for of in ("negations", "negations_elsewhere"))
 )
 #: Beginnings of values that more likely mean hallucinated than their one other value, and of
 #: those that less likely do.

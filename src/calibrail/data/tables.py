@@ -24,7 +24,6 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import (
     WHOLE_ROW,
     Example,
@@ -270,47 +269,6 @@ def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[st
         wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
         chosen = [name for name in names if name in wanted]
     return chosen
-
-
-def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
-    """Return the Arrow files of a folder that ``datasets`` wrote with ``save_to_disk``.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; with several splits, it holds ``dataset_dict.json`` and a folder for each.
-    split : str or None
-        Which split, needed only where there are several.
-
-    Raises
-    ------
-    DataError
-        No such split, or the folder's own description cannot be read.
-    """
-    listing = folder / "dataset_dict.json"
-    chosen = None if split is None else str(split)
-    try:
-        if listing.is_file():
-            splits = [str(name) for name in json.loads(listing.read_text("utf-8"))["splits"]]
-            if chosen is None and len(splits) == 1:
-                chosen = splits[0]
-            if chosen not in splits:
-                names = ", ".join(splits)
-                raise DataError(error_text("no_split", folder=folder, names=names, chosen=chosen))
-            folder = folder / chosen
-        state = json.loads((folder / "state.json").read_text("utf-8"))
-        files = tuple(folder / str(item["filename"]) for item in state["_data_files"])
-        if absent := [file.name for file in files if not file.is_file()]:
-            raise DataError(f"{folder}: state.json names {shorten(absent[0])}, which is not there")
-        return files
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(error_text("not_saved", folder=folder, why=_first_line(error))) from error
-
-
-def saved_batches(folder: Path, split: object = None, **how: Any) -> Iterator[Any]:
-    """Yield the record batches of such a folder; see `saved_files` and `arrow_batches`."""
-    for path in saved_files(folder, split):
-        yield from arrow_batches(path, **how)
 
 
 def arrow_batches(
@@ -980,7 +938,7 @@ def _delimiter(path: Path, head: str) -> str:
 
 
 def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
-    """Yield the rows of a sheet of an Excel workbook, whose header is the first row below a title.
+    """Yield the rows of a sheet of an Excel workbook, whose first row with anything is the header.
 
     Of a formula the value is read that was last computed. Dates are texts as ISO 8601 has them;
     empty rows and columns are passed over. Rows have the numbers that Excel shows.
@@ -1018,7 +976,6 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         named = spell_option(ReadOptions, "options", {"sheet": "NAME"})
         listed = ", ".join(book.sheet_names)
         raise DataError(f"{path} has nothing in a sheet {name!r}; {named} reads one of: {listed}")
-    rows = _below_title(rows)
     columns = zip(*(row for _, row in rows), strict=True)
     used = [place for place, column in enumerate(columns) if any(c is not None for c in column)]
     titles = ["" if rows[0][1][place] is None else str(rows[0][1][place]) for place in used]
@@ -1030,20 +987,6 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
             yield RowProblem(number, WHOLE_ROW, "row too long", seen, most, SHORTER)
             continue
         yield SourceRow(number, dict(zip(header, held, strict=True)))
-
-
-def _below_title(rows: list[tuple[int, list[Any]]]) -> list[tuple[int, list[Any]]]:
-    """Return the rows from the header on: a text alone at the left may be a title, no known name.
-
-    The header is of texts side by side, and so are most rows below it; titles take few rows.
-    """
-    sizes = [sum(cell is not None for cell in row) for _, row in rows]
-    place = next((n for n, size in enumerate(sizes[:4]) if size > 1), 0)
-    names = [str(row[0]) for _, row in rows[:place] if row[0] is not None]
-    known = len(names) < place or any(aliases_of(field, names) for field in NAMES["fields"])
-    texts = all(isinstance(cell, str) for cell in rows[place][1] if cell is not None)
-    wide = 2 * sum(size > 1 for size in sizes[place:]) > len(rows) - place
-    return rows[place:] if texts and wide and not known else rows
 
 
 #: Where the texts that cells share stand.

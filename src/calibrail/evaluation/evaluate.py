@@ -98,6 +98,7 @@ def findings(
     # What a warning says about the one threshold and its rank applies only where it decides.
     alone = rule.ranked
     used = np.isin(sample.split, (CALIBRATION, TEST))
+    counted = sample.rows(TEST) if calibration.guarantee == "fixed" else used
     expected_misses = calibration.rank / (calibration.n + 1)
     set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum())}
     # The answers behind threshold and measures that share their group.
@@ -128,9 +129,7 @@ def findings(
         "repeated_ids": dict(repeated_ids or {}),
         "clustered": set_aside if sample.n_set_aside else {},
         "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},
-        "undefined_scores": bool(
-            np.isnan(sample.values[parts[0] if calibration.guarantee == "fixed" else used]).any()
-        ),
+        "undefined_scores": bool(np.isnan(sample.values[counted]).any()),
     }
     return tuple(
         ReportWarning(code, values=values if isinstance(values, dict) else {})

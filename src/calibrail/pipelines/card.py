@@ -32,9 +32,7 @@ SCHEMA: Final = "calibrail.card/1"
 #: How a card is written, by its file's ending.
 ENDINGS: Final = {
     ".html": "html",
-    ".htm": "html",
     ".md": "markdown",
-    ".markdown": "markdown",
     ".svg": "badge",
 }
 

@@ -137,7 +137,6 @@ def _look_at_marks(
         set_aside=tuple((*what, count) for what, count in opened.reasons.most_common()),
         supports=supports,
         columns=_sentence_columns(survey.columns, {item.name for item in numbered}),
-        wide=survey.wide,
         numbered=numbered,
     )
 

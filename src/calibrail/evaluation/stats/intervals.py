@@ -330,10 +330,6 @@ def interval(value: float, half: float, scale: Scale) -> tuple[float, float]:
     return math.tanh(centre - reach), math.tanh(centre + reach)
 
 
-#: What an undefined score counts as; ``review`` is accounted like ``flag``: not released.
-POLICIES = ("flag", "review", "pass")
-
-
 def ranked_values(values: Floats, policy: str) -> Floats:
     """Return scores that can be ranked: undefined ones go to the end that their policy implies.
 

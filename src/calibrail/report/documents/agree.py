@@ -32,6 +32,7 @@ def document(result: Json) -> Document:
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     segments = f"By {phrases.plain(result['columns']['by'])}"
     summary, lines = _summary(judges, result)
+    several = judges if lines else ()
     return Document(
         "agreement of",
         subject=f"judge and {labeller(result['data'])}",
@@ -42,11 +43,7 @@ def document(result: Json) -> Document:
         lead=lines,
         tiles=_tiles(row, f"{about['judge']}: " if lines else ""),
         blocks=(
-            _gates(
-                result,
-                judges if lines else (),
-                ("Judge", lambda item: phrases.plain(item["judge"])),
-            ),
+            _gates(result, several, ("Judge", lambda item: phrases.plain(item["judge"]))),
             _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
             *(block for item in judges for block in _judge(item, result)),
             _granted(judges, result),

@@ -5,13 +5,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
 from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate_sections import review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
-from calibrail.report.figures.scores import strip_svg
+from calibrail.report.figures.scores import distributions_svg
 from calibrail.report.messages import facts, say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
@@ -124,7 +126,8 @@ def explained(
     if known is not None and None not in (decision["score"], decision["threshold"]):
         scores, scale = known
         here, threshold = (scale.shown(decision[name]) for name in ("score", "threshold"))
-        draw = partial(strip_svg, scale.shown(scores), here, threshold, scale)
+        given = scale.shown(scores), np.empty(0), threshold, scale.column or "score", scale
+        draw = partial(distributions_svg, *given, here=here)
         blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
     footer = (
         "The decision is in what --json prints, the scores of the strip in the guardrail's file."

@@ -38,8 +38,9 @@ def distributions_svg(
     names: tuple[str, str] = ("hallucinated", "faithful"),
     acted: str = "flagged",
     unit: str = "answers",
+    here: float | None = None,
 ) -> str:
-    """Draw the two classes' test scores as histograms with the threshold between them.
+    """Draw the two classes' scores as histograms with the threshold between them.
 
     Parameters
     ----------
@@ -59,6 +60,8 @@ def distributions_svg(
         What is done from the threshold on.
     unit : str
         What has a score.
+    here : float, optional
+        The score of one answer, which is marked.
 
     Returns
     -------
@@ -66,7 +69,8 @@ def distributions_svg(
         An ``<svg>`` element that inherits its colours from the page; the same input gives the
         same text. Values beyond the 0.2 % and 99.8 % quantiles are drawn in the outermost bars.
     """
-    low, high = drawn_range(hallucinated, faithful, threshold)
+    marked = np.array([] if here is None else [here])
+    low, high = drawn_range(hallucinated, np.append(faithful, marked), threshold)
     edges = np.linspace(low, high, 49)
     colours, scores = (plots.HALLUCINATED, plots.FAITHFUL), (hallucinated, faithful)
     with plots.drawing(*((4.1, 3.0) if narrow else (7.2, 3.1))) as plot:
@@ -87,48 +91,17 @@ def distributions_svg(
             about = "about " * (number(threshold) != exact(threshold))
             text = f"{acted} {'up to' if scale.negated else 'from'} {about}{number(threshold)}"
             plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
+        for score in marked:
+            axes.axvline(score, color=plots.INK, linewidth=3.0)
+            side = -5 if score > (low + high) / 2.0 else 5
+            plot.note("this answer", (score, 0.8), (side, 0), xycoords=("data", "axes fraction"))
         axes.set(xlim=(low, high), ylabel="% of the class")
         higher = names[1] if scale.negated else names[0]
         axes.set_xlabel(f"{plots.axis_text(name)}{_NEXT[narrow]}(higher = more likely {higher})")
         above = (0.5, 1.2 if narrow else 1.08)
         plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
-        return plot.svg(f"Histogram of the test scores of {' and '.join(names)} {unit}.")
-
-
-def strip_svg(
-    scores: NDArray[np.float64], here: float, threshold: float, scale: Scale, narrow: bool = False
-) -> str:
-    """Draw where one answer lies among the scores that set the threshold.
-
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n,)
-        Scores of the hallucinated calibration answers as the user knows them, as the other values.
-    here, threshold : float
-        The answer's score, and the threshold.
-    scale : Scale
-        What a higher value means.
-    narrow : bool
-        Draw for a phone.
-
-    Returns
-    -------
-    str
-        As ``distributions_svg``.
-    """
-    low, high = drawn_range(scores, np.array([here]), threshold)
-    counts, edges = np.histogram(np.clip(scores, low, high), bins=48, range=(low, high))
-    with plots.drawing(4.1 if narrow else 7.2, 1.5) as plot:
-        plot.axes.stairs(counts, edges, fill=True, color=plots.HALLUCINATED, alpha=0.35)
-        plot.axes.set_ylim(0.0, max(1.0, 1.45 * counts.max(initial=0)))
-        plot.target(threshold, 1.4)
-        plot.axes.axvline(here, color=plots.INK, linewidth=3.0)
-        offset = (-5, 0) if here > (low + high) / 2.0 else (5, 0)
-        plot.note("this answer", (here, 0.97), offset, xycoords=("data", "axes fraction"), va="top")
-        plot.axes.set(xlim=(low, high), yticks=[], ylabel="answers")
-        likelier = "faithful" if scale.negated else "hallucinated"
-        plot.axes.set_xlabel(f"score (higher = more likely {likelier})")
-        return plot.svg("Scores of the hallucinated calibration answers, and this answer's.")
+        about = f"test scores of {' and '.join(names)}" if here is None else f"scores of {names[0]}"
+        return plot.svg(f"Histogram of the {about} {unit}.")
 
 
 class TargetBox(NamedTuple):
