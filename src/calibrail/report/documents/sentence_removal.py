@@ -260,7 +260,7 @@ def _threshold_sentence(report: Json) -> str:
 def _threshold(report: Json, scores: BothScores | None) -> Section:
     """Say which sentences are removed, beside the scores of both kinds."""
     draw = partial(
-        distributions_svg, names=("unsupported", "supported"), acted="removed", unit="sentences"
+        distributions_svg, names=("unsupported", "supported"), acted=("removed", "sentences")
     )
     figure = scores_figure(
         report,

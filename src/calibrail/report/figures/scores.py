@@ -36,8 +36,7 @@ def distributions_svg(
     narrow: bool = False,
     *,
     names: tuple[str, str] = ("hallucinated", "faithful"),
-    acted: str = "flagged",
-    unit: str = "answers",
+    acted: tuple[str, str] = ("flagged", "answers"),
     here: float | None = None,
 ) -> str:
     """Draw the two classes' scores as histograms with the threshold between them.
@@ -56,10 +55,8 @@ def distributions_svg(
         Draw for a phone: stack what else stands side by side.
     names : pair of str
         What the classes are called.
-    acted : str
-        What is done from the threshold on.
-    unit : str
-        What has a score.
+    acted : pair of str
+        What is done from the threshold on, and to what.
     here : float, optional
         The score of one answer, which is marked.
 
@@ -89,10 +86,10 @@ def distributions_svg(
             offset = -5 if (threshold - low) / (high - low) > 0.7 else 5
             place = ("data", "axes fraction")
             about = "about " * (number(threshold) != exact(threshold))
-            text = f"{acted} {'up to' if scale.negated else 'from'} {about}{number(threshold)}"
+            text = f"{acted[0]} {'up to' if scale.negated else 'from'} {about}{number(threshold)}"
             plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
         for score in marked:
-            axes.axvline(score, color=plots.INK, linewidth=3.0)
+            axes.axvline(score, ymax=0.85, color=plots.INK, linewidth=3.0)
             side = -5 if score > (low + high) / 2.0 else 5
             plot.note("this answer", (score, 0.8), (side, 0), xycoords=("data", "axes fraction"))
         axes.set(xlim=(low, high), ylabel="% of the class")
@@ -101,7 +98,7 @@ def distributions_svg(
         above = (0.5, 1.2 if narrow else 1.08)
         plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
         about = f"test scores of {' and '.join(names)}" if here is None else f"scores of {names[0]}"
-        return plot.svg(f"Histogram of the {about} {unit}.")
+        return plot.svg(f"Histogram of the {about} {acted[1]}.")
 
 
 class TargetBox(NamedTuple):
