@@ -1,32 +1,26 @@
 """The claims of LLM-AggreFact with the scores of FactCG, one table a subset and one of all.
 
 ``python benchmarks/claim_sets.py FOLDER`` writes them from ``aggrefact/scores.csv`` in the folder
-that CALIBRAIL_DATA names. That file does not say which claims were checked against one document,
-but neighbours were: blocks of neighbouring rows are one group, a guess. Where it is not there, it
-is made of a clone of github.com/anulum/director-ai beside it; so is ``frank/metric_scores.csv`` of
-a clone of github.com/artidoro/frank as ``frank``.
+that CALIBRAIL_DATA names, which ``public_sets.py`` makes of a clone. That file does not say which
+claims were checked against one document, but neighbours were: blocks of neighbouring rows are one
+group, a guess.
 """
 
 from __future__ import annotations
 
 import csv
-import json
-import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from public_sets import FACTCG as COLUMNS
+from public_sets import TABLES, claims, data_folder, write_tables
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-#: FactCG-DeBERTa-L, and what others made of it by fine-tuning: P(supported).
-BASE: Final = "factcg_base"
-COLUMNS: Final = (
-    BASE,
-    *(f"factcg_{name}" for name in ("anli", "docnli", "nca_synthetic", "qqp", "rte", "wanli")),
-)
+#: FactCG-DeBERTa-L, of which the others of ``COLUMNS`` were made by fine-tuning: P(supported).
+BASE: Final = COLUMNS[0]
 #: Neighbouring claims that count as one group: the fewest of 6, 12, 24 and 36 from which on the
 #: scores of two claims, drawn by lot from neighbouring blocks, correlate by no more than ``ALIKE``
 #: beyond those of rows far apart. Thresholds and verdicts rest on one claim a block and class;
@@ -48,17 +42,6 @@ BLOCKS: Final[Mapping[str, int]] = {
 ALIKE: Final = 0.06
 #: Rows so far apart share no document; where scores are alike there, a file's parts differ.
 FAR: Final = (72, 144)
-#: Where the scores of a model lie in a clone.
-PUBLISHED: Final = "director-ai/benchmarks/scores"
-#: Columns of FRANK's metrics, by their published names; no file holds the third.
-METRICS: Final[Mapping[str, str]] = {
-    "factcc": "FactCC",
-    "feqa": "FEQA",
-    "dae": "DAE",
-    "qags": "QAGS",
-    "bertscore_p_article": "BertScore P Art",
-    "rouge_l": "Rouge L",
-}
 #: The table that holds every subset.
 TOGETHER: Final = "together"
 
@@ -90,50 +73,6 @@ def write_claims(scores: Path, folder: Path) -> None:
             writer.writerows([["id", "block", "label", *COLUMNS], *rows])
 
 
-def write_published(data: Path) -> None:
-    """Write the tables of public scores that are not there, of clones in the data folder."""
-    if (clone := data / PUBLISHED).is_dir():
-        write_once(data / "aggrefact" / "scores.csv", published_claims(clone))
-    if (clone := data / "frank" / "data").is_dir():
-        write_once(data / "frank" / "metric_scores.csv", published_summaries(clone))
-
-
-def published_claims(clone: Path) -> Iterable[list[Any]]:
-    """Yield the first half of the claims of each subset, with the scores of all models."""
-    files = [column.removeprefix("factcg_").replace("_", "-") for column in COLUMNS]
-    files = [name if name == "base" else f"factcg-{name}" for name in files]
-    models = [json.loads((clone / f"{name}.json").read_text(encoding="utf-8")) for name in files]
-    yield ["id", "subset", "label_supported", *COLUMNS]
-    for name in BLOCKS:
-        claims = [*zip(*(scores[name] for scores in models), strict=True)]
-        for i, scored in enumerate(claims[: len(claims) // 2]):
-            [label] = {label for label, _ in scored}
-            yield [f"{name}-{i}", name, label, *(score for _, score in scored)]
-
-
-def published_summaries(clone: Path) -> Iterable[list[Any]]:
-    """Yield FRANK's summaries; hallucinated is one of which not every sentence is factual."""
-    metrics, people = (
-        json.loads((clone / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("baseline_factuality_metrics_outputs", "human_annotations")
-    )
-    factual = {(row["hash"], row["model_name"]): row["Factuality"] for row in people}
-    yield ["id", "group", "dataset", "model", "label", *METRICS]
-    for row in metrics:
-        article, model = row["hash"][:12], row["model_name"]
-        label = int(factual[row["hash"], model] < 1)
-        scores = (row.get(name) for name in METRICS.values())
-        yield [f"{article}-{model}", article, row["dataset"], model, label, *scores]
-
-
-def write_once(path: Path, rows: Iterable[list[Any]]) -> None:
-    """Write a table that is not there yet."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as stream:
-            csv.writer(stream).writerows(rows)
-
-
 def alike(rows: list[dict[str, str]], block: int) -> float:
     """Return by how much claims of neighbouring blocks are more alike than those of rows far apart.
 
@@ -158,15 +97,12 @@ def _product(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 def main() -> None:
-    data = Path(os.environ.get("CALIBRAIL_DATA", ROOT / ".." / "shared" / "data"))
-    write_published(data)
-    path = data / "aggrefact" / "scores.csv"
-    if len(sys.argv) != 2 or not path.is_file():
-        sys.exit(
-            f"needs a folder to write to, and {path} or, of github.com/anulum/director-ai, "
-            f"{data / PUBLISHED} (CALIBRAIL_DATA names the data)"
-        )
-    write_claims(path, Path(sys.argv[1]))
+    data = data_folder()
+    write_tables(data)
+    [scores] = [item for item in TABLES if item.made is claims]
+    if len(sys.argv) != 2 or not (data / scores.path).is_file():
+        sys.exit(f"needs a folder to write to, and {scores.path}: {scores.said(data)}")
+    write_claims(data / scores.path, Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

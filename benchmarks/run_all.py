@@ -14,6 +14,7 @@ NOT_BENCHMARKS = {
         "text_sets.py",
         "leaderboard_sets.py",
         "mutants.py",
+        "public_sets.py",
         "ragtruth_f1.py",
         "trimming_sets.py",
     ),

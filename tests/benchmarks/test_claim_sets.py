@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import json
 from pathlib import Path
 from types import ModuleType
 
@@ -82,42 +81,6 @@ def test_every_claim_is_in_its_subset_and_in_the_table_of_all(
     for name, block in claims.BLOCKS.items():
         blocks = [row["block"] for row in found[name]]
         assert all(blocks[i] == f"{name}-{i // block}" for i in range(len(blocks)))
-
-
-def test_tables_of_public_scores_are_made_of_clones(
-    claims: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = [*claims.COLUMNS]
-    for i, column in enumerate(models):
-        name = column if i else "base"
-        path = tmp_path / claims.PUBLISHED / f"{name.replace('_', '-')}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps({each: [[1, i / 8], [0, 0.5], [1, 1]] for each in claims.BLOCKS})
-        )
-    keys = {"hash": "0123456789abcdef", "model_name": "bart", "dataset": "cnndm"}
-    files = {
-        "baseline_factuality_metrics_outputs": [keys | {"FactCC": 1.0, "Rouge L": 0.4}],
-        "human_annotations": [keys | {"Factuality": 0.5}],
-    }
-    (tmp_path / "frank" / "data").mkdir(parents=True)
-    for name, rows in files.items():
-        (tmp_path / "frank" / "data" / f"{name}.json").write_text(json.dumps(rows))
-    monkeypatch.setenv("CALIBRAIL_DATA", str(tmp_path))
-    monkeypatch.setattr("sys.argv", ["claim_sets.py", str(tmp_path / "claims")])
-    claims.main()
-    with (tmp_path / "claims" / "Reveal.csv").open(newline="") as stream:
-        [row] = csv.DictReader(stream)
-    scores = {column: str(i / 8) for i, column in enumerate(models)}
-    assert row == {"id": "Reveal-0", "block": "Reveal-0", "label": "0", **scores} | {
-        models[0]: "0.0"
-    }
-    table = (tmp_path / "frank" / "metric_scores.csv").read_text().splitlines()
-    assert table[1] == "0123456789ab-bart,0123456789ab,cnndm,bart,1,1.0,,,,,0.4"
-    # A table that is there stays.
-    (tmp_path / "frank" / "metric_scores.csv").write_text("own")
-    claims.write_published(tmp_path)
-    assert (tmp_path / "frank" / "metric_scores.csv").read_text() == "own"
 
 
 def test_alike_tells_blocks_that_share_documents_from_those_that_do_not(
