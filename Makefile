@@ -100,9 +100,8 @@ leaderboard: $(VENV)/.installed-dev
 
 # The figures of the docs and the results that their prose quotes, from the data at CALIBRAIL_DATA.
 # `make leaderboard` first: it keeps the comparisons that how_far.py reads. Pages need chromium.
-# Two papers' repositories lie there, too (docs/papers.md); benchmarks/public_sets.py makes the rest of
-# clones. The entailment scores of trimming take
-# long once, and are kept under runs/trimming.
+# Two papers' repositories lie there, too (docs/papers.md); benchmarks/public_sets.py makes the rest
+# of clones. The entailment scores of trimming take long once, and are kept under runs/trimming.
 figures: $(VENV)/.installed-dev
 	for name in guarantee verdicts worked_example trimming trimming_pays how_far default_detector \
 	  papers/drift page_pictures papers/conformal_factuality; do \

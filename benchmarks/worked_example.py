@@ -152,6 +152,8 @@ def draw_card(page: str, path: Path) -> None:
 def draw_curve(report: dict[str, Any], colours: dict[str, str], path: Path) -> None:
     curve = report["curve"]
     coverage, fpr = curve["coverage"], curve["fpr"]
+    # As the column has them: higher = more faithful.
+    thresholds = [-value for value in curve["thresholds"]]
     figure = Figure(figsize=(7.0, 3.8), layout="constrained")
     axes = figure.add_subplot()
     for name, part, colour in (
@@ -160,24 +162,22 @@ def draw_curve(report: dict[str, Any], colours: dict[str, str], path: Path) -> N
     ):
         share = [100 * value for value in part["estimate"]]
         low, high = ([100 * value for value in part[end]] for end in ("lower", "upper"))
-        axes.fill_between(curve["thresholds"], low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(curve["thresholds"], share, color=colour, label=name)
-    axes.axvline(report["threshold"], color=colours["ink"], linestyle="--", linewidth=1)
+        axes.fill_between(thresholds, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(thresholds, share, color=colour, label=name)
+    axes.axvline(report["column_threshold"], color=colours["ink"], linestyle="--", linewidth=1)
     axes.annotate(
         "pac threshold",
-        (report["threshold"], 4),
-        xytext=(-6, 0),
+        (report["column_threshold"], 4),
+        xytext=(6, 0),
         textcoords="offset points",
-        ha="right",
+        ha="left",
         color=colours["ink"],
     )
-    axes.set_xlim(-0.93, -0.82)
+    axes.set_xlim(0.82, 0.93)
     axes.set_ylim(0, 101)
-    axes.set_xlabel(
-        "threshold on the score (BERTScore, negated: higher = more likely hallucinated)"
-    )
+    axes.set_xlabel("threshold on BERTScore: flagged where it is this or less")
     axes.set_ylabel("% of the class")
-    axes.legend(frameon=False, loc="upper right", labelcolor=colours["ink"])
+    axes.legend(frameon=False, loc="upper left", labelcolor=colours["ink"])
     save(figure, colours["ink"], path)
 
 

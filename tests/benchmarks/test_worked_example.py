@@ -116,7 +116,15 @@ def test_the_certified_detector(
         assert "#ffffff" not in drawn and "var(--" not in drawn
 
 
-def test_the_rejected_detector(example: ModuleType, real_data: Path, committed: Any) -> None:
-    found, _, _ = example.reject(real_data / "frank" / "metric_scores.csv")
+def test_the_rejected_detector(
+    example: ModuleType, real_data: Path, committed: Any, repository: Path, tmp_path: Path
+) -> None:
+    found, pac, by = example.reject(real_data / "frank" / "metric_scores.csv")
     assert found["verdict"] == "rejected"
     assert rounded(found) == rounded(committed["frank"])
+    for scheme, colours in example.SCHEMES.items():
+        example.draw_curve(pac, colours, tmp_path / f"frank_curve-{scheme}.svg")
+        example.draw_groups(by["by_group"], colours, tmp_path / f"frank_groups-{scheme}.svg")
+    for drawn in tmp_path.iterdir():
+        figure = repository / "docs" / "figures" / drawn.name
+        assert drawn.read_bytes() == figure.read_bytes(), drawn.name
