@@ -1,11 +1,11 @@
 """What do detectors leave of real answers that are trimmed, and what does that free?
 
-``python benchmarks/trimming.py`` writes ``results/trimming.md`` and docs/figures/trimming-*.svg:
-RAGTruth QA, FaithBench and two tables of WikiBio (``CALIBRAIL_DATA``), with the entailment model at
-``CALIBRAIL_MODELS``. Sentences are scored once; then the answers are split by lot ``SPLITS`` times,
-half to calibrate and half to measure, as ``calibrail calibrate --unit sentence --clustered`` splits
-them. Minutes on one core; the first time, where the entailment model is there, some ten more a set:
-with ``--quick`` entailment scores that are not kept from an earlier run are left out, and named.
+``python benchmarks/trimming.py`` writes ``results/trimming.md``: RAGTruth QA, FaithBench and two
+tables of WikiBio (``CALIBRAIL_DATA``), with the entailment model at ``CALIBRAIL_MODELS``. Sentences
+are scored once; then the answers are split by lot ``SPLITS`` times, half to calibrate and half to
+measure, as ``calibrail calibrate --unit sentence --clustered`` splits them. Minutes on one core;
+the first time, where the entailment model is there, some twenty more a set: with ``--quick``
+entailment scores that are not kept from an earlier run are left out, and named.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from detectors import DATA, MODEL
 from numpy.typing import NDArray
-from results import light_and_dark, write
+from results import write
 from trimming_sets import OVERLAP, SETS, Set
 
 from calibrail.conformal import calibrate_clusters
@@ -31,13 +30,11 @@ from calibrail.evaluation.stats.auroc import clustered_auroc
 from calibrail.evaluation.stats.intervals import Measure
 from calibrail.options import Promise, SplitOptions
 from calibrail.pipelines.splitting import group_codes, split_codes
-from calibrail.report.figures.plot import DOTTED, QUIET, SERIES, drawing
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable, SentenceTable, Trimming
 
 SPLITS, RESAMPLES = 30, 2000
 ALPHAS: Final = (0.1, 0.2)
-FIGURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "trimming.svg"
 Floats = NDArray[np.float64]
 #: What is measured: a sum over answers, and what it is divided by.
 MEASURES: Final = ("freed", "kept", "emptied", "precision", "recall", "f1", "whole")
@@ -75,7 +72,7 @@ class Row:
 def main() -> None:
     if missing := [item.path for item in SETS if not (DATA / item.path).exists()]:
         sys.exit(f"skipped: no {missing}; set CALIBRAIL_DATA")
-    lines, points = preface(), list[tuple[str, str, float, float]]()
+    lines = preface()
     if not MODEL.is_dir():
         lines += ["", "Entailment scores were left out: CALIBRAIL_MODELS holds no nli-minilm."]
     for item in SETS:
@@ -83,15 +80,7 @@ def main() -> None:
         areas = {name: area(scored, key) for name, (key, _) in scored.keys.items()}
         lines += heading(scored)
         for alpha in ALPHAS:
-            rows = list(trimmed(scored, alpha))
-            lines += [*table(rows, areas, alpha)]
-            if alpha == ALPHAS[0]:
-                points += [
-                    (item.name, row.name, areas[row.name].estimate or 0.5, row.shares["kept"][0])
-                    for row in rows
-                    if row.name in areas
-                ]
-    draw(points)
+            lines += table(list(trimmed(scored, alpha)), areas, alpha)
     write("trimming", "What trimming leaves of real answers", lines, ("numpy", "torch"))
 
 
@@ -117,10 +106,10 @@ def preface() -> list[str]:
         "",
         "`least overlapping` removes one sentence of every answer: the one with the lowest word "
         "overlap with the contexts. nli, sec and claims, where they stand, rest on a small test "
-        "model (22 million parameters; its AUROC of whole answers of HaluEval QA is 0.60 at most, "
-        "results/detectors.md): their rows judge this model, not entailment. A sentence without a "
-        "claim has no score of claims, and is removed. Token classifiers and judges have no row: "
-        "no real model of theirs was at hand.",
+        "model that is not public (22 million parameters; its AUROC of whole answers of HaluEval "
+        "QA is 0.60 at most, results/detectors.md): their rows judge this model, not entailment, "
+        "and nobody else can make them. A sentence without a claim has no score of claims, and is "
+        "removed. Token classifiers and judges have no row: no real model of theirs was at hand.",
     ]
 
 
@@ -305,29 +294,6 @@ def of(measure: Measure | None) -> str:
     if measure is None or measure.estimate is None:
         return ""
     return f"{measure.estimate:.2f} ({measure.lower:.2f} to {measure.upper:.2f})"
-
-
-def draw(points: list[tuple[str, str, float, float]]) -> None:
-    """Draw what each detector keeps over its AUROC, by set."""
-    with drawing(7.2, 4.4) as plot:
-        for name, colour in zip(dict.fromkeys(point[0] for point in points), SERIES, strict=False):
-            mine = [point for point in points if point[0] == name]
-            plot.axes.plot(
-                [point[2] for point in mine],
-                [100.0 * point[3] for point in mine],
-                "o",
-                color=colour,
-                markersize=6,
-                label=name,
-            )
-        plot.axes.axhline(50.0, color=QUIET, linewidth=0.8, linestyle=DOTTED)
-        plot.axes.set(xlim=(0.4, 1.0), ylim=(0.0, 101.0))
-        plot.axes.set(xlabel="AUROC per sentence", ylabel="supported sentences kept, %")
-        plot.legend(2)
-        svg = plot.svg(
-            "Supported sentences kept at alpha 0.1 by the AUROC per sentence, a point a detector."
-        )
-    light_and_dark(svg, FIGURE)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -57,6 +58,35 @@ def test_fewer_answers_keep_less_and_too_few_give_no_threshold(pays: ModuleType)
     few, many = (pays.with_n(answers, d, 0.1, n, "pac") for n in (50, 1000))
     assert few < many < answers.kept(d, 0.1)
     assert pays.with_n(answers, d, 0.1, 8) is None
+
+
+def rows(text: str, above: str) -> dict[tuple[str, ...], list[str]]:
+    """Return the first table below some words, by its two leading columns."""
+    lines = text.split(above, 1)[1].split("\n|", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {(first, second): [first, second, *rest] for first, second, *rest in cells}
+
+
+def test_the_page_says_what_was_found(repository: Path) -> None:
+    found = {
+        name: (repository / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
+        for name in ("trimming_pays", "trimming")
+    }
+    page = (repository / "docs" / "trimming.md").read_text(encoding="utf-8")
+    half = rows(found["trimming_pays"], "## Supported sentences kept, alpha = 0.1")
+    more = rows(found["trimming_pays"], "## Against flagging whole answers")
+    for words, share in (("one in ten", "10%"), ("three in ten", "30%"), ("six in ten", "60%")):
+        kept, shown = half["6", share][-1], more["6", share][-2]
+        assert f"| {words} | {float(kept):.2f} | {float(shown):.2f} |" in page
+    needed = f"{float(half['6', '10%'][-1]):.2f}"
+    areas = re.findall(r"^\| \w+ \| ([\d.]+) \(", found["trimming"], re.MULTILINE)
+    assert len(areas) > 20 and max(areas) < needed
+    assert f"No detector measured reaches {needed}: on RAGTruth QA" in page
+    measured = rows(found["trimming"].split("## RAGTruth QA", 1)[1], "### alpha = 0.1").values()
+    kept, whole = (max(int(row[i].split("%")[0]) for row in measured if row[1]) for i in (3, 8))
+    assert f"the best keeps {kept}%" in " ".join(page.split())
+    # As much: no further apart than two points.
+    assert abs(kept - whole) <= 2 and "as much as withholding" in page
 
 
 @pytest.mark.painted
