@@ -101,3 +101,10 @@ def test_one_is_said_as_one(document: Document) -> None:
     for text in (stream.getvalue(), re.sub(r"<[^>]*>", " ", render_page(document))):
         assert "1 " in text
         assert not WRONG.search(text), WRONG.search(text)
+
+
+@pytest.mark.parametrize(("n", "useless"), [(1, False), (40, True)])
+def test_one_flagged_answer_makes_no_threshold_useless(n: int, useless: bool) -> None:
+    """A threshold that passes none of many answers decides nothing; of one it says nothing."""
+    shown = decisions.check_document({"checked": n, "outcomes": {"flag": n}, "source": "a.csv"})
+    assert ("decides nothing here" in str(shown.next_step)) is useless

@@ -16,11 +16,11 @@ def check_document(content: Json) -> Document:
         What ``calibrail check --json`` prints.
     """
     total, outcomes, trimmed = content["checked"], content["outcomes"], content.get("trimmed")
-    n_failed, trims = outcomes.get("error", 0), trimmed is not None
-    n_flagged = outcomes.get("flag", 0)
+    failed, trims = outcomes.get("error", 0), trimmed is not None
+    flagged = outcomes.get("flag", 0)
     if trimmed is not None:
         # Of the flagged ones, those that were trimmed are told apart.
-        results = {**outcomes, **trimmed, "flag": n_flagged - sum(trimmed.values())}
+        results = {**outcomes, **trimmed, "flag": flagged - sum(trimmed.values())}
         outcomes = {name: n for name, n in results.items() if n}
     rows = [
         (said, f"{outcomes[name]:,}", percent(outcomes[name] / total))
@@ -42,9 +42,9 @@ def check_document(content: Json) -> Document:
         next_step=say_first(
             {
                 "decisions.mend": outcomes.get("error") == total,
-                "decisions.all_emptied": trims and outcomes.get("emptied", 0) + n_failed == total,
+                "decisions.all_emptied": trims and outcomes.get("emptied", 0) + failed == total,
                 "decisions.read_removed": trims,
-                "decisions.none_passes": n_flagged + n_failed == total and "beyond" not in content,
+                "decisions.none_passes": flagged + failed == total > 1 and "beyond" not in content,
                 "decisions.label_some": True,
             },
             open="goal" in content,
