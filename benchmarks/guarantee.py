@@ -13,6 +13,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 import numpy as np
@@ -102,11 +103,20 @@ def read(path: Path) -> World:
     return World(scores[~supported], scores[supported])
 
 
-def draw(world: World, rows: tuple[Thresholds, Thresholds], scheme: str, path: Path) -> None:
-    """Draw one row for the shipped threshold and one for each kind of team, on no background."""
+def draw(
+    world: World,
+    rows: tuple[Thresholds, Thresholds],
+    scheme: str,
+    path: Path,
+    narrow: bool = False,
+) -> None:
+    """Draw one row for the shipped threshold and one for each kind of team, on no background.
+
+    A narrow figure, for phones, names a row above it instead of beside it.
+    """
     ink, quiet, kept, missed = SCHEMES[scheme]
-    figure = Figure(figsize=(9.2, 4.3))
-    axes = figure.add_axes((0.335, 0.15, 0.525, 0.62))
+    figure = Figure(figsize=(4.6, 5.4) if narrow else (9.2, 4.3))
+    axes = figure.add_axes((0.03, 0.11, 0.8, 0.63) if narrow else (0.335, 0.15, 0.525, 0.62))
     goal = 100 * (1 - ALPHA)
     axes.axvspan(goal, 101, color=kept, alpha=0.12, linewidth=0)
     axes.axvline(goal, color=kept, linewidth=1.5, linestyle="--")
@@ -123,6 +133,7 @@ def draw(world: World, rows: tuple[Thresholds, Thresholds], scheme: str, path: P
         fontweight="bold",
     )
     tuned, promised = rows
+    centred = {"ha": "center", "va": "center"}
     for row, (teams, colour, says) in enumerate(
         (
             (promised, kept, f"teams miss it:\nthe promise allows {DELTA * TEAMS:.0f}"),
@@ -131,7 +142,7 @@ def draw(world: World, rows: tuple[Thresholds, Thresholds], scheme: str, path: P
     ):
         swarm(axes, teams, row, (kept, missed))
         text = f"{TEAMS * teams.missed:.0f} of {TEAMS} {says}"
-        axes.text(46, row, text, color=colour, ha="center", va="center", fontsize=9.5)
+        axes.text(38 if narrow else 46, row, text, color=colour, fontsize=9.5, **centred)
     labels = (
         ("calibrail, 90% promised (pac)", "the same teams and labels"),
         (f"Tuned on {LABELS[0]} labels to catch 90%", f"{TEAMS} teams, each with its own"),
@@ -144,10 +155,13 @@ def draw(world: World, rows: tuple[Thresholds, Thresholds], scheme: str, path: P
     )
     for row, ((title, below), share) in enumerate(zip(labels, alarms, strict=True)):
         place = {"transform": axes.get_yaxis_transform(), "va": "center"}
-        axes.text(-0.03, row + 0.11, title, ha="right", color=ink, fontweight="bold", **place)
-        axes.text(-0.03, row - 0.13, below, ha="right", color=quiet, fontsize=9, **place)
+        side, above = ("left", 0.42) if narrow else ("right", 0.0)
+        x = 0.0 if narrow else -0.03
+        axes.text(x, row + above + 0.11, title, ha=side, color=ink, fontweight="bold", **place)
+        axes.text(x, row + above - 0.13, below, ha=side, color=quiet, fontsize=9, **place)
         axes.text(1.05, row, f"{100 * share:.0f}%", color=ink, fontsize=12, **place)
-    axes.set(xlim=(0, 101), ylim=(-0.6, 2.5), yticks=[], xticks=[0, 20, 40, 60, 80, 90, 100])
+    top = 2.7 if narrow else 2.5
+    axes.set(xlim=(0, 101), ylim=(-0.6, top), yticks=[], xticks=[0, 20, 40, 60, 80, 90, 100])
     axes.set_xlabel("hallucinations really caught, %", color=ink)
     axes.tick_params(colors=quiet)
     axes.set_facecolor("none")
@@ -155,13 +169,19 @@ def draw(world: World, rows: tuple[Thresholds, Thresholds], scheme: str, path: P
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(quiet)
     title = "A threshold is a guess until something is promised about it"
-    figure.text(0.02, 0.93, title, fontsize=13, fontweight="bold", color=ink)
     below = (
         f"FactCG-DeBERTa-L on RAGTruth: {len(world.hallucinated):,} hallucinated and "
         f"{len(world.faithful):,} faithful claims. Each dot is one team's threshold."
     )
-    figure.text(0.02, 0.86, below, fontsize=9, color=quiet)
-    figure.text(0.88, 0.78, "price: faithful\nclaims flagged", fontsize=9, color=quiet, va="bottom")
+    price = "price: faithful\nclaims flagged"
+    if narrow:
+        figure.text(0.03, 0.9, fill(title, 32), fontsize=13, fontweight="bold", color=ink)
+        figure.text(0.03, 0.82, fill(below, 56), fontsize=9, color=quiet)
+        figure.text(0.99, 0.745, price, fontsize=9, color=quiet, va="bottom", ha="right")
+    else:
+        figure.text(0.02, 0.93, title, fontsize=13, fontweight="bold", color=ink)
+        figure.text(0.02, 0.86, below, fontsize=9, color=quiet)
+        figure.text(0.88, 0.78, price, fontsize=9, color=quiet, va="bottom")
     with rc_context({"svg.hashsalt": "calibrail"}):  # the same run draws the same bytes
         figure.savefig(path, metadata={"Date": None}, transparent=True)
 
@@ -185,7 +205,8 @@ def main() -> None:
     by_labels = {n: thresholds(world, n) for n in LABELS}
     FIGURES.mkdir(exist_ok=True)
     for scheme in SCHEMES:
-        draw(world, by_labels[LABELS[0]], scheme, FIGURES / f"guarantee-{scheme}.svg")
+        for narrow, name in ((False, "guarantee"), (True, "guarantee-narrow")):
+            draw(world, by_labels[LABELS[0]], scheme, FIGURES / f"{name}-{scheme}.svg", narrow)
     shipped = f"{100 * world.caught(SHIPPED):.1f}% | - | {100 * world.false_alarms(SHIPPED):.1f}%"
     lines = [
         f"FactCG-DeBERTa-L on the {SUBSET} claims of LLM-AggreFact (the first half of the subset): "

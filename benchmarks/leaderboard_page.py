@@ -75,7 +75,8 @@ def main() -> None:
         run = with_committed(run) if given.committed_own else run
         run.save(output)
         if columns is None:
-            write_schemes(shipped_svg(run.to_dict(), narrow=False), "leaderboard")
+            for narrow, name in ((False, "leaderboard"), (True, "leaderboard-narrow")):
+                write_schemes(shipped_svg(run.to_dict(), narrow=narrow), name)
         content = supplement(known)
         if given.committed_own:
             content |= {"ragtruth_qa": committed("supplement.json")["ragtruth_qa"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -56,9 +57,10 @@ def test_the_committed_results_and_pictures_are_those_of_the_data(
             shown = " | ".join(f"{100 * share:.1f}%" for share in shares)
             assert f"| {name} | {n} | {shown} |" in page
         if n == guarantee.LABELS[0]:
-            for scheme in guarantee.SCHEMES:
-                guarantee.draw(claims, kinds, scheme, tmp_path / "figure.svg")
-                committed = repository / "docs" / "figures" / f"guarantee-{scheme}.svg"
+            for scheme, narrow in product(guarantee.SCHEMES, (False, True)):
+                guarantee.draw(claims, kinds, scheme, tmp_path / "figure.svg", narrow)
+                name = f"guarantee-{'narrow-' * narrow}{scheme}.svg"
+                committed = repository / "docs" / "figures" / name
                 assert (tmp_path / "figure.svg").read_bytes() == committed.read_bytes()
 
 
@@ -77,7 +79,7 @@ def test_figures_of_the_pages_stand_in_the_results(guarantee: ModuleType, reposi
     assert f"{missed['tuned']} of the {guarantee.TEAMS} thresholds" in text
     assert f"{missed['pac']} of the {guarantee.TEAMS} teams" in text
     home = (repository / "docs" / "index.md").read_text(encoding="utf-8")
-    [caption, _] = re.findall(r"!\[(A shipped [^\]]*)\]", home)
+    [caption] = {*re.findall(r"!\[(A shipped [^\]]*)\]", home)}
     assert f"![{caption}]" in text
     assert (
         f"100 labels {missed['tuned']} miss" in caption and f"promise {missed['pac']} do" in caption

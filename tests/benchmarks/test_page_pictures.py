@@ -35,6 +35,20 @@ def test_every_picture_of_a_page_has_a_light_and_a_dark_version(repository: Path
     assert seen > 20
 
 
+def test_a_narrow_picture_stands_behind_the_one_it_replaces_on_a_phone(repository: Path) -> None:
+    rules = (repository / "docs" / "stylesheets" / "extra.css").read_text(encoding="utf-8")
+    assert 'img:not([src*="-narrow-"]):has(~ img[src*="-narrow-"])' in rules
+    found = 0
+    for page in (repository / "docs").glob("*.md"):
+        for part in page.read_text(encoding="utf-8").split("\n\n"):
+            shown = re.findall(r"\(figures/([^)]*-(?:light|dark)\.svg)#", part)
+            if any("-narrow-" in name for name in shown):
+                wide, narrow = shown[::2], shown[1::2]
+                assert [name.replace("-narrow-", "-") for name in narrow] == wide, page
+                found += 1
+    assert found >= 3
+
+
 @pytest.mark.painted
 def test_the_plan_is_that_of_its_page_and_has_no_ground(
     pictures: ModuleType, repository: Path, tmp_path: Path

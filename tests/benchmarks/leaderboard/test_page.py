@@ -7,6 +7,7 @@ The latter have to stand in ``STATED``.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ import pytest
 
 from benchmarks.leaderboard.board import Leaderboard
 from benchmarks.leaderboard.comparisons import steady
+from benchmarks.leaderboard.figures import shipped_svg
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "leaderboard.md"
@@ -242,3 +244,17 @@ def test_rows_that_are_read_back_are_corrected_as_those_that_were_computed() -> 
     promise = {key: getattr(board, key) for key in ("guarantee", "delta", "confidence")}
     again = Leaderboard.of(board.title, promise, board.data_sets)
     assert steady(again.to_dict()) == content
+
+
+@pytest.mark.painted
+def test_the_pictures_are_those_of_the_committed_rows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    text_sets = importlib.import_module("text_sets")
+    monkeypatch.setattr(text_sets, "FIGURES", tmp_path)
+    for narrow, name in ((False, "leaderboard"), (True, "leaderboard-narrow")):
+        text_sets.write_schemes(shipped_svg(committed("leaderboard.json"), narrow=narrow), name)
+    for drawn in tmp_path.iterdir():
+        assert drawn.read_bytes() == (ROOT / "docs" / "figures" / drawn.name).read_bytes()
+    assert len([*tmp_path.iterdir()]) == 4
