@@ -247,10 +247,10 @@ def auroc_table() -> list[str]:
     return lines
 
 
-def draw(sets: Sequence[Mapping[str, Any]]) -> str:
+def draw(sets: Sequence[Mapping[str, Any]], narrow: bool) -> str:
     """Draw false alarms over the AUROC, and where the public sets lie at 90 % caught."""
     areas = np.linspace(0.5, 0.995, 100)
-    with drawing(7.2, 4.4) as plot:
+    with drawing(*((4.1, 4.6) if narrow else (7.2, 4.4))) as plot:
         for share, colour in zip(SHARES, SERIES, strict=False):
             costs = [100 * false_alarms(area, share) for area in areas]
             label = f"{share:.0%} caught"
@@ -273,7 +273,7 @@ def draw(sets: Sequence[Mapping[str, Any]]) -> str:
         plot.axes.axhline(100 * USEFUL, color=QUIET, linewidth=0.8, linestyle=DOTTED)
         plot.axes.set(xlim=(0.5, 1.0), ylim=(0.0, 101.0))
         plot.axes.set(xlabel="AUROC", ylabel="false alarms, % of faithful answers")
-        plot.legend(2)
+        plot.legend(1 if narrow else 2)
         return plot.svg("False alarms by the AUROC, and the limits that public sets certify.")
 
 
@@ -293,7 +293,8 @@ def main() -> None:
         ]
     content = {"schema": "calibrail.how-far/1", "sets": sets}
     (FOLDER / "how_far.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    write_schemes(draw(sets), "how_far")
+    for narrow, name in ((False, "how_far"), (True, "how_far-narrow")):
+        write_schemes(draw(sets, narrow), name)
     write("how_far", "How far can one get?", page(sets))
 
 

@@ -116,12 +116,15 @@ def test_the_figure_is_that_of_the_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.import_module("text_sets"), "FIGURES", tmp_path)
-    far.write_schemes(far.draw(list(sets.values())), "how_far")
-    light, dark = ((tmp_path / f"how_far-{name}.svg").read_bytes() for name in ("light", "dark"))
-    assert light != dark
-    assert b"var(--" not in light + dark
-    for name, drawn in (("light", light), ("dark", dark)):
-        assert drawn == (repository / "docs" / "figures" / f"how_far-{name}.svg").read_bytes()
+    for narrow, name in ((False, "how_far"), (True, "how_far-narrow")):
+        far.write_schemes(far.draw(list(sets.values()), narrow), name)
+        files = [tmp_path / f"{name}-{scheme}.svg" for scheme in ("light", "dark")]
+        light, dark = (file.read_bytes() for file in files)
+        assert light != dark
+        assert b"var(--" not in light + dark
+        for file in files:
+            committed = repository / "docs" / "figures" / file.name
+            assert file.read_bytes() == committed.read_bytes()
 
 
 def test_what_was_tuned_on_a_set_is_nowhere_the_best(sets: dict[str, Any]) -> None:
