@@ -13,6 +13,8 @@ import numpy as np
 from detectors import DATA, MODEL
 
 from calibrail.data import read
+from calibrail.data.sources import digest_files, open_source
+from calibrail.options import ReadOptions
 from calibrail.pipelines.splitting import BySentence
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Score
@@ -56,7 +58,8 @@ class Set:
     def read(self, scores: Mapping[str, Score], *, quick: bool) -> tuple[ScoreTable, SentenceTable]:
         """Return the answers and their scored sentences.
 
-        Scores are kept in ``KEPT``, by detector and its fingerprint: remove it to compute all anew.
+        Scores are kept in ``KEPT``, by data, detector and its fingerprint: remove it to compute all
+        anew.
         Those of `ENTAILMENT` that are not kept have no column where it shall be ``quick``.
         """
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -71,10 +74,11 @@ class Set:
             return BySentence().score(answers, some)
 
         table, sentences = scored(())
+        data = digest_files(open_source(path, ReadOptions(**self.reading)).files)
         files: dict[str, Path] = {}
         for score in scores.values():
             pinned = json.dumps(score.fingerprint(), sort_keys=True, default=str)
-            name = f"{self.name} {len(sentences)} {key_of(score)} {pinned}"
+            name = f"{self.name} {data} {len(sentences)} {key_of(score)} {pinned}"
             digest = hashlib.sha256(name.encode()).hexdigest()
             files[key_of(score)] = KEPT / f"{digest[:16]}.npy"
         new = [score for score in scores.values() if not files[key_of(score)].is_file()]
