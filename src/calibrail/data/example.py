@@ -238,8 +238,14 @@ def n_repeated(numbers: NDArray[np.number[Any]]) -> int:
     >>> n_repeated(np.array([7, 3, 7, 7, 1]))
     3
     """
-    counts = np.unique(numbers, return_counts=True)[1]
-    return int(counts[counts > 1].sum())
+    ordered = ascending(numbers)
+    same = ordered[1:] == ordered[:-1]
+    return int(np.count_nonzero(np.append(same, False) | np.append(False, same)))
+
+
+def ascending(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers, none of them NaN, in order; they are put in it where they are not."""
+    return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def mix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
