@@ -204,14 +204,15 @@ class DataUse(Record):
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         exact = np.where(np.isnan(scores), nan, scores + 0.0).view(np.uint64)
-        last = [] if marks is None else [marks]
+        last, answered = [] if marks is None else [marks], _mixed(digests, labels)
         told, rows = (
-            _of_all(_mixed(digests, labels, *first, *([] if decided else [values]), *last))
+            _of_all(_mixed(*first, *([] if decided else [values]), *last, mixed=answered))
             for first, values in (([parts], bits), ([], exact))
         )
         answers, apart = _known_by(digests, scores, known)
-        same = spelt is None or np.array_equal(spelt, digests)
-        numbers = answers if same else _known_by(spelt, scores, known)[0]
+        numbers = answers
+        if spelt is not None and not np.array_equal(spelt, digests):
+            numbers = _known_by(spelt, scores, known)[0]
         most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "id" if known - {"texts"} else "".join(known)
@@ -386,12 +387,11 @@ def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
     return sample & set(other), len(sample)
 
 
-def _mixed(*columns: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each row of some columns."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
+def _mixed(*columns: NDArray[Any], mixed: Any = 0) -> NDArray[np.uint64]:
+    """Return a number for each row of some columns, after those that are mixed already."""
     for column in columns:
         mixed = mix64(mixed ^ column.astype(np.uint64))
-    return mixed
+    return np.asarray(mixed)
 
 
 def _of_all(numbers: NDArray[np.uint64]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -651,7 +652,7 @@ def class_scores(
     drawn = sample.drawn(splits.CALIBRATION if calibrating else splits.TEST)
     drawn &= np.isfinite(sample.values)
     return {
-        name: np.sort(sample.values[drawn & (sample.labels == label)]).tolist()
+        name: array("d", np.sort(sample.values[drawn & (sample.labels == label)]).tobytes())
         for name, label in CLASSES.items()
     }
 

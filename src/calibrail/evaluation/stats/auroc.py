@@ -13,7 +13,7 @@ scikit-learn has the area (the tests hold ours against it), one sample at a time
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
@@ -127,21 +127,23 @@ def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
     >>> placements(np.array([3.0, 2.0, 2.0, 1.0]), labels).tolist()
     [4, 3, 3, 4]
     """
-    keys, first, size = values, None, len(values) + 1
+    keys: Floats | Ints = values
     if bins is not None:
+        size = len(values) + 1
         first = size * bins
         keys = first + np.unique(values, return_inverse=True)[1]
+    ends: list[Any]
     result = np.empty(len(values), np.int64)
     for label in (1, 0):
         own, others = labels == label, np.sort(keys[labels != label])
-        begin, end, twice = 0, len(others), _twice_below(others, keys[own])
-        if first is not None:
-            begin, end = (np.searchsorted(others, first[own] + to) for to in (0, size))
-        result[own] = twice - 2 * begin if label else 2 * end - twice
+        twice, ends = _twice_below(others, keys[own]), [0, len(others)]
+        if bins is not None:
+            ends = [np.searchsorted(others, first[own] + to) for to in (0, size)]
+        result[own] = twice - 2 * ends[0] if label else 2 * ends[1] - twice
     return result
 
 
-def _twice_below(others: Floats, values: Floats) -> Ints:
+def _twice_below(others: Floats | Ints, values: Floats | Ints) -> Ints:
     """Return of each value twice how many of the others, in order, it exceeds; ties count once."""
     below, up_to = (np.searchsorted(others, values, side) for side in ("left", "right"))
     return below + up_to
