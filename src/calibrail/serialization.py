@@ -4,10 +4,11 @@ import json
 import math
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar, Final, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
 from calibrail.errors import InputError
@@ -136,6 +137,45 @@ def _finite(value: Any) -> bool:
     return len(value) > 0 and math.isfinite(value.min()) and math.isfinite(value.max())
 
 
+def json_parts(content: Any) -> Iterator[bytes]:
+    """Yield strict JSON with an indent of 2, as every file of results holds it."""
+    for part in _parts(content, "\n"):
+        yield part.encode("utf-8", "surrogatepass")
+    yield b"\n"
+
+
+#: What a list may hold of which many are written at a time, and how many.
+_SCALARS: Final = frozenset((float, int, str, bool, type(None)))
+_AT_ONCE: Final = 1 << 16
+
+
+def _parts(value: Any, line: str) -> Iterator[str]:
+    """Yield JSON; its last line begins with ``line``, which others indent further."""
+    inner = f"{line}  "
+    encode = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(f",{inner}", ": ")
+    ).encode
+    items: Iterable[Iterable[str]]
+    if isinstance(value, Mapping):
+        (start, end), pairs = "{}", value.items()
+        items = (chain((f"{encode(str(key))}: ",), _parts(item, inner)) for key, item in pairs)
+    elif isinstance(value, str | float) or not hasattr(value, "__len__"):
+        yield encode(value)
+        return
+    else:
+        start, end = "[]"
+        items = (_parts(item, inner) for item in value)
+        if (array := hasattr(value, "tolist")) or _SCALARS.issuperset(map(type, value)):
+            some = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
+            items = ((encode(part.tolist() if array else list(part))[1:-1],) for part in some)
+    before = start + inner
+    for item in items:
+        yield before
+        yield from item
+        before = f",{inner}"
+    yield line + end if before[0] == "," else start + end
+
+
 _hints = cache(get_type_hints)
 
 
@@ -150,6 +190,8 @@ def _typed(hint: Any, value: Any) -> Any:
     if is_dataclass(hint) and isinstance(value, Mapping):
         return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
     if origin is tuple and arguments[-1] is Ellipsis:
+        if arguments[0] in _SCALARS:
+            return tuple(value)
         return tuple(_typed(arguments[0], item) for item in value)
     if origin is tuple:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))

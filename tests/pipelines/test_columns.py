@@ -20,9 +20,8 @@ import calibrail
 from calibrail.errors import DataError
 from calibrail.options import ReadOptions, SplitOptions
 from calibrail.pipelines import scoring
-from calibrail.pipelines.run import json_parts
 from calibrail.pipelines.scoring import scored_columns
-from calibrail.serialization import plain
+from calibrail.serialization import json_parts, plain
 
 N = 160
 

@@ -238,8 +238,14 @@ def n_repeated(numbers: NDArray[np.number[Any]]) -> int:
     >>> n_repeated(np.array([7, 3, 7, 7, 1]))
     3
     """
-    counts = np.unique(numbers, return_counts=True)[1]
-    return int(counts[counts > 1].sum())
+    ordered = ascending(numbers)
+    same = ordered[1:] == ordered[:-1]
+    return int(np.count_nonzero(np.append(same, False) | np.append(False, same)))
+
+
+def ascending(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers, none of them NaN, in order; they are put in it where they are not."""
+    return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def mix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -248,13 +254,15 @@ def mix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     >>> mix64(np.array([0, 1], np.uint64)).tolist()
     [16294208416658607535, 10451216379200822465]
     """
-    bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    # In place: there may be millions.
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
-    return bits
+    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
+    # In place, and so many at a time as stay next to the processor: there may be millions.
+    for start in range(0, len(mixed), 1 << 14):
+        some = mixed[start : start + (1 << 14)]
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            some ^= some >> np.uint64(shift)
+            some *= np.uint64(factor)
+        some ^= some >> np.uint64(31)
+    return mixed
 
 
 def _hash(text: str) -> int:

@@ -194,7 +194,7 @@ def _unfolded(path: Path, wholes: Iterable[Any], rows: int) -> Iterator[Any]:
             while start < batch.num_rows:
                 until = int(np.searchsorted(ends, ends[start] - sizes[start] + ROW_LIMIT, "right"))
                 part = batch.slice(start, until - start)
-                names, rest = part.schema.names, pa.array(range(part.num_rows))
+                names, rest = part.schema.names, number_array(np.arange(part.num_rows))
                 # A cast of lists unfolds those before and behind the part, too: it is a copy first.
                 columns = [
                     column

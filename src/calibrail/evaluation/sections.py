@@ -271,17 +271,19 @@ def operating_curve(
     """
     ranked = ranked_values(sample.values, undefined)
     classes = [np.sort(part) for part in sample.by_class(ranked)]
-    distinct = np.unique(np.concatenate(classes))
-    distinct = distinct[np.isfinite(distinct)]
-    if not len(distinct) or not all(map(len, classes)):
+    pooled = np.sort(np.concatenate(classes), kind="stable")  # which merges what is in order
+    pooled = pooled[np.isfinite(pooled)]
+    if not len(pooled) or not all(map(len, classes)):
         return None
-    below = [None, *distinct[:-1].tolist()]
+    distinct = pooled[np.append(True, pooled[1:] != pooled[:-1])]
+    places = np.arange(len(distinct))
     if len(distinct) > MOST:
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
         places = np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)
         if used is not None and used <= distinct[-1]:
             places = np.union1d(places, np.searchsorted(distinct, used))
-        distinct, below = distinct[places], [below[place] for place in places.tolist()]
+    below = [None, *distinct[places[1:] - 1].tolist()]
+    distinct = distinct[places]
     rates = {}
     level = 1.0 - (1.0 - confidence) / 2.0
     for place, name in enumerate(("coverage", "fpr")):

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,9 @@ class KnownBy:
     def __init__(self) -> None:
         self._by: Counter[str] = Counter()
         # One byte a row, and two numbers.
-        self._by_content, self._digests, self._spelt = bytearray(), array("Q"), array("Q")
+        self._by_content: Any = bytearray()
+        self._digests: Any = array("Q")
+        self._spelt: Any = array("Q")
 
     def add(self, example: Example) -> str:
         """Count one answer; return its digest."""
@@ -58,26 +60,28 @@ class KnownBy:
         self._spelt.append(int(spelt, 16))
         return digest
 
-    def add_many(
-        self, digests: NDArray[np.uint64], by_content: NDArray[np.bool_], n_nothing: int
-    ) -> None:
-        """Count answers without texts: those known by content, by nothing, all others by id."""
-        for numbers in (self._digests, self._spelt):
-            numbers.frombytes(digests.tobytes())
+    @classmethod
+    def without_texts(
+        cls, digests: NDArray[np.uint64], by_content: NDArray[np.bool_], n_nothing: int
+    ) -> Self:
+        """Return the counts of answers known by content, by nothing, and all others by id."""
+        known = cls()
         n_content = int(np.count_nonzero(by_content))
         counts = {"content": n_content, "nothing": n_nothing}
-        self._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
-        self._by_content += by_content.tobytes()
+        known._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
+        known._digests = known._spelt = digests
+        known._by_content = by_content
+        return known
 
     @property
     def digests(self) -> NDArray[np.uint64]:
         """``Example.digest`` of every answer as a number, shape (n,)."""
-        return np.array(self._digests, np.uint64)
+        return _numbers(self._digests)
 
     @property
     def spelt(self) -> NDArray[np.uint64]:
         """The same of the texts as they are spelt."""
-        return np.array(self._spelt, np.uint64)
+        return _numbers(self._spelt)
 
     @property
     def identities(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -101,6 +105,11 @@ class KnownBy:
         contents = self.digests[by_content if copies is None else by_content & (copies < 0)]
         counts = {kind: self._by[kind] for kind in ("texts", "id", "content", "nothing")}
         return counts | {"alike": n_repeated(contents)}
+
+
+def _numbers(held: Any) -> NDArray[np.uint64]:
+    """Return numbers as an array; what may still grow is copied."""
+    return held if isinstance(held, np.ndarray) else np.array(held, np.uint64)
 
 
 class Fresh:

@@ -28,10 +28,10 @@ from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.options import Requirement, fields
 from calibrail.pipelines import data_reuse, independence, look_overlap
 from calibrail.pipelines.calibration_overlap import Freshness, revised, withdrawn_for, without_proof
-from calibrail.pipelines.run import frozen_config, json_parts, refuse_other_flags, write_page
+from calibrail.pipelines.run import frozen_config, refuse_other_flags, write_page
 from calibrail.report.documents import label as words
 from calibrail.report.messages import say, spell_reasons
-from calibrail.serialization import plain
+from calibrail.serialization import json_parts, plain
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,11 +17,10 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import Sketches, reworded
-from calibrail.data.example import Example, mix64, n_repeated
+from calibrail.data.example import Example, ascending, mix64, n_repeated
 from calibrail.data.splits import TEST
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.options import Requirement
@@ -205,13 +204,15 @@ class DataUse(Record):
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         exact = np.where(np.isnan(scores), nan, scores + 0.0).view(np.uint64)
-        last = [] if marks is None else [marks]
+        last, answered = [] if marks is None else [marks], _mixed(digests, labels)
         told, rows = (
-            _of_all(_mixed(digests, labels, *first, *([] if decided else [values]), *last))
+            _of_all(_mixed(*first, *([] if decided else [values]), *last, mixed=answered))
             for first, values in (([parts], bits), ([], exact))
         )
         answers, apart = _known_by(digests, scores, known)
-        numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
+        numbers = answers
+        if spelt is not None and not np.array_equal(spelt, digests):
+            numbers = _known_by(spelt, scores, known)[0]
         most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "id" if known - {"texts"} else "".join(known)
@@ -386,38 +387,51 @@ def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
     return sample & set(other), len(sample)
 
 
-def _mixed(*columns: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each row of some columns."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
+def _mixed(*columns: NDArray[Any], mixed: Any = 0) -> NDArray[np.uint64]:
+    """Return a number for each row of some columns, after those that are mixed already."""
     for column in columns:
         mixed = mix64(mixed ^ column.astype(np.uint64))
-    return mixed
+    return np.asarray(mixed)
 
 
 def _of_all(numbers: NDArray[np.uint64]) -> str:
     """Return a digest of numbers in any order."""
-    return sha256(np.sort(numbers).astype("<u8").data).hexdigest()
+    return sha256(ascending(numbers).astype("<u8").data).hexdigest()
 
 
 def _lowest(numbers: NDArray[np.uint64], most: int = KEPT) -> tuple[str, ...]:
     """Return so many of the lowest numbers, each once."""
-    ordered = np.sort(numbers)
-    lowest = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]][:most]
-    return tuple(f"{value:016x}" for value in lowest.tolist())
+    return tuple(f"{value:016x}" for value in numbers[_places(numbers, most)].tolist())
 
 
 def _named(
     digests: NDArray[np.uint64], labels: NDArray[np.int8], scores: NDArray[np.float64]
 ) -> tuple[str, ...]:
     """Return the lowest digests, each once, with label and score."""
-    _, first = np.unique(digests, return_index=True)
-    return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in first[:KEPT].tolist())
+    places = _places(digests, KEPT).tolist()
+    return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in places)
+
+
+def _places(numbers: NDArray[np.uint64], most: int) -> NDArray[np.intp]:
+    """Return where so many of the lowest numbers first stand, each once; few are put in order."""
+    among = most
+    while among < len(numbers):
+        low = np.flatnonzero(numbers <= np.partition(numbers, among)[among])
+        first = np.unique(numbers[low], return_index=True)[1]
+        if len(first) >= most:
+            return low[first[:most]]
+        among *= 16
+    return np.unique(numbers, return_index=True)[1][:most]
 
 
 def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return digests of the labels in a row, in the order of the scores, either way."""
     known = ~np.isnan(scores)
-    ordered = (labels[known] == 1)[np.lexsort((labels[known], scores[known]))]
+    values, wrong = scores[known], labels[known] == 1
+    ordered = np.zeros(len(values), np.bool_)
+    # Of answers of one score, the hallucinated ones come last.
+    others, own = np.sort(values[~wrong]), np.sort(values[wrong])
+    ordered[np.searchsorted(others, own, "right") + np.arange(len(own))] = True
     if len(ordered) < _ROW:
         return np.zeros(0, np.uint64)
     begins = range(0, len(ordered) - _ROW + 1, _WINDOWS)
@@ -425,11 +439,14 @@ def _in_rows(labels: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[n
 
 
 def _windows(ordered: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    rows = sliding_window_view(ordered.astype(np.uint64), _ROW)
-    powers = np.uint64(1) << np.arange(_ROW, dtype=np.uint64)
-    ahead, back = rows @ powers, rows @ powers[::-1]
+    ahead = back = ordered.astype(np.uint64)
+    # Bits of neighbouring rows become rows of twice the length.
+    for width in np.uint64(1) << np.arange(_ROW.bit_length() - 1, dtype=np.uint64):
+        end = len(ahead) - int(width)
+        ahead = ahead[:end] | (ahead[-end:] << width)
+        back = (back[:end] << width) | back[-end:]
     changes = np.append(0, np.cumsum(ordered[1:] != ordered[:-1]))
-    enough = changes[_ROW - 1 :] - changes[: len(rows)] >= _CHANGES
+    enough = changes[_ROW - 1 :] - changes[: len(ahead)] >= _CHANGES
     return mix64(np.minimum(ahead, back)[enough])
 
 
@@ -561,7 +578,7 @@ def _known_by(
     if not known & {"content", "nothing"}:
         # Another batch may be numbered alike: an id is one answer only together with its score.
         return mix64(digests ^ hashed), True
-    if _differ(hashed):
+    if _differ(hashed := ascending(hashed)):
         return hashed, True
     return (digests, True) if _differ(digests, known) else (hashed, False)
 

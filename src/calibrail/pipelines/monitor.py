@@ -28,10 +28,10 @@ from calibrail.options import Requirement, fields, keywords, runtime
 from calibrail.options.fields import cli_or_python
 from calibrail.pipelines import monitor_inputs
 from calibrail.pipelines.monitor_inputs import JudgeLabels, OwnDecisions, WatchLabels
-from calibrail.pipelines.run import frozen_config, json_parts, write_figures, write_page
+from calibrail.pipelines.run import frozen_config, write_figures, write_page
 from calibrail.report.documents import monitor as words
 from calibrail.report.messages import say
-from calibrail.serialization import plain
+from calibrail.serialization import json_parts, plain
 
 #: Files in the folder of a watch, in the order in which they are written.
 STATE: Final = "state.json"

@@ -36,7 +36,7 @@ from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import look_overlap, monitor_inputs, run
 from calibrail.report.documents import recalibrate as words
 from calibrail.report.messages import say
-from calibrail.serialization import plain
+from calibrail.serialization import json_parts, plain
 
 SCHEMA: Final = "calibrail.recalibration/1"
 #: Files of a folder of labels that say what the labels are.
@@ -105,7 +105,7 @@ class Recalibration(ShownContent):
         refuse_foreign(beside, force=force)
         with file_errors(f"cannot write {file}", "; name another place"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(comparison, run.json_parts(self.content))
+            write_atomically(comparison, json_parts(self.content))
             run.write_page(words.document(self.to_dict()).naming(NEW=file), page)
             write_file(self.config, file, sign, force=True, terms=terms)
         return page

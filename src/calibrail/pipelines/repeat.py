@@ -49,7 +49,7 @@ from calibrail.scores.base import DetectorFailure, Pinning, Score
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
-from calibrail.serialization import plain
+from calibrail.serialization import json_parts, plain
 
 SCHEMA: Final = "calibrail.repeat/1"
 ANCHORS: Final = "calibrail.anchors/1"
@@ -439,7 +439,7 @@ def _write_anchors(
         "pinned": pinned,
         "replies": dict(zip(hex_digests(replies.digests), rows, strict=True)),
     }
-    write_atomically(path, run.json_parts(content))
+    write_atomically(path, json_parts(content))
 
 
 def _compared(

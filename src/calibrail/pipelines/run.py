@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -45,6 +46,7 @@ from calibrail.report.messages import say
 from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable, SentenceTable
+from calibrail.serialization import json_parts
 from calibrail.text.words import measure_texts
 
 COST_SCHEMA: Final = "calibrail.cost/1"
@@ -119,19 +121,6 @@ def write_figures(document: Document, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for name, svg in figure_files(document).items():
         write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
-
-
-def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield strict JSON with an indent of 2, as every file of results holds it."""
-    encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False, default=_contained)
-    for part in encoder.iterencode(content):
-        yield part.encode("utf-8", "surrogatepass")
-    yield b"\n"
-
-
-def _contained(value: Any) -> Any:
-    """Return a mapping or a sequence of another type as the encoder takes it."""
-    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def write_page(document: Document, path: Path) -> None:
@@ -663,7 +652,7 @@ def class_scores(
     drawn = sample.drawn(splits.CALIBRATION if calibrating else splits.TEST)
     drawn &= np.isfinite(sample.values)
     return {
-        name: np.sort(sample.values[drawn & (sample.labels == label)]).tolist()
+        name: array("d", np.sort(sample.values[drawn & (sample.labels == label)]).tobytes())
         for name, label in CLASSES.items()
     }
 

@@ -13,11 +13,12 @@ scikit-learn has the area (the tests hold ours against it), one sample at a time
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
+from calibrail.data.example import n_repeated
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.intervals import Codes, Difference, Estimated, Floats, Ints, Measure
 from calibrail.options.fields import share
@@ -53,9 +54,9 @@ def auroc(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
         return without_a_class(_METHOD, m, confidence)
-    units, labels = min(m, n), np.repeat(np.array([1, 0], np.int8), [m, n])
-    doubled = placements(np.concatenate([hallucinated, faithful]), labels)
-    right, wrong = np.sort(doubled[:m]), np.sort(doubled[m:])
+    units, ordered = min(m, n), (np.sort(hallucinated), np.sort(faithful))
+    right = _twice_below(ordered[1], ordered[0])
+    wrong = np.ascontiguousarray(2 * m - _twice_below(*ordered)[::-1])
     area = _mean_placement(right, n)
     variance = _variance(right, n) + _variance(wrong, m) if units > 1 else 0.0
     return area_measure(area, variance, units, _METHOD, confidence)
@@ -126,16 +127,26 @@ def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
     >>> placements(np.array([3.0, 2.0, 2.0, 1.0]), labels).tolist()
     [4, 3, 3, 4]
     """
-    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    size = len(codes) + 1
-    first = np.zeros(len(codes), np.int64) if bins is None else size * bins
-    keys, result = first + codes, np.empty(len(codes), np.int64)
+    keys: Floats | Ints = values
+    if bins is not None:
+        size = len(values) + 1
+        first = size * bins
+        keys = first + np.unique(values, return_inverse=True)[1]
+    ends: list[Any]
+    result = np.empty(len(values), np.int64)
     for label in (1, 0):
         own, others = labels == label, np.sort(keys[labels != label])
-        below, up_to = (np.searchsorted(others, keys[own], side) for side in ("left", "right"))
-        begin, end = np.searchsorted(others, first[own]), np.searchsorted(others, first[own] + size)
-        result[own] = below + up_to - 2 * begin if label else 2 * end - below - up_to
+        twice, ends = _twice_below(others, keys[own]), [0, len(others)]
+        if bins is not None:
+            ends = [np.searchsorted(others, first[own] + to) for to in (0, size)]
+        result[own] = twice - 2 * ends[0] if label else 2 * ends[1] - twice
     return result
+
+
+def _twice_below(others: Floats | Ints, values: Floats | Ints) -> Ints:
+    """Return of each value twice how many of the others, in order, it exceeds; ties count once."""
+    below, up_to = (np.searchsorted(others, values, side) for side in ("left", "right"))
+    return below + up_to
 
 
 def auroc_test(
@@ -448,8 +459,7 @@ def clustered_auroc(
     >>> clustered_auroc(np.array([2.0, 1.0, 4.0, 3.0]), labels, clusters).estimate
     0.75
     """
-    alone = len(np.unique(clusters)) == len(values)
-    area = None if alone else ranked(values, labels)
+    area = ranked(values, labels) if n_repeated(clusters) else None
     if area is None:
         return auroc(values[labels == 1], values[labels == 0], confidence=confidence)
     variance, _ = area.variance(clusters)

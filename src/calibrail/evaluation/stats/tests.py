@@ -243,14 +243,13 @@ def overlap(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95)
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
         return missing(_METHOD, "one_class", confidence)
-    counts_h, counts_f = _common_counts(hallucinated, faithful)
-    estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
     # In order, each place is found next to the last one: many scores take a tenth of the time.
-    pooled = np.sort(np.concatenate([hallucinated, faithful]))
-    one, other = (
-        np.searchsorted(np.sort(part), pooled, side="right") / len(part)
-        for part in (hallucinated, faithful)
-    )
+    ordered = np.sort(hallucinated), np.sort(faithful)
+    pooled = np.sort(np.concatenate(ordered), kind="stable")  # which merges what is in order
+    atoms = pooled[np.append(True, pooled[1:] != pooled[:-1])]
+    counts_h, counts_f = _common_counts(hallucinated, faithful, atoms)
+    estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
+    one, other = (np.searchsorted(part, pooled, side="right") / len(part) for part in ordered)
     # Each band errs with half of what is allowed, on either side of its distribution function.
     log_error = math.log(4.0 / (1.0 - share(confidence, "confidence")))
     bands = math.sqrt(log_error / (2.0 * m)) + math.sqrt(log_error / (2.0 * n))
@@ -260,10 +259,9 @@ def overlap(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95)
     )
 
 
-def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:
+def _common_counts(hallucinated: Floats, faithful: Floats, atoms: Floats) -> tuple[Ints, Ints]:
     """Return the two classes' counts per bin of a common grid; infinite values have two bins."""
     pooled = np.concatenate([hallucinated, faithful])
-    atoms = np.unique(pooled)
     if len(atoms) <= MAX_ATOMS:
         places, bins = np.searchsorted(atoms, pooled), len(atoms)
     else:
