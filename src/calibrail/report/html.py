@@ -226,7 +226,7 @@ def _joints(text: str) -> Markup:
 
 def _options(text: str) -> Markup:
     """Return escaped text in which no command line option is broken over two lines."""
-    option = re.compile(r"--[a-z][a-z-]*")
+    option = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
     return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(clean(text)))))
 
 
