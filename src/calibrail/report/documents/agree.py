@@ -224,8 +224,7 @@ def _figure(judges: Sequence[Json], result: Json) -> parts.Section | None:
     if rows[1:]:
         draw = partial(groups_svg, {"rows": [measures.together(row) for row in rows]})
         figure = parts.Figure("judges", draw, say("agree.figure"))
-    heading = "What is required and what is shown" if result["min_caught"] else "What is shown"
-    return parts.section(heading, figure, where="page")
+    return parts.section("What is shown", figure, where="page")
 
 
 #: So many disagreements are shown; all stand in the machine-readable result.

@@ -60,19 +60,15 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     """Return what only a report about flagging answers says."""
     area, on = report["test"]["auroc"], measures.measured_on(report["test"])
     rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
-    rows = (report["by_group"] or {"rows": ()})["rows"]
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
-        rule, summary, report = "", f"{rule} {summary}", messages.without_promise(report)
+        rule, summary = "", f"{rule} {summary}"
+        report = {**report, "min_coverage": report["requirement"].get("min_coverage")}
     return Document(
         "report for",
         rule=rule,
         summary=summary,
-        lead=tuple(
-            measures.in_short(
-                report["test"], three_way=bool(report["three_way"]), groups=() if found else rows
-            )
-        ),
+        lead=measures.in_short(report["test"], report["by_group"], report["three_way"]),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(area), text.bounds(area)),

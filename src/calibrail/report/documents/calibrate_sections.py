@@ -324,12 +324,6 @@ def is_unasked(result: Json) -> bool:
     return result["verdict"] == "inconclusive" and limits in ([None, None, []], [None, None, None])
 
 
-def without_promise(report: Json) -> Json:
-    """Return a report without what its promise aims at, where nobody required a share."""
-    required = (report.get("requirement") or {}).get("min_coverage")
-    return {**report, "min_coverage": required}
-
-
 def verdict_word(result: Json) -> str:
     """Return a verdict for a table; nothing where none was asked for."""
     return "" if is_unasked(result) else str(result["verdict"])

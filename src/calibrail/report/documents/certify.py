@@ -32,7 +32,6 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     options = (certificate.get("reading") or {}).get("options")
     intervals = "intervals_of_sentences" if trims else "intervals"
-    groups = (certificate.get("by_group") or {"rows": ()})["rows"]
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
     return parts.Document(
         "certificate of",
@@ -40,7 +39,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         headline=messages.verdict_headline(certificate),
         verdict=verdict,
         summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",
-        lead=() if trims else tuple(measures.in_short(certificate, groups=groups)),
+        lead=[] if trims else measures.in_short(certificate, certificate.get("by_group")),
         tiles=tuple(measures.tiles(lines)),
         blocks=(
             parts.section(

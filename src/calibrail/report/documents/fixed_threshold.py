@@ -45,7 +45,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         headline="" if asked else headline,
         rule=headline,
         summary=" ".join(filter(None, (answer, headline if asked else "", *cost[:1]))),
-        lead=tuple(measures.in_short(report["test"])),
+        lead=measures.in_short(report["test"]),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),

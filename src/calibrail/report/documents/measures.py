@@ -365,24 +365,12 @@ def of_verdict(measured: Json, asked: Json) -> list[Line]:
 
 
 def in_short(
-    measured: Json, *, three_way: bool = False, groups: Sequence[Json] = ()
-) -> Iterator[parts.Bullet]:
-    """Yield both rates in answers of a hundred, and which groups have which verdict."""
-    caught, alarms = (measured[name] for name in _BOTH)
-    if alarms["estimate"] is not None:
-        about = {"caught": caught, "missed": round(100 * (1.0 - (caught["estimate"] or 0.0)))}
-        about["alarms"] = round(100 * alarms["estimate"])
-        yield parts.Bullet(say("verdict.in_short", about, three_way=three_way), "In short")
-    told: dict[str, list[str]] = {verdict: [] for verdict in _VERDICTS.values()}
-    for row in groups:
-        told[row["verdict"]].append(text.group_of(row))
-    if groups:
-        shown = say("verdict.groups_in_short", told=told, most=_MOST_NAMED)
-        yield parts.Bullet(text.capital(shown), "Groups")
-
-
-#: Groups of a verdict that are named in one line.
-_MOST_NAMED: Final = 3
+    measured: Json, by_group: Json | None = None, three_way: object = None
+) -> list[parts.Bullet]:
+    """Return both rates in answers of a hundred, and which groups have which verdict."""
+    rows = [row for row in (by_group or {"rows": ()})["rows"] if row["max_fpr"] is not None]
+    said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
+    return [parts.Bullet(said, "In short")] if said else []
 
 
 def _is_promised(bound: Json) -> bool:
