@@ -2,7 +2,7 @@
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
 of the report in docs/report.md with numbered marks, photographed by chromium; ``watch-*.png`` that
-of a watch at the end of examples/year.py. ``first_run.svg`` is drawn by the README's own
+of a watch at the end of examples/year.py. ``first_run-*.svg`` is drawn by the README's own
 calibration.
 
     PYTHONPATH=. python benchmarks/page_pictures.py
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from PIL import Image
-from results import light_and_dark
+from results import both_modes, light_and_dark
 
 from calibrail.report.figures.sequential import plan_svg
 
@@ -27,13 +27,13 @@ FIGURES: Final = Path(__file__).resolve().parents[1] / "docs" / "figures"
 #: What is marked on the report's first screen, in the order of docs/report.md.
 MARKED: Final = (
     ".verdict strong",
-    ".verdict p:has(b)",
+    ".verdict p:last-of-type",
     "main > .tiles",
     "[data-figure=target]",
     "#try",
 )
 #: Pixels of a photograph: its width, and the heights of the report and of the watch.
-WIDTH, HEIGHT, WATCH_HEIGHT = 1000, 1165, 1560
+WIDTH, HEIGHT, WATCH_HEIGHT = 1000, 1225, 1560
 #: Colours of a photograph's palette: it shows text and plain areas.
 N_COLOURS: Final = 64
 
@@ -106,7 +106,7 @@ def draw_first_run(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "calibrail", *line.split(), "-o", folder]
         subprocess.run(command, check=True, capture_output=True)
-        path.write_bytes((Path(folder) / "figures" / "target.svg").read_bytes())
+        both_modes((Path(folder) / "figures" / "target.svg").read_text(encoding="utf-8"), path)
 
 
 def main() -> None:

@@ -46,9 +46,9 @@ def page(name: str, context: click.Context, command: click.Command) -> str:
             kind = "Arguments" if item.param_type_name == "argument" else "Options"
             panel = getattr(item, "rich_help_panel", None) or kind
             said, meant = (_cell(part) for part in record)
-            panels.setdefault(panel, []).append(f"| `{said}` | {meant} |")
+            panels.setdefault(panel, []).append(f"| `{said}` | {as_code(meant)} |")
     usage = " ".join(["calibrail", name, *command.collect_usage_pieces(context)])
-    parts = [f"# calibrail {name}", f"```text\n{usage}\n```", command.help or ""]
+    parts = [f"# calibrail {name}", f"```text\n{usage}\n```", as_code(command.help or "")]
     for panel, rows in panels.items():
         if rows:
             head = f"| {'argument' if panel == 'Arguments' else 'option'} | meaning |"
@@ -56,6 +56,16 @@ def page(name: str, context: click.Context, command: click.Command) -> str:
     if command.epilog:
         parts.append(f"## Example\n\n    {command.epilog.removeprefix('Example: ')}")
     return "\n\n".join(parts) + "\n"
+
+
+def as_code(text: str) -> str:
+    """Return help in which options are code, so that no line ends within one."""
+    return re.sub(r"(?<![\w`-])--?[a-z][a-z-]*", r"`\g<0>`", text)
+
+
+def whole(html: str) -> str:
+    """Return a page on which options and identifiers that fit a phone are not broken."""
+    return re.sub(r"<code>([^<\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
 
 
 def _cell(text: str) -> str:
@@ -112,9 +122,16 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill a page's tables."""
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Fill a page's tables; who searches for another name of a thing finds the glossary first."""
+    if page.file.src_uri == "glossary.md":
+        page.meta["search"] = {"boost": 4}
     return filled(markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep short code on one line."""
+    return whole(html)
 
 
 def _file(name: str) -> str:

@@ -37,10 +37,16 @@ def write(
 
 def light_and_dark(svg: str, path: Path) -> None:
     """Write a figure on no background for a light page and for a dark one, as NAME-*.svg."""
-    from calibrail.report.figures.plot import COLOURS
     from calibrail.report.html import standing_alone
 
-    alone = re.sub(r'<rect [^>]*fill="#ffffff"/>', "", standing_alone(svg), count=1)
+    both_modes(standing_alone(svg), path)
+
+
+def both_modes(alone: str, path: Path) -> None:
+    """Write a figure's file, which is dark on white, as `light_and_dark` does."""
+    from calibrail.report.figures.plot import COLOURS
+
+    alone = re.sub(r'<rect [^>]*fill="#ffffff"/>', "", alone, count=1)
     night = STYLE.read_text(encoding="utf-8").split("(prefers-color-scheme: dark)")[1]
     path.parent.mkdir(exist_ok=True)
     path.with_stem(f"{path.stem}-light").write_text(alone, encoding="utf-8")

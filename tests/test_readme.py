@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.results import both_modes
 from calibrail.cli import app
 
 pytestmark = pytest.mark.painted
@@ -31,5 +32,11 @@ def test_the_first_runs_print_and_draw_what_is_shown(
     shown = README.split("prints first:\n\n")[1].split("\n\nand goes on")[0]
     assert [line[4:] for line in shown.splitlines()] == printed[: len(shown.splitlines())]
     assert app(calibrate, standalone_mode=False) == 0
-    figure = ROOT / "docs" / "figures" / "first_run.svg"
-    assert figure.read_bytes() == (tmp_path / "runs/first/figures/target.svg").read_bytes()
+    # No white card on a dark page: both modes are drawn, and the README names both.
+    both_modes(
+        (tmp_path / "runs/first/figures/target.svg").read_text("utf-8"), tmp_path / "first.svg"
+    )
+    for mode in ("light", "dark"):
+        figure = f"docs/figures/first_run-{mode}.svg"
+        assert figure in README
+        assert (ROOT / figure).read_bytes() == (tmp_path / f"first-{mode}.svg").read_bytes()

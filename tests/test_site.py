@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,14 @@ from types import SimpleNamespace
 
 import yaml
 
-from benchmarks.reference_pages import commands, on_config, page
+from benchmarks.reference_pages import (
+    as_code,
+    commands,
+    on_config,
+    on_page_markdown,
+    page,
+    whole,
+)
 from calibrail.cli import COMMANDS
 from tests.installed import need
 
@@ -61,7 +69,21 @@ def test_a_reader_chooses_light_or_dark_and_may_search() -> None:
     schemes = CONFIG["theme"]["palette"]
     assert {item.get("scheme") for item in schemes} >= {"default", "slate"}
     assert all(item["toggle"]["name"] for item in schemes)
-    assert "search" in CONFIG["plugins"]
+    (search,) = (item["search"] for item in CONFIG["plugins"] if "search" in item)
+    # Other names of a thing stand in brackets: "(recall, ...)" is found by "recall".
+    words = re.split(search["separator"], '(recall, sensitivity) is at least 0.5: "caught"')
+    assert {"recall", "sensitivity", "0.5", "caught"} <= set(words)
+    glossary = SimpleNamespace(file=SimpleNamespace(src_uri="glossary.md"), meta={})
+    assert on_page_markdown("text", glossary) == "text" and glossary.meta["search"]["boost"] > 1
+
+
+def test_no_line_ends_within_an_option_or_an_identifier() -> None:
+    assert as_code("with --guarantee pac (-o RUN); well-known") == (
+        "with `--guarantee` pac (`-o` RUN); well-known"
+    )
+    assert whole("<code>--max-false-alarms</code> <code>calibrail calibrate DATA</code>") == (
+        '<code class="whole">--max-false-alarms</code> <code>calibrail calibrate DATA</code>'
+    )
 
 
 def test_versions_stand_side_by_side(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Caught ")]
     known = judge["rates"]["coverage"]["prediction_powered"]["estimate"]
     assert f"{100 * known:.1f}".removesuffix(".0") + "%" in line
-    assert "is not proven" in text
+    assert "checked by simulation, not proven" in text
     # The verdict is what is left on a small screen: with what is shown and required of both.
     (last,) = re.findall(rf"(?m)^{str(result.verdict).upper()}: [^\n]*\n?[^\n]*", done.stdout)
     assert last.count("required") == 2 and ">= 80%" in last and "<= 20%" in last

@@ -250,7 +250,7 @@ def test_labels_of_a_queue_test_a_judge_by_their_probabilities(tmp_path: Path) -
     with calibrail.label(rows, tmp_path / "b", guardrail=frozen(), max_fpr=0.5, looks=False) as b:
         label_all(b, 20)
     stopped = calibrail.agree(elsewhere, judge_column="judge", labels=tmp_path / "b")
-    assert any("labelling stops when that falls" in text for text in stopped.warnings)
+    assert any("labelling stops when that is reached" in text for text in stopped.warnings)
 
 
 def test_a_folder_without_labels_and_a_review_say_what_to_do(

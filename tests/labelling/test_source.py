@@ -137,7 +137,7 @@ def test_labels_for_a_verdict_calibrate_with_a_warning_and_certify_nothing_else(
         label_some(session, "ada", 100)
     run = calibrail.calibrate(tmp_path, SCORE, Promise(0.2))
     assert any("labelled for the verdict on a guardrail" in note for note in run.report.notes)
-    with pytest.raises(DataError, match=r"labelling stops when that falls.*labels=\.\.\."):
+    with pytest.raises(DataError, match=r"labelling stops when that is reached.*labels=\.\.\."):
         calibrail.certify(guardrail, tmp_path, max_fpr=0.3)
     with pytest.raises(DataError, match="another guardrail: label new answers for this one"):
         calibrail.certify(run.freeze(), tmp_path, max_fpr=0.3)

@@ -21,3 +21,15 @@ def test_rows_that_were_chosen_are_said_to_be() -> None:
     assert words.differing([test, {**test, "differs": False}]) == (
         "50% of them are flagged, of the rest 10% (Fisher's exact test, p = 0.001)"
     )
+
+
+def test_a_page_draws_what_is_shown_of_a_judge_and_of_several() -> None:
+    rate = {"estimate": 0.8, "lower": 0.7, "upper": 0.9, "count": 8, "n": 10}
+    certificate = {"coverage": rate, "fpr": rate, "min_coverage": 0.6, "max_fpr": None}
+    certificate |= {"region": {"coverage": rate, "fpr": rate}, "confidence": 0.95}
+    judges = [
+        {"judge": name, "certificate": certificate | {"verdict": "inconclusive"}} for name in "ab"
+    ]
+    for shown, name in ((judges[:1], "target"), (judges, "judges")):
+        (figure,) = words._figure(shown, {"confidence": 0.95}).blocks
+        assert figure.name == name and "<svg" in figure.draw(False)

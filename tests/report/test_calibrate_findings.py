@@ -9,6 +9,8 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.evaluation import Sample
+from calibrail.report.documents import measures
+from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.calibrate_sections import (
     assumptions,
     baselines_finding,
@@ -199,3 +201,34 @@ def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> No
     assert next_step(report.to_dict()).startswith("Calibrate again with --guarantee pac") == pac
     if pac:
         calibrate(rows, score, guarantee="pac", **asked)
+
+
+def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() -> None:
+    def said(caught: dict[str, Any], alarms: float, *more: Any) -> str:
+        measured = {"coverage": {"lower": 0.0, **caught}, "fpr": {"estimate": alarms}}
+        return measures.in_short(measured, *more)[0].text
+
+    assert said({"estimate": 0.93}, 0.171) == (
+        "Of 100 hallucinated answers about 7 get through; of 100 good ones about 17 are flagged "
+        "by mistake."
+    )
+    assert "hardly any get through" in said({"estimate": 1.0}, 0.5)
+    # What the rank of a threshold proves is a bound, and rounded outwards.
+    assert "at most 13 get through" in said({"estimate": None, "lower": 0.876}, 0.5)
+    assert "at most 30 get through" in said({"estimate": None, "lower": 0.7}, 0.5)
+    groups = [
+        {"group": name, "max_fpr": 0.2, "verdict": verdict}
+        for name, verdict in (("law", "certified"), ("news", "rejected"), ("art", "certified"))
+    ]
+    assert said({"estimate": None}, 0.5, {"rows": groups}) == (
+        "Of 100 good answers about 50 are flagged by mistake. By themselves law, art are "
+        "certified; news is rejected."
+    )
+
+
+def test_a_threshold_that_was_found_without_a_limit_names_no_share_that_nobody_required() -> None:
+    found, asked = (document(report(max_fpr=limit)) for limit in (None, 0.2))
+    assert found.summary.startswith("Flag an answer when") and "Flag" not in asked.summary
+    assert [tile.asked for tile in found.tiles] == ["", "", ""]
+    assert asked.tiles[0].asked.startswith(">= 90%")
+    assert [item.title for item in (*found.lead, *asked.lead)] == ["In short", "In short"]

@@ -72,8 +72,8 @@ GOOD = ([True] * 40 + [False] * 40, [1] * 40 + [0] * 40)
 def test_a_verdict_says_with_which_label_it_fell() -> None:
     found = content(*GOOD)
     said, fell = texts(found), found["sequential"]["decided"]["labelled"]
-    assert "It is shown that enough is caught; it is shown that false" in said
-    assert f"The verdict fell with the {fell}th label." in said
+    assert "Enough is shown to be caught; false alarms are shown" in said
+    assert f"The verdict was reached with the {fell}th label." in said
     assert "To expect" not in said and "foreseen" not in said
 
 

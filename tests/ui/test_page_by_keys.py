@@ -6,6 +6,9 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
+from calibrail.options import Promise
 from tests.ui.driven import Pipe, Tab
 from tests.ui.sessions import EMOJI, labels, plain
 from tests.ui.visits import ID, STATUS, VIEW, command, label, opened, quiet, serving
@@ -214,6 +217,29 @@ def test_own_labels_are_listed_and_one_is_changed(tmp_path: Path, tab: Tab) -> N
         kept = {line["order"]: (line["label"], line.get("note")) for line in labels(tmp_path)}
         assert kept == {1: (1, "fh"), 2: (0, None), 3: (0, None)}
         assert quiet(tab, address)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says", "full"),
+    [("hf" * 4, "labelled", True), ("f" * 8, "only 0 of", False)],
+)
+def test_the_end_says_enough_or_what_is_missing(
+    tmp_path: Path, tab: Tab, keys: str, says: str, full: bool
+) -> None:
+    progress = "document.getElementById('progress').textContent"
+    with serving(tmp_path, plain(8), promise=Promise(alpha=0.5)) as address:
+        opened(tab, address)
+        for key in keys:
+            if tab.ask(VIEW) != "task":
+                break
+            time.sleep(0.2)
+            tab.press(key)
+            time.sleep(0.2)
+        tab.until(VIEW, "rest")
+        assert tab.ask(progress).endswith("· enough") is full and "to go" not in tab.ask(progress)
+        assert (tab.ask("bar.value") == tab.ask("bar.max")) is full
+        said = tab.ask("document.getElementById('rest').textContent")
+        assert says in said + tab.ask(progress)
 
 
 def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, tab: Tab) -> None:

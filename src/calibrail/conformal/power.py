@@ -109,7 +109,7 @@ class Design:
             float(1 - decimal(alpha)),
             float(_roc(np.array(alpha), self.separation)),
         )
-        who = "the assumed" if self.rates else "with growing calibration the threshold's"
+        who = "the assumed" if self.rates else "however many labels set it, the threshold's"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
             caught, least = 100.0 * coverage, 100.0 * self.required
             return f"{who} share caught, {caught:.4g}%, is not above {least:.4g}%"

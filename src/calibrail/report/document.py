@@ -97,8 +97,6 @@ class Cell:
         A second, quieter line: on the page always, in a terminal where the table asks for it.
     style : Style
         On a row's first cell, ``strong`` holds for the row.
-    bar : float, optional
-        A share to draw as a bar in place of the text.
     href : str
         A file beside the page that the text leads to.
     value : float, optional
@@ -108,7 +106,6 @@ class Cell:
     text: str
     below: str = ""
     style: Style = ""
-    bar: float | None = None
     href: str = ""
     value: float | None = None
 
@@ -549,18 +546,15 @@ def _cells(table: Table, medium: str) -> Table:
         row if isinstance(row, Heading) else [c if isinstance(c, Cell) else Cell(c) for c in row]
         for row in table.rows
     ]
+    cells = [row for row in rows if not isinstance(row, Heading)]
     places = [
         place
         for place, column in enumerate(table.columns)
         if column.where in _SHOWN[medium]
-        and (place == 0 or any(not isinstance(row, Heading) and _holds(row[place]) for row in rows))
+        and (place == 0 or any(row[place].text or row[place].below for row in cells))
     ]
     return replace(
         table,
         columns=[table.columns[place] for place in places],
         rows=[row if isinstance(row, Heading) else [row[at] for at in places] for row in rows],
     )
-
-
-def _holds(cell: Cell) -> bool:
-    return bool(cell.text or cell.below) or cell.bar is not None

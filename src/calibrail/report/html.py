@@ -226,8 +226,8 @@ def _joints(text: str) -> Markup:
 
 def _options(text: str) -> Markup:
     """Return escaped text in which no command line option is broken over two lines."""
-    option = re.compile(r"--[a-z][a-z-]*")
-    return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(clean(text)))))
+    option, shown = r"(?<![\w-])--?[a-z][a-z-]*", r'<span class="option">\g<0></span>'
+    return Markup(re.sub(option, shown, str(escape(clean(text)))))
 
 
 def _signs(text: str) -> str:

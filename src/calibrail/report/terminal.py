@@ -27,8 +27,6 @@ _STYLES: Final = {
     "rejected": "bold red",
     "inconclusive": "bold yellow",
 }
-#: Characters of a full bar.
-_BAR: Final = 30
 #: Lines after which the first ones have left a screen of 24, where files and a prompt follow.
 _SMALL: Final = 20
 
@@ -138,7 +136,7 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
             case parts.Table():
                 if block.title:
                     console.print(_line(block.title, "bold"))
-                console.print(_table(block, console.width, console.options.ascii_only), "")
+                console.print(_table(block, console.width), "")
             case parts.Facts():
                 console.print(_facts(block), "")
             case parts.Struck():
@@ -196,7 +194,7 @@ def _struck(block: parts.Struck) -> Grid:
     return grid
 
 
-def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
+def _table(block: parts.Table, width: int) -> Grid:
     names = [it.name if it.brief is None else it.brief for it in block.columns]
     grid = _grid(2, header_style="underline", collapse_padding=True, show_header=any(names))
     for column, name, room in zip(block.columns, names, _widths(block, names, width), strict=True):
@@ -205,7 +203,7 @@ def _table(block: parts.Table, width: int, ascii_only: bool) -> Grid:
         if isinstance(row, parts.Heading):
             grid.add_row(_line(row.text, "underline"))
         else:
-            grid.add_row(*(_cell(cell, block.two_lines, ascii_only) for cell in row))
+            grid.add_row(*(_cell(cell, block.two_lines) for cell in row))
     return grid
 
 
@@ -220,10 +218,8 @@ def _widths(block: parts.Table, names: Sequence[str], width: int) -> list[int]:
     # A heading stands in the first column.
     headings = [row.text for row in block.rows if isinstance(row, parts.Heading)]
     for place, column in enumerate(block.columns):
-        cells = (_cell(row[place], block.two_lines, True) for row in rows)
-        # A bar is a word as long as it may be.
-        texts = [names[place], *headings * (place == 0)]
-        texts += (_BAR * "#" if cell.no_wrap else cell.plain for cell in cells)
+        cells = (_cell(row[place], block.two_lines).plain for row in rows)
+        texts = [names[place], *headings * (place == 0), *cells]
         for lengths, parted in (lines, str.splitlines), (words, str.split):
             longest = max(cell_len(part) for text in texts for part in parted(text) or [""])
             lengths.append(min(column.most or width, longest))
@@ -240,19 +236,12 @@ def _levelled(least: Sequence[int], most: Sequence[int], room: int) -> list[int]
     return widths
 
 
-def _cell(cell: Any, two_lines: bool, ascii_only: bool) -> BrokenText:
+def _cell(cell: Any, two_lines: bool) -> BrokenText:
     """Return what a ``Cell`` shows: a document that is shown has no other."""
-    if cell.bar is not None:
-        return BrokenText(_bar(cell.bar, ascii_only), "green", no_wrap=True)
     line = _line(cell.text, "" if cell.style == "strong" else _STYLES[cell.style])
     if two_lines:
         line.append(f"\n{plain(cell.below)}")
     return line
-
-
-def _bar(share: float, ascii_only: bool) -> str:
-    """Return a bar for a share, of blocks where they can be shown."""
-    return (("#" if ascii_only else "█") * round(share * _BAR)).ljust(_BAR)
 
 
 def _evidence(block: parts.EvidenceBlock, console: Console, indent: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from calibrail.formatting import Scale, floor_percent, listed, outward, percent
@@ -11,6 +12,7 @@ from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import answers_more, label_anew
 from calibrail.report.documents.measures import part_note
+from calibrail.report.figures.scores import groups_svg
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
 
 
@@ -43,6 +45,7 @@ def document(result: Json) -> Document:
         lead=lines,
         tiles=_tiles(row, f"{about['judge']}: " if lines else ""),
         blocks=(
+            _figure(judges, result),
             _gates(result, several, ("Judge", lambda item: phrases.plain(item["judge"]))),
             _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
             *(block for item in judges for block in _judge(item, result)),
@@ -172,14 +175,14 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     people = labeller(result["data"])
     title = f"{whose} on answers that {people} labelled, each interval alone"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
-    errs = [
-        say("agree.errs", row, feature=phrases.plain(row["feature"]))
-        for row in item["errs"]
-        if row["p_holm"] <= 1.0 - result["confidence"]
-    ]
-    yield parts.section(
-        title, parts.Table(title, columns, rows), parts.Text(leaning), *map(parts.Text, errs)
-    )
+    errs = list[str]()
+    for row in item["errs"]:
+        if row["p_holm"] <= 1.0 - result["confidence"]:
+            by_rate = sorted(row["strata"], key=lambda one: one["n_wrong"] / one["n"])
+            ends = {"least": by_rate[0], "most": by_rate[-1]}
+            errs.append(say("agree.errs", row, ends, feature=phrases.plain(row["feature"])))
+    table = parts.Table(title, columns, rows)
+    yield parts.section(title, table, parts.Text(leaning), parts.Text(" ".join(errs)))
     estimates = list[tuple[str | parts.Cell, ...]]()
     missing, methods = list[str](), _methods(item)
     for key, rate in item["rates"].items():
@@ -206,11 +209,22 @@ def _methods(item: Json) -> dict[str, str]:
     return {key: name for key, name in facts("agree.methods") if key in item["rates"]["prevalence"]}
 
 
-def _granted(judges: Sequence[Json], result: Json) -> parts.Bullets:
+def _granted(judges: Sequence[Json], result: Json) -> parts.Facts:
     """Return what each method takes for granted, once for all judges."""
     used = {key: name for item in judges for key, name in _methods(item).items()}
-    takes = (f"{name}: {say(f'agree.granted_{key}', result)}." for key, name in used.items())
-    return parts.Bullets("Assumptions", list(takes))
+    takes = [f"{name}: {say(f'agree.granted_{key}', result)}" for key, name in used.items()]
+    return parts.Facts([("Assumptions", say("agree.granted", assumed=takes))] if takes else [])
+
+
+def _figure(judges: Sequence[Json], result: Json) -> parts.Section | None:
+    """Draw what is shown of a judge beside what was required, or of several, most caught first."""
+    rows = [{**item["certificate"], "group": phrases.plain(item["judge"])} for item in judges]
+    rows.sort(key=lambda row: -(row["coverage"]["estimate"] or 0.0))
+    figure = measures.target_figure(rows[0], result["confidence"])
+    if rows[1:]:
+        draw = partial(groups_svg, {"rows": [measures.together(row) for row in rows]})
+        figure = parts.Figure("judges", draw, say("agree.figure"))
+    return parts.section("What is shown", figure, where="page")
 
 
 #: So many disagreements are shown; all stand in the machine-readable result.

@@ -59,17 +59,23 @@ def document(
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
     area, on = report["test"]["auroc"], measures.measured_on(report["test"])
+    rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
+    if found := messages.is_unasked(report):
+        # What was found stands in place of a verdict; nothing but the promise aims at a share.
+        rule, summary = "", f"{rule} {summary}"
+        report = {**report, "min_coverage": report["requirement"].get("min_coverage")}
     return Document(
         "report for",
-        rule=_threshold_sentence(report),
-        summary=messages.verdict_summary(report),
+        rule=rule,
+        summary=summary,
+        lead=measures.in_short(report["test"], report["by_group"], report["three_way"]),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(area), text.bounds(area)),
         ),
         blocks=(
             measures.target_section(report, *_other_thresholds(report, scores)),
-            _threshold(report, scores),
+            _threshold(report, scores, "page" if found else "both"),
             parts.section(
                 on,
                 measures.table(on, measures.of_test_part(report), report["confidence"]),
@@ -86,7 +92,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     )
 
 
-def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
+def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
     tests = "Scores" if text.is_proven(report["test"]["coverage"]) else "Test scores"
     figure = scores_figure(
@@ -95,7 +101,8 @@ def _threshold(report: Json, scores: BothScores | None) -> parts.Section:
         caption=f"{tests} of the two classes.{{dashed}}",
         dashed=" Answers at or {side} of the dashed line are flagged.",
     )
-    return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
+    text_of_rule = parts.Text(_threshold_sentence(report), where=where)
+    return parts.section("The threshold", text_of_rule, figure)
 
 
 def _threshold_sentence(report: Json) -> str:

@@ -51,6 +51,7 @@ def document(card: Json) -> Document:
         title="card of the guardrail",
         subject=f"{plain(name)} ({detector})",
         summary=verdict_summary({**headline, "reason": guardrail.reason_or_cost(headline)}),
+        lead=[] if about["trims"] else measures.in_short(headline, None, config["promise"]["beta"]),
         blocks=(
             section(
                 shown,

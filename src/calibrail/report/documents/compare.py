@@ -251,36 +251,23 @@ def _level(comparison: Json, level: Json) -> parts.Block:
 def other_targets(comparison: Json) -> parts.Section:
     """Show what other targets would cost; a dash where they cannot be promised."""
     sweep = comparison["alpha_sweep"]
-    short: list[parts.Row] = []
     full: list[parts.Row] = []
     for name, baseline, entries in figures.sweep_rows(comparison):
-        known = [entry if entry and entry["fpr"] else None for entry in entries]
-        if not baseline:
-            short.append((name, *(text.share(e["fpr"]) if e else "-" for e in known)))
         cells = (
             parts.Cell(text.share(entry["fpr"]), say("compare.at_target", entry, scale=Scale()))
-            if entry
+            if entry and entry["fpr"]
             else parts.Cell("none")
-            for entry in known
+            for entry in entries
         )
         full.append((parts.Cell(name, "baseline" if baseline else ""), *cells))
-    notes = [say("compare.not_promised", entry) for entry in sweep if not entry["rank"]]
-    shown = [] if _where(comparison) == "page" else short
     columns = parts.numbers(*(floor_percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
     figure = parts.Figure("alpha_sweep", partial(figures.sweep_svg, comparison))
     return parts.section(
         "Other targets",
         parts.Text(say("compare.other_targets"), where="page"),
-        figure if short and comparison["detectors"] else None,
-        parts.Table(
-            "False alarms if so many hallucinations are to be caught",
-            (parts.TableColumn("Score", most=_NAME_WIDTH), *columns),
-            shown,
-            where="terminal",
-        ),
-        parts.Text(f"-: {' '.join(notes)}" if notes and shown else "", where="terminal"),
-        *map(parts.note, notes),
+        figure if comparison["detectors"] else None,
+        *(parts.note(say("compare.not_promised", entry)) for entry in sweep if not entry["rank"]),
         parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full)),
     )
 

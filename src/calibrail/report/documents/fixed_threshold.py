@@ -30,7 +30,6 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     """Return what only a report about a threshold that was given says."""
     about = _about(report)
     asked, headline = about["asked"], say("fixed_threshold.headline", about)
-    in_short = say("fixed_threshold.in_short", about)
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
@@ -46,6 +45,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         headline="" if asked else headline,
         rule=headline,
         summary=" ".join(filter(None, (answer, headline if asked else "", *cost[:1]))),
+        lead=measures.in_short(report["test"]),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),
@@ -55,7 +55,6 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             parts.Facts(
                 [
                     ("Data", say("fixed_threshold.understood", report, about)),
-                    ("In short", in_short),
                     *_far(report, about),
                     *_ties(report, about),
                     ("Bounds", measured),
@@ -107,8 +106,6 @@ def _about(report: Json) -> dict[str, Any]:
         "goals": {name: f"{100 * goal:g}" for name, goal in goals.items() if goal is not None},
         "asked": report["max_fpr"] is not None,
         "halved": say("fixed_threshold.halved") in report["notes"],
-        "stopped": round(100 * (caught["estimate"] or 0.0)),
-        "alarms": round(100 * (alarms["estimate"] or 0.0)),
         "labels": {
             "column": labels["column"],
             "means": one,

@@ -114,7 +114,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
                 ("Measure", "Value"),
                 found["agreement"] and facts("label.agreement_facts", found["agreement"]),
             ),
-            _table("How it was labelled", ("What", ""), facts("label.labelled_facts", found)),
+            _table("How it was labelled", ("What", "Value"), facts("label.labelled_facts", found)),
         ),
         warnings=[parts.Bullet(text) for text in certificate["warnings"]],
         next_step=next_step(certificate),

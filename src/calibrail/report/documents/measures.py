@@ -364,6 +364,15 @@ def of_verdict(measured: Json, asked: Json) -> list[Line]:
     return rates(shown, asked)
 
 
+def in_short(
+    measured: Json, by_group: Json | None = None, three_way: object = None
+) -> list[parts.Bullet]:
+    """Return both rates in answers of a hundred, and which groups have which verdict."""
+    rows = [row for row in (by_group or {"rows": ()})["rows"] if row["max_fpr"] is not None]
+    said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
+    return [parts.Bullet(said, "In short")] if said else []
+
+
 def _is_promised(bound: Json) -> bool:
     """Return whether a share is bounded by how its threshold was made, from below alone."""
     return bool(bound["upper"] == 1.0 and bound["estimate"] != 1.0)

@@ -151,7 +151,7 @@ def _beyond(histogram: Json, scale: Scale) -> str:
 def lead(status: Json) -> list[Bullet]:
     """Return the three answers that everybody looks for first."""
     promise, prevalence = _promise_status(status["promise"]), _prevalence(status["prevalence"])
-    said = {"Traffic": _traffic(status), "Promise": promise, "Hallucinations": prevalence}
+    said = {"Promise": promise, "Traffic": _traffic(status), "Hallucinations": prevalence}
     return [Bullet(capital(text), title) for title, text in said.items()]
 
 
@@ -550,7 +550,7 @@ def _tiles(status: Json) -> Iterator[parts.Tile]:
         value, asked = promise[name], required(sign, promise["limits"][name])
         seen = interval(value) if value["estimate"] is not None else ""
         if latest is not None:
-            seen = f"{interval(latest[name])} lately; over all draws {share(value)}"
+            seen = f"{interval(latest[name])}; over all draws {share(value)}"
             title, value = f"{title}, lately", latest[name]
         # "Caught none" would say that all is missed where no label tells.
         shown = share(value) if value["estimate"] is not None else "unknown"

@@ -68,19 +68,18 @@ def _curve(plan: Json) -> parts.Section:
     rows: list[parts.Row] = [
         (
             f"{point['n']:,}",
-            parts.Cell("", bar=point["certified"]),
             *("-" if point["n"] in few else percent(point[verdict]) for verdict in VERDICTS),
         )
         for point in plan["points"]
     ]
-    title, bar = "Probability of each verdict", parts.TableColumn("", where="terminal")
+    title = "Probability of each verdict"
     labelled, *heads = parts.numbers("Labelled", *map(str.capitalize, VERDICTS))
     return parts.section(
         title,
         parts.Figure("plan", partial(plan_svg, plan), say("plan.asked"))
         if plan["curve"]["n"]
         else None,
-        parts.Table(title, (labelled, bar, *heads), rows),
+        parts.Table(title, (labelled, *heads), rows),
         parts.Text(say("plan.too_few", least=least) if few else ""),
     )
 

@@ -72,8 +72,10 @@ function showCounts(counts, name) {
   const settled = counts.drawn - counts.waiting;
   if (needed) parts.push(`${Math.min(found, needed)} of ${needed} hallucinated found`);
   if (needed && found >= needed && !counts.decided && !counts.holding) parts.push("faithful ones missing");
-  if (!needed && total) parts.push(`at most ${plural(total - settled, "answer")} to go`);
-  if (counts.to_expect) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
+  // Once labels are enough, nothing is to go, whatever could still be drawn.
+  if (counts.decided) parts.push("enough");
+  else if (!needed && total) parts.push(`at most ${plural(total - settled, "answer")} to go`);
+  if (counts.to_expect && !counts.decided) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
   if (counts.skipped) parts.push(`${counts.skipped} skipped`);
   // Answers count in the order they were drawn, up to the first that is open.
   if (counts.holding) {
@@ -84,7 +86,7 @@ function showCounts(counts, name) {
   $("progress").textContent = parts.join(" · ");
   $("bar").hidden = !(needed ?? total);
   $("bar").max = needed ?? total ?? 1;
-  $("bar").value = needed ? found : settled;
+  $("bar").value = counts.decided ? $("bar").max : needed ? found : settled;
 }
 
 /** Show what the server answered: the next answer, or that there is none. */
