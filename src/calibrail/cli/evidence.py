@@ -310,6 +310,7 @@ class CertifyArguments:
     """Which answers get a verdict."""
 
     labels: Path | None = setting(default=None, metavar="LABELS")
+    judge_column: str | None = setting(default=None, metavar="COL")
     by: str | None = setting(default=None, metavar="COL")
     fresh: bool = setting(default=False)
 
@@ -339,9 +340,10 @@ def certify_command(
     from calibrail.guardrail.file import read_file
     from calibrail.pipelines.certify_labels import write_verdict
 
-    labels = answers.labels
-    about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
-    if labels is not None:
+    labels, folder = answers.labels, None
+    about = asdict(answers)
+    if labels is not None and not (heldout and not labels.is_dir()) and not labels.is_file():
+        folder = labels
         # Who signed it is verified; the detector, which may be a large model, is not built.
         read_file(guardrail, trust.keys)
         result = calibrail.certify(
@@ -349,10 +351,9 @@ def certify_command(
             heldout or None,
             requirement,
             reading=reading if changed(reading) else None,
-            labels=labels,
             **about,
         )
-        page = write_verdict(result, labels)
+        page = write_verdict(result, folder)
         notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
     elif not heldout:
         raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
@@ -373,7 +374,7 @@ def certify_command(
         result.to_dict(),
         *notes,
         code=OF_VERDICT[result.verdict],
-        names={"GUARDRAIL": guardrail} | ({} if labels is None else {"LABELS": labels}),
+        names={"GUARDRAIL": guardrail} | ({} if folder is None else {"LABELS": folder}),
         guardrail=str(guardrail),
     )
 

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -128,6 +129,18 @@ class Replay:
             "open": sum(item.standing == "open" for item in before),
             "disagreements": sum(item.standing == "disagreement" for item in before),
         }
+
+    def sharing(self, share: float) -> "Replay":
+        """Return the same where its verdict may err with a share of what was asked for."""
+        requirement, other = self.plan.requirement, copy(self)
+        assert requirement is not None
+        level = 1.0 - share * (1.0 - requirement.confidence)
+        strict = replace(requirement, confidence=level)
+        other.plan = replace(self.plan, requirement=strict, share=share)
+        ledger = LabelLedger(other.plan)
+        ledger.answers = [*self.answers]
+        other.test, other.points = _course(ledger, other.plan)
+        return other
 
     def judge(self) -> str | None:
         """Return which judge gave labels that count in people's place; None where people did."""

@@ -78,7 +78,9 @@ def _begin(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
     files = _file_states(traces, reading)
-    examples = _open_traces(traces, reading, guardrail, options.judge_column)
+    # Where labels are made elsewhere nobody reads the answers here.
+    texts = () if lots else ("response",)
+    examples = _open_traces(traces, reading, guardrail, options.judge_column, texts)
     order = Order(options.seed or 0)
 
     def traced() -> Iterator[Example]:
@@ -175,9 +177,13 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
 
 
 def _open_traces(
-    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, more: Sequence[str]
+    traces: Source,
+    reading: ReadOptions,
+    guardrail: Guardrail | None,
+    more: Sequence[str],
+    require: Sequence[str],
 ) -> Reading:
-    """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
+    """Open traces: each needs what people read, else they are read as the guardrail's own data."""
     if guardrail is not None:
         reading = inherited_reading(reading, guardrail, traces, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
@@ -187,7 +193,7 @@ def _open_traces(
         traces,
         reading,
         keep=tuple(dict.fromkeys(keep)),
-        require=("response",),
+        require=require,
         expect=texts,
         labelled=False,
         distinct=True,
@@ -462,7 +468,8 @@ def label(  # type: ignore[misc]  # options are those of labelling
             raise DataError(say("refused.traces_needed_again", folder=folder))
         used = ReadOptions(**plan.reading["settings"])
         _refuse_changed(folder, plan, source, used)
-        again = _open_traces(source, used, frozen, plan.judge_column)
+        needed = ("response",) if plan.elsewhere is None else ()
+        again = _open_traces(source, used, frozen, plan.judge_column, needed)
         yield from Fresh(frozen).admitted(again)
 
     elsewhere = options.elsewhere
