@@ -571,7 +571,7 @@ def _by_file(
     if unmet := [id for id in said if id not in times]:
         n, where = len(unmet) - 1, str(file)
         raise InputError(say("refused.ids_of_no_trace", where=where, id=repr(unmet[0]), n=n))
-    whose = ReadOptions(labelled_by=reading.labelled_by)
+    whose = ReadOptions(labelled_by=reading.labelled_by, label_map=reading.label_map)
     if len(set(chances.values())) > 1:
         if by is not None:
             raise InputError(say("refused.groups_of_weighted_labels", file=file))

@@ -72,11 +72,11 @@ def _begin(
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
         requirement = data_reuse.Standing(share=share).strict(requirement)
     seen = Fresh(guardrail)
-    column = None if judge is None else sampling.JudgeColumn(judge)
-    compared = [sampling.JudgeColumn(name) for name in judges]
     reading = replace(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
+    column = None if judge is None else sampling.JudgeColumn(judge, reading.label_map)
+    compared = [sampling.JudgeColumn(name, reading.label_map) for name in judges]
     files = _file_states(traces, reading)
     # Where labels are made elsewhere nobody reads the answers here.
     texts = () if lots else ("response",)
@@ -302,7 +302,7 @@ def _reviewed(
         reading = reading or ReadOptions(**plan.reading["settings"])
         examples = [*read(traces, reading, keep=names, require=(), labelled=False)]
     known = {example.id: example for example in examples}
-    judges = [sampling.JudgeColumn(name) for name in names]
+    judges = [sampling.JudgeColumn(name, plan.label_map) for name in names]
     return {
         draw.order: sampling.calls_of(judges, known.get(draw.id, Example()), draw.flagged)
         for draw in drawn
