@@ -301,7 +301,7 @@ def test_labels_that_had_the_same_chance_count_exactly_whatever_the_judge_says(
     ("ids", "more", "said"),
     [
         (["t1", "x"], {}, "no trace has the id 'x'"),
-        (["t1", "t2"], {"by": "other"}, "none by group"),
+        (["t1", "t2"], {"by": "other"}, "leave out by"),
         (["t1"], {"labels": None}, "say with which probability each was to be made"),
         (["t1"], {"judge_column": "jugde"}, "has no column 'jugde'"),
     ],

@@ -340,34 +340,24 @@ def certify_command(
     from calibrail.guardrail.file import read_file
     from calibrail.pipelines.certify_labels import write_verdict
 
-    labels, folder = answers.labels, None
-    about = asdict(answers)
-    if labels is not None and not (heldout and not labels.is_dir()) and not labels.is_file():
-        folder = labels
+    labels, quarantine = answers.labels, Path("quarantine.jsonl")
+    # A file of labels stands beside the answers, a folder in their place.
+    folder = None if heldout and labels and not labels.is_dir() else labels
+    if not heldout and (labels is None or labels.is_file()):
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
+    about: dict[str, Any] = asdict(answers) | {"requirement": requirement}
+    if folder is not None:
         # Who signed it is verified; the detector, which may be a large model, is not built.
         read_file(guardrail, trust.keys)
-        result = calibrail.certify(
-            guardrail,
-            heldout or None,
-            requirement,
-            reading=reading if changed(reading) else None,
-            **about,
-        )
+        how = reading if changed(reading) else None
+        result = calibrail.certify(guardrail, heldout or None, reading=how, **about)
         page = write_verdict(result, folder)
         notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
-    elif not heldout:
-        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
     else:
-        quarantine = Path("quarantine.jsonl")
+        about |= {"reading": replace(reading, quarantine=quarantine)}
         with counting("checking", calls) as context:
-            result = calibrail.certify(
-                trust.load(guardrail),
-                heldout,
-                requirement,
-                reading=replace(reading, quarantine=quarantine),
-                progress=context.progress,
-                **about,
-            )
+            loaded = trust.load(guardrail)
+            result = calibrail.certify(loaded, heldout, progress=context.progress, **about)
         notes = [unusable(result.n_quarantined, quarantine)]
     show.finish(
         "certify",

@@ -654,12 +654,6 @@ class SessionPlan(Record):
         return replace(self.requirement, confidence=confidence)
 
     @property
-    def label_map(self) -> Mapping[str, Any] | None:
-        """What words of labels mean, where that was said."""
-        settings: Mapping[str, Any] = self.reading.get("settings") or {}
-        return settings.get("label_map")
-
-    @property
     def judge_column(self) -> tuple[str, ...]:
         """What the option of that name said: the one judge, or those that the queue compares."""
         return self.judges if self.judge is None else (self.judge,)

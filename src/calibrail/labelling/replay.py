@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -61,6 +60,8 @@ class Replay:
     ----------
     files : LabelFolder
         Up to date.
+    plan : SessionPlan
+        As it holds, with the error that is left for this look.
 
     Attributes
     ----------
@@ -88,11 +89,11 @@ class Replay:
         By annotator, labels that were there and are gone, though nobody took them back.
     """
 
-    def __init__(self, files: LabelFolder) -> None:
+    def __init__(self, files: LabelFolder, plan: SessionPlan) -> None:
         ledger, events = files.ledger, files.assignments
-        self.folder, self.plan, self.torn = files.path, files.plan, files.torn
+        self.folder, self.plan, self.torn = files.path, plan, files.torn
         self.answers, self.counted = tuple(ledger.answers), ledger.counted
-        self.test, self.points = _course(ledger, files.plan)
+        self.test, self.points = _course(ledger, plan)
         labelled = {item.draw.order for item in self.answers if item.standing == "final"}
         put_off = {order for orders in events.put_off.values() for order in orders}
         self.skipped = len(put_off - labelled)
@@ -130,18 +131,6 @@ class Replay:
             "disagreements": sum(item.standing == "disagreement" for item in before),
         }
 
-    def sharing(self, share: float) -> "Replay":
-        """Return the same where its verdict may err with a share of what was asked for."""
-        requirement, other = self.plan.requirement, copy(self)
-        assert requirement is not None
-        level = 1.0 - share * (1.0 - requirement.confidence)
-        strict = replace(requirement, confidence=level)
-        other.plan = replace(self.plan, requirement=strict, share=share)
-        ledger = LabelLedger(other.plan)
-        ledger.answers = [*self.answers]
-        other.test, other.points = _course(ledger, other.plan)
-        return other
-
     def judge(self) -> str | None:
         """Return which judge gave labels that count in people's place; None where people did."""
         return next((item.judge for item in self.counting if item.judge), None)
@@ -178,10 +167,11 @@ class Replay:
         return table, unsure
 
 
-def replay(folder: Path) -> Replay:
+def replay(folder: Path, plan: SessionPlan | None = None) -> Replay:
     """Read a folder of labels, check every line, and recompute what the labels say.
 
-    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read.
+    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read. With a
+    ``plan`` the verdict is that of its requirement.
 
     Raises
     ------
@@ -194,7 +184,7 @@ def replay(folder: Path) -> Replay:
         files.refresh()
     draws = [answer.draw for answer in files.ledger.answers]
     check_draws(draws, files.plan, files.draws.path)
-    return Replay(files)
+    return Replay(files, plan or files.plan)
 
 
 def _course(ledger: LabelLedger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:

@@ -438,7 +438,8 @@ class Sampler:
         self._deciding: Future[dict[int, _Ready]] | None = None
         self._nothing_after = ""
         self._test: UnsureTest | None = None
-        judged, words = folder.plan.judge, folder.plan.label_map
+        judged = folder.plan.judge
+        words = folder.plan.reading.get("settings", {}).get("label_map")
         self._column = None if judged is None else JudgeColumn(judged, words)
         self._judges = [JudgeColumn(name, words) for name in folder.plan.judges]
         self._guesser = Guesser(folder)

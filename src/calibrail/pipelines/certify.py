@@ -391,17 +391,17 @@ def certify(
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     fields.column(judge_column, "judge_column")
     if isinstance(labels, str | PathLike):
-        in_file = not Path(labels).is_dir() and (source is not None or Path(labels).is_file())
-        about = {} if in_file else {"source": source, "by": by, "reading": reading}
-        for name, value in {**about, **arrays}.items():
+        file, of_answers = Path(labels), {"source": source, "reading": reading}
+        beside = not file.is_dir() and (source is not None or file.is_file())
+        for name, value in {"by": by, **({} if beside else of_answers), **arrays}.items():
             if value is not None and name != "labels":
                 what = "the data" if name == "source" else name
                 raise InputError(error_text("labels_know_answers", what=what))
-        shared: Any = {"looks": looks, "fresh": fresh, "judge_column": judge_column}
-        if not in_file:
-            return certify_labels(guardrail, labels, requirement, **shared)
-        shared |= {"by": by, "reading": reading, "progress": progress}
-        return _by_file(Guardrail.coerce(guardrail), source, Path(labels), requirement, **shared)
+        about: Any = {"judge_column": judge_column, "looks": looks, "fresh": fresh}
+        if not beside:
+            return certify_labels(guardrail, labels, requirement, **about)
+        loaded = Guardrail.coerce(guardrail)
+        return _by_file(loaded, source, file, requirement, reading, **about)
     if judge_column is not None:
         raise InputError(say("refused.judge_without_labels_beside"))
     guardrail = Guardrail.coerce(guardrail)
@@ -538,14 +538,11 @@ def certify(
 
 def _by_file(
     guardrail: Guardrail,
-    source: Any,
+    source: Source | None,
     file: Path,
     requirement: Requirement | None,
-    *,
-    judge_column: str | None,
-    by: str | None,
     reading: ReadOptions | None,
-    progress: loading.Progress | None,
+    judge_column: str | None,
     **about: Any,
 ) -> Certification:
     """Certify on answers whose labels, and the chances of these, stand in a file by their ids.
@@ -556,12 +553,7 @@ def _by_file(
     source = loading.source_of(source, {}, None)
     reading = run.inherited_reading(reading, guardrail, source, labelled=False)
     said = loading.labels_by_id(file, reading, (ALL_COLUMNS,))
-    chances = {
-        id: loading.chance_of(str(file), item, "probability")
-        for id, item in said.items()
-        if "probability" in item.columns
-    }
-    keep = [name for name in (by, judge_column) if name is not None]
+    keep = () if judge_column is None else (judge_column,)
     opened = loading.open_for(guardrail, source, reading, keep=keep, labelled=False)
     examples = [*opened]
     labelled = [replace(item, label=said[item.id].label) for item in examples if item.id in said]
@@ -572,29 +564,19 @@ def _by_file(
         n, where = len(unmet) - 1, str(file)
         raise InputError(say("refused.ids_of_no_trace", where=where, id=repr(unmet[0]), n=n))
     whose = ReadOptions(labelled_by=reading.labelled_by, label_map=reading.label_map)
-    if len(set(chances.values())) > 1:
-        if by is not None:
-            raise InputError(say("refused.groups_of_weighted_labels", file=file))
-        outcomes = zip(labelled, guardrail.decide(labelled), strict=True)
-        flagged = {item.id for item, decision in outcomes if decision.flagged}
-        # Half of that of a passed answer: bets are as large as the probabilities let them be.
-        floor = min(share / (2 - (id in flagged)) for id, share in chances.items())
-        with TemporaryDirectory() as folder:
-            label_answers(
-                examples,
-                folder,
-                requirement,
-                guardrail=guardrail,
-                drawing=Drawing("active", floor),
-                options=LabelOptions(judge_column=keep, elsewhere=str(file), fresh=about["fresh"]),
-                reading=whose,
-                looks=False,
-            ).close()
-            result = certify_labels(guardrail, folder, requirement, at_once=True, **about)
-    else:
-        result = certify(
-            guardrail, labelled, requirement, by=by, reading=whose, progress=progress, **about
+    if len({item.columns.get("probability") for item in said.values()}) > 1:
+        # Bets are as large as the least probabilities let them be, twice that of a passed answer.
+        floor = min(
+            loading.chance_of(str(file), said[item.id], "probability") / (2 - decision.flagged)
+            for item, decision in zip(labelled, guardrail.decide(labelled), strict=True)
         )
+        options = LabelOptions(judge_column=keep, elsewhere=str(file), fresh=about["fresh"])
+        drawn = {"guardrail": guardrail, "drawing": Drawing("active", floor), "options": options}
+        with TemporaryDirectory() as place:
+            label_answers(examples, place, requirement, **drawn, reading=whose, looks=False).close()
+            result = certify_labels(guardrail, place, requirement, at_once=True, **about)
+    else:
+        result = certify(guardrail, labelled, requirement, reading=whose, **about)
         if judge_column is not None:
             unused = say("certify.judge_spares_nothing", column=judge_column)
             result = replace(result, warnings=(unused, *result.warnings))

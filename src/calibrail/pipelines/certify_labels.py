@@ -245,8 +245,9 @@ def certify_labels(
         handed_out = [item for item in replayed.counting if item.draw.handed_out]
         look = data_reuse.look_at_labels(place, plan, handed_out)
         standing = data_reuse.record_labels(history, look, plan, *own, begun=False)
-        replayed = replayed.sharing(standing.share or 1.0)
-        plan = replayed.plan
+        strict = standing.strict(plan.requirement)
+        plan = replace(plan, requirement=strict, share=standing.share or 1.0)
+        replayed = replay(place, plan)
     draws = [item.draw for item in replayed.answers]
     refuse_other_flags(
         frozen,
