@@ -1,7 +1,7 @@
 """Documents of label, of certificates from labels and of audit samples."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from math import ceil, exp
 from typing import Final
