@@ -310,6 +310,7 @@ class CertifyArguments:
     """Which answers get a verdict."""
 
     labels: Path | None = setting(default=None, metavar="LABELS")
+    judge_column: str | None = setting(default=None, metavar="COL")
     by: str | None = setting(default=None, metavar="COL")
     fresh: bool = setting(default=False)
 
@@ -339,41 +340,31 @@ def certify_command(
     from calibrail.guardrail.file import read_file
     from calibrail.pipelines.certify_labels import write_verdict
 
-    labels = answers.labels
-    about: dict[str, Any] = {"by": answers.by, "fresh": answers.fresh}
-    if labels is not None:
+    labels, quarantine = answers.labels, Path("quarantine.jsonl")
+    # A file of labels stands beside the answers, a folder in their place.
+    folder = None if heldout and labels and not labels.is_dir() else labels
+    if not heldout and (labels is None or labels.is_file()):
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
+    about: dict[str, Any] = asdict(answers) | {"requirement": requirement}
+    if folder is not None:
         # Who signed it is verified; the detector, which may be a large model, is not built.
         read_file(guardrail, trust.keys)
-        result = calibrail.certify(
-            guardrail,
-            heldout or None,
-            requirement,
-            reading=reading if changed(reading) else None,
-            labels=labels,
-            **about,
-        )
-        page = write_verdict(result, labels)
+        how = reading if changed(reading) else None
+        result = calibrail.certify(guardrail, heldout or None, reading=how, **about)
+        page = write_verdict(result, folder)
         notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
-    elif not heldout:
-        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
     else:
-        quarantine = Path("quarantine.jsonl")
+        about |= {"reading": replace(reading, quarantine=quarantine)}
         with counting("checking", calls) as context:
-            result = calibrail.certify(
-                trust.load(guardrail),
-                heldout,
-                requirement,
-                reading=replace(reading, quarantine=quarantine),
-                progress=context.progress,
-                **about,
-            )
+            loaded = trust.load(guardrail)
+            result = calibrail.certify(loaded, heldout, progress=context.progress, **about)
         notes = [unusable(result.n_quarantined, quarantine)]
     show.finish(
         "certify",
         result.to_dict(),
         *notes,
         code=OF_VERDICT[result.verdict],
-        names={"GUARDRAIL": guardrail} | ({} if labels is None else {"LABELS": labels}),
+        names={"GUARDRAIL": guardrail} | ({} if folder is None else {"LABELS": folder}),
         guardrail=str(guardrail),
     )
 

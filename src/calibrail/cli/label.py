@@ -2,7 +2,6 @@
 
 import getpass
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -128,18 +127,21 @@ def label_command(
             import_module("calibrail.ui.server")
     if (file := file_to_write(sitting.export)) is not None:
         transfer.format_of(file, sitting.export_as)
-    # How labels of a file are read, and how traces are; those made elsewhere are begun with.
+    # How labels of a file are read, and how traces are; those made elsewhere are begun with, and
+    # what a judge's words mean.
     words = reading
     if words is not None:
         said = ("label_column", "label_map", "positive", "labelled_by")
-        unread = said[:1] if labelling.elsewhere else said
+        unread = said[:1] if labelling.elsewhere else said[::3] if labelling.judge_column else said
         traces_read = replace(words, **cast(Any, dict.fromkeys(unread)))
         if traces_read != words and sitting.taken_from is None:
             raise InputError(say("refused.labels_of_import"))
         reading = traces_read if changed(traces_read) else None
     if purpose.from_log:
-        given = [purpose, requirement, promise, labelling, sitting]
-        _refuse_beside_logs(flags(item) for item in given if item is not None)
+        given = [flags(it) for it in (purpose, requirement, promise, labelling, sitting) if it]
+        others = {word for words in given for word in words if word[:2] == "--"} - _OF_LOGS
+        if others:
+            raise InputError(say("refused.drawing_ends", others=sorted(others)))
         _draw(source, output, purpose, drawing, labelling, reading, sitting)
     if purpose.per_day is not None or purpose.texts:
         raise InputError(say("refused.of_logs"))
@@ -217,12 +219,6 @@ def label_command(
         code=FAILURE if refused else code,
         names={"LABELS": output, "GUARDRAIL": guardrail_to_name(plan, purpose.guardrail, output)},
     )
-
-
-def _refuse_beside_logs(given: Iterable[tuple[str, ...]]) -> None:
-    """Refuse what says how answers are labelled, where they are only drawn."""
-    if others := {word for words in given for word in words if word[:2] == "--"} - _OF_LOGS:
-        raise InputError(say("refused.drawing_ends", others=sorted(others)))
 
 
 def _draw(

@@ -60,6 +60,8 @@ class Replay:
     ----------
     files : LabelFolder
         Up to date.
+    plan : SessionPlan
+        As it holds, with the error that is left for this look.
 
     Attributes
     ----------
@@ -87,11 +89,11 @@ class Replay:
         By annotator, labels that were there and are gone, though nobody took them back.
     """
 
-    def __init__(self, files: LabelFolder) -> None:
+    def __init__(self, files: LabelFolder, plan: SessionPlan) -> None:
         ledger, events = files.ledger, files.assignments
-        self.folder, self.plan, self.torn = files.path, files.plan, files.torn
+        self.folder, self.plan, self.torn = files.path, plan, files.torn
         self.answers, self.counted = tuple(ledger.answers), ledger.counted
-        self.test, self.points = _course(ledger, files.plan)
+        self.test, self.points = _course(ledger, plan)
         labelled = {item.draw.order for item in self.answers if item.standing == "final"}
         put_off = {order for orders in events.put_off.values() for order in orders}
         self.skipped = len(put_off - labelled)
@@ -165,10 +167,11 @@ class Replay:
         return table, unsure
 
 
-def replay(folder: Path) -> Replay:
+def replay(folder: Path, plan: SessionPlan | None = None) -> Replay:
     """Read a folder of labels, check every line, and recompute what the labels say.
 
-    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read.
+    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read. With a
+    ``plan`` the verdict is that of its requirement.
 
     Raises
     ------
@@ -181,7 +184,7 @@ def replay(folder: Path) -> Replay:
         files.refresh()
     draws = [answer.draw for answer in files.ledger.answers]
     check_draws(draws, files.plan, files.draws.path)
-    return Replay(files)
+    return Replay(files, plan or files.plan)
 
 
 def _course(ledger: LabelLedger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:

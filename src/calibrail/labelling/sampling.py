@@ -281,6 +281,8 @@ class JudgeColumn:
     ----------
     name : str
         Of the column; it may say what a judge's yes means, as it may for labels.
+    label_map : mapping, optional
+        What its words mean, as for labels.
 
     Examples
     --------
@@ -289,10 +291,10 @@ class JudgeColumn:
     (0.25, 0.0)
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, label_map: Mapping[str, Any] | None = None) -> None:
         self.name = name
         # A judge may have any name.
-        self._labels = LabelReader(ReadOptions(), name, beside=())
+        self._labels = LabelReader(ReadOptions(label_map=label_map), name, beside=())
         self._said = set[float]()
 
     def read(self, example: Example) -> float:
@@ -437,8 +439,9 @@ class Sampler:
         self._nothing_after = ""
         self._test: UnsureTest | None = None
         judged = folder.plan.judge
-        self._column = None if judged is None else JudgeColumn(judged)
-        self._judges = [JudgeColumn(name) for name in folder.plan.judges]
+        words = folder.plan.reading.get("settings", {}).get("label_map")
+        self._column = None if judged is None else JudgeColumn(judged, words)
+        self._judges = [JudgeColumn(name, words) for name in folder.plan.judges]
         self._guesser = Guesser(folder)
 
     @property

@@ -236,7 +236,8 @@ def _judged(
     """Return lines with what the judge's column of the traces says of each, found by its id."""
     if traces is None:
         raise InputError(say("refused.judge_without_traces", name=name))
-    column, reading = JudgeColumn(name), fields.optional(reading, ReadOptions, "reading")
+    reading = fields.optional(reading, ReadOptions, "reading")
+    column = JudgeColumn(name, reading.label_map)
     rows = read(traces, reading, keep=(name,), labelled=False, require=())
     said = {example.id: column.read(example) for example in rows}
     column.refuse_constant()

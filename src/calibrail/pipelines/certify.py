@@ -1,11 +1,14 @@
 """Certification of a frozen guardrail on fresh labelled answers."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Self, Unpack, cast
 
 import numpy as np
@@ -15,6 +18,7 @@ from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import Verdict, certify_group_trimming, certify_trimming
 from calibrail.conformal.threshold_rule import Rule
+from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
@@ -28,7 +32,7 @@ from calibrail.evaluation.measures import Outcomes, shuffled
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.options import Costs, ReadOptions, Requirement, fields
+from calibrail.options import Costs, Drawing, LabelOptions, ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
@@ -42,6 +46,7 @@ from calibrail.pipelines import (
 )
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
+from calibrail.pipelines.label import label as label_answers
 from calibrail.pipelines.scoring import stand_ins
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
@@ -318,6 +323,7 @@ def certify(
     labels: Any = None,
     groups: Any = None,
     ids: Any = None,
+    judge_column: str | None = None,
     **how: Unpack[ReadKeywords],
 ) -> Certification:
     """Certify, reject or leave open, on fresh labelled answers.
@@ -364,7 +370,14 @@ def certify(
     scores, labels, groups, ids : array-like, optional
         For a guardrail on scores of another program: one value per answer each, in place of
         ``source``. ``labels`` alone may be the folder that ``calibrail label`` wrote: its verdict
-        is recomputed from the files, and holds at whatever label one looks.
+        is recomputed from the files, and holds at whatever label one looks. Beside a source it may
+        be a file of labels, joined by id: answers without one count where ``probability`` says with
+        which chance, known beforehand, each was to be labelled.
+    judge_column : str, optional
+        Column of a judge's labels or numbers: the one that the folder of labels was begun with, or
+        one of the source, beside a file of labels with probabilities. The judge's word is weighed
+        by the labels before each, and is never counted as one: whatever the judge does, the verdict
+        errs no more often. Labels that all had the same chance it cannot spare; that is said.
 
     Returns
     -------
@@ -376,12 +389,21 @@ def certify(
         If a class is missing.
     """
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
+    fields.column(judge_column, "judge_column")
     if isinstance(labels, str | PathLike):
-        for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
+        file, of_answers = Path(labels), {"source": source, "reading": reading}
+        beside = not file.is_dir() and (source is not None or file.is_file())
+        for name, value in {"by": by, **({} if beside else of_answers), **arrays}.items():
             if value is not None and name != "labels":
                 what = "the data" if name == "source" else name
                 raise InputError(error_text("labels_know_answers", what=what))
-        return certify_labels(guardrail, labels, requirement, looks=looks, fresh=fresh)
+        about: Any = {"judge_column": judge_column, "looks": looks, "fresh": fresh}
+        if not beside:
+            return certify_labels(guardrail, labels, requirement, **about)
+        loaded = Guardrail.coerce(guardrail)
+        return _by_file(loaded, source, file, requirement, reading, **about)
+    if judge_column is not None:
+        raise InputError(say("refused.judge_without_labels_beside"))
     guardrail = Guardrail.coerce(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     fields.column(by, "by")
@@ -512,6 +534,55 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
+
+
+def _by_file(
+    guardrail: Guardrail,
+    source: Source | None,
+    file: Path,
+    requirement: Requirement | None,
+    reading: ReadOptions | None,
+    judge_column: str | None,
+    **about: Any,
+) -> Certification:
+    """Certify on answers whose labels, and the chances of these, stand in a file by their ids.
+
+    Of labels with different chances the whole source is the draw. Others are a uniform sample: the
+    exact verdict on them alone needs the fewest, with any judge beside.
+    """
+    source = loading.source_of(source, {}, None)
+    reading = run.inherited_reading(reading, guardrail, source, labelled=False)
+    said = loading.labels_by_id(file, reading, (ALL_COLUMNS,))
+    keep = () if judge_column is None else (judge_column,)
+    opened = loading.open_for(guardrail, source, reading, keep=keep, labelled=False)
+    examples = [*opened]
+    labelled = [replace(item, label=said[item.id].label) for item in examples if item.id in said]
+    times = Counter(item.id for item in labelled)
+    if twice := next((id for id, n in times.items() if n > 1), None):
+        raise DataError(say("refused.two_answers", name=opened.source, id=twice))
+    if unmet := [id for id in said if id not in times]:
+        n, where = len(unmet) - 1, str(file)
+        raise InputError(say("refused.ids_of_no_trace", where=where, id=repr(unmet[0]), n=n))
+    whose = ReadOptions(labelled_by=reading.labelled_by, label_map=reading.label_map)
+    if len({item.columns.get("probability") for item in said.values()}) > 1:
+        # Bets are as large as the least probabilities let them be, twice that of a passed answer.
+        floor = min(
+            loading.chance_of(str(file), said[item.id], "probability") / (2 - decision.flagged)
+            for item, decision in zip(labelled, guardrail.decide(labelled), strict=True)
+        )
+        options = LabelOptions(judge_column=keep, elsewhere=str(file), fresh=about["fresh"])
+        drawn = {"guardrail": guardrail, "drawing": Drawing("active", floor), "options": options}
+        with TemporaryDirectory() as place:
+            label_answers(examples, place, requirement, **drawn, reading=whose, looks=False).close()
+            result = certify_labels(guardrail, place, requirement, at_once=True, **about)
+    else:
+        result = certify(guardrail, labelled, requirement, reading=whose, **about)
+        if judge_column is not None:
+            unused = say("certify.judge_spares_nothing", column=judge_column)
+            result = replace(result, warnings=(unused, *result.warnings))
+    data = {**result.data, "source": f"{opened.source}, {file}"}
+    n_quarantined = result.n_quarantined + opened.n_quarantined
+    return replace(result, data=data, n_quarantined=n_quarantined)
 
 
 def _begun(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, Literal, Unpack
 
 from calibrail.atomic_files import write_atomically
@@ -72,13 +73,13 @@ def _begin(
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
         requirement = data_reuse.Standing(share=share).strict(requirement)
     seen = Fresh(guardrail)
-    column = None if judge is None else sampling.JudgeColumn(judge)
-    compared = [sampling.JudgeColumn(name) for name in judges]
     reading = replace(
         optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
     )
+    column = None if judge is None else sampling.JudgeColumn(judge, reading.label_map)
+    compared = [sampling.JudgeColumn(name, reading.label_map) for name in judges]
     files = _file_states(traces, reading)
-    examples = _open_traces(traces, reading, guardrail, options.judge_column)
+    examples = _open_traces(traces, reading, guardrail, options.judge_column, lots is None)
     order = Order(options.seed or 0)
 
     def traced() -> Iterator[Example]:
@@ -175,19 +176,26 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
 
 
 def _open_traces(
-    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, more: Sequence[str]
+    source: Source,
+    reading: ReadOptions,
+    guardrail: Guardrail | None,
+    more: Sequence[str],
+    here: bool,
 ) -> Reading:
-    """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
+    """Open traces, otherwise read as the guardrail's own data was.
+
+    Each needs a response, unless labels are made elsewhere and nobody reads it ``here``.
+    """
     if guardrail is not None:
-        reading = inherited_reading(reading, guardrail, traces, labelled=False)
+        reading = inherited_reading(reading, guardrail, source, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
     # Which columns a threshold will be calibrated on is known later.
     keep = (*(columns if guardrail else (ALL_COLUMNS,)), *more)
     return read(
-        traces,
+        source,
         reading,
         keep=tuple(dict.fromkeys(keep)),
-        require=("response",),
+        require=("response",) if here else (),
         expect=texts,
         labelled=False,
         distinct=True,
@@ -296,7 +304,8 @@ def _reviewed(
         reading = reading or ReadOptions(**plan.reading["settings"])
         examples = [*read(traces, reading, keep=names, require=(), labelled=False)]
     known = {example.id: example for example in examples}
-    judges = [sampling.JudgeColumn(name) for name in names]
+    words = plan.reading.get("settings", {}).get("label_map")
+    judges = [sampling.JudgeColumn(name, words) for name in names]
     return {
         draw.order: sampling.calls_of(judges, known.get(draw.id, Example()), draw.flagged)
         for draw in drawn
@@ -462,7 +471,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
             raise DataError(say("refused.traces_needed_again", folder=folder))
         used = ReadOptions(**plan.reading["settings"])
         _refuse_changed(folder, plan, source, used)
-        again = _open_traces(source, used, frozen, plan.judge_column)
+        again = _open_traces(source, used, frozen, plan.judge_column, plan.elsewhere is None)
         yield from Fresh(frozen).admitted(again)
 
     elsewhere = options.elsewhere
@@ -507,11 +516,11 @@ def look_first(plan: SessionPlan, labels: Path, guardrail: Path | None) -> list[
         return []
     history = data_reuse.history_of_labels(plan, guardrail, None)
     earlier = data_reuse.begin_look(labels, history)
-    notes = [words.begun_before(earlier)] if earlier else []
+    notes = [say("label.begun_before", it, quoted=quote(it["folder"])) for it in earlier[:1]]
     if plan.requirement is None:
         return notes
     if plan.traces.freshness == "unknown":
-        notes.append(words.unknown_origin())
+        notes.append(say("label.unknown_origin"))
     # The default floor would do with fewer; without a guess all answers are labelled.
     others = {
         f"--floor {Drawing().floor:g}": Drawing("active", whole_groups=plan.drawing.whole_groups),

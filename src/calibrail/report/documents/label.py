@@ -1,7 +1,7 @@
 """Documents of label, of certificates from labels and of audit samples."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from math import ceil, exp
 from typing import Final
@@ -194,11 +194,6 @@ def _course(certificate: Json) -> parts.Section | None:
     )
 
 
-def unknown_origin() -> str:
-    """Say that nobody can tell whether the traces set the threshold."""
-    return say("label.unknown_origin")
-
-
 def too_few(
     needed: tuple[int, int],
     n: int,
@@ -232,11 +227,6 @@ def too_few(
 def gone(n: int, whose: str = "") -> str:
     """Say that labels are gone."""
     return say("label.gone", n=n, whose=whose)
-
-
-def begun_before(looks: Sequence[Json]) -> str:
-    """Say before the first label that labels of the same traces have been begun already."""
-    return say("label.begun_before", looks[0], quoted=shlex.quote(looks[0]["folder"]))
 
 
 def document(content: Json) -> Document:
