@@ -93,7 +93,9 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
     assert said.startswith("At 1 it catches 7") and "of 100 good ones." in said
     read = f"Data 200 answers of {file.name}, 100 hallucinated (label = 1); flagged where"
     assert f"{read} hallucination_score is 1 or more." in said
-    assert "In short Of 100 hallucinations about 1" in said and "95% confidence for both" in said
+    assert (
+        "In short Of 100 hallucinated answers about 1" in said and "95% confidence for both" in said
+    )
     assert said.count(" flagged At ") == 2 and "(of 100 each; all lines hold together)" in said
     assert re.search(r"Labels For 80 caught and 20 flagged .* \d+ hallucinated .* are new\.", said)
     assert lines[-1].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calibrail.evaluation.judge_agreement import rogan_gladen
+from calibrail.report.document import Figure
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import spell
 from tests.evaluation.agree.tables import ALONE, made
@@ -31,5 +32,7 @@ def test_a_page_draws_what_is_shown_of_a_judge_and_of_several() -> None:
         {"judge": name, "certificate": certificate | {"verdict": "inconclusive"}} for name in "ab"
     ]
     for shown, name in ((judges[:1], "target"), (judges, "judges")):
-        (figure,) = words._figure(shown, {"confidence": 0.95}).blocks
-        assert figure.name == name and "<svg" in figure.draw(False)
+        section = words._figure(shown, {"confidence": 0.95})
+        assert section is not None
+        (figure,) = section.blocks
+        assert isinstance(figure, Figure) and figure.name == name and "<svg" in figure.draw(False)

@@ -147,7 +147,7 @@ def test_without_a_winner_the_page_says_so_and_what_to_do() -> None:
     # What leads is short: whom the best one is ahead of stands beside the tests that show it.
     (detector,) = [item["name"] for item in value["detectors"] if item["name"] in made.summary]
     assert f"{detector} flags" in made.summary
-    assert f"No winner: false alarms of {detector} " in shown(value).split("\nNext: ")[1]
+    assert f"No winner: False alarms of {detector} " in shown(value).split("\nNext: ")[1]
     assert len(made.summary.split()) < 55 and "corrected for all pairs" not in made.summary
 
 
@@ -288,7 +288,7 @@ def test_many_detectors_are_told_apart_by_more_than_colour() -> None:
 
 
 def test_a_comparison_of_many_detectors_fits_a_screen() -> None:
-    assert "so many hallucinations" in words(shown(won()))
+    assert "p corrected for all pairs" in words(shown(won()))
     rng = np.random.default_rng(3)
     columns = {
         f"detector_of_the_name_{i}": VALUES + rng.normal(0.0, 0.3 + i / 5, len(VALUES))
@@ -296,7 +296,7 @@ def test_a_comparison_of_many_detectors_fits_a_screen() -> None:
     }
     many = compare(columns, labels=LABELS, codes=CODES, alpha=0.1, max_fpr=0.5).to_dict()
     text = shown(many)
-    assert "so many hallucinations" not in words(text)
+    assert "p corrected for all pairs" not in words(text)
     assert len(text.splitlines()) <= 40
     assert max(map(len, text.splitlines())) <= 80
     # Each stands in the one table, in one line, with its test.

@@ -294,7 +294,7 @@ def groups_svg(
                     x, y = [100 * row[key]] * 2, [place, place + reach]
                     plot.axes.plot(x, y, color=colour, linewidth=1.2, linestyle=(0, (2, 1.5)))
         plot.rows([plots.axis_text(group_of(row)) for row in rows])
-        bounds = f"% of the class,{_NEXT[narrow]}exact bounds over all groups"
+        bounds = f"% of the class,{_NEXT[narrow]}exact bounds, all together"
         plot.axes.set(xlim=(-1.0, 101.0), xlabel=bounds)
         plot.legend(2)
         return plot.svg(f"Share {names[0]} and {names[1]} in each group, with bounds.")
