@@ -139,9 +139,9 @@ def label_command(
         reading = traces_read if changed(traces_read) else None
     if purpose.from_log:
         given = [flags(it) for it in (purpose, requirement, promise, labelling, sitting) if it]
-        others = {word for words in given for word in words if word[:2] == "--"} - _OF_LOGS
-        if others:
-            raise InputError(say("refused.drawing_ends", others=sorted(others)))
+        said_words = {word for part in given for word in part if word[:2] == "--"}
+        if beside := sorted(said_words - _OF_LOGS):
+            raise InputError(say("refused.drawing_ends", others=beside))
         _draw(source, output, purpose, drawing, labelling, reading, sitting)
     if purpose.per_day is not None or purpose.texts:
         raise InputError(say("refused.of_logs"))

@@ -267,8 +267,8 @@ def agree(
         if not by_people:
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
-        rows = loading.labels_by_id(labels, reading)
-        by_people = {id: item.label for id, item in rows.items()}
+        found = loading.labels_by_id(labels, reading)
+        by_people = {id: item.label for id, item in found.items()}
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))

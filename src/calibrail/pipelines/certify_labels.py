@@ -229,8 +229,8 @@ def certify_labels(
     if plan.requirement is None or plan.guardrail is None:
         raise InputError(say("refused.labels_for_a_threshold", folder=place))
     if judge_column not in (None, plan.judge):
-        about = {"judge": judge_column, "then": plan.judge}
-        raise InputError(say("refused.judge_after_labels", about, folder=place))
+        judges = {"judge": judge_column, "then": plan.judge}
+        raise InputError(say("refused.judge_after_labels", judges, folder=place))
     asked = plan.asked or plan.requirement
     frozen, file = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
     history = data_reuse.history_of_labels(plan, None if guardrail is None else file, looks)
