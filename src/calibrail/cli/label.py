@@ -2,7 +2,6 @@
 
 import getpass
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -139,7 +138,10 @@ def label_command(
         reading = traces_read if changed(traces_read) else None
     if purpose.from_log:
         given = [purpose, requirement, promise, labelling, sitting]
-        _refuse_beside_logs(flags(item) for item in given if item is not None)
+        named = {word for item in given if item is not None for word in flags(item)}
+        # What says how answers are labelled, where they are only drawn.
+        if others := {word for word in named if word[:2] == "--"} - _OF_LOGS:
+            raise InputError(say("refused.drawing_ends", others=sorted(others)))
         _draw(source, output, purpose, drawing, labelling, reading, sitting)
     if purpose.per_day is not None or purpose.texts:
         raise InputError(say("refused.of_logs"))
@@ -219,12 +221,6 @@ def label_command(
     )
 
 
-def _refuse_beside_logs(given: Iterable[tuple[str, ...]]) -> None:
-    """Refuse what says how answers are labelled, where they are only drawn."""
-    if others := {word for words in given for word in words if word[:2] == "--"} - _OF_LOGS:
-        raise InputError(say("refused.drawing_ends", others=sorted(others)))
-
-
 def _draw(
     logs: list[str] | None,
     output: Path,
@@ -297,7 +293,7 @@ def recalibrate_command(
     from calibrail.guardrail.file import read_file
     from calibrail.pipelines.agree import judge_on_labels
 
-    labels, config = audit.labels, read_file(guardrail, trust.keys).config
+    labels, config = audit.labels, read_file(guardrail, trust.keys)[0]
     if audit.new_judge is not None:
         found = judge_on_labels(guardrail, labels, audit.new_judge, logs or None, requirement)
         content = {**found.to_dict(), "errors": []}
