@@ -138,10 +138,10 @@ def label_command(
         reading = traces_read if changed(traces_read) else None
     if purpose.from_log:
         given = [purpose, requirement, promise, labelling, sitting]
-        named = {word for item in given if item is not None for word in flags(item)}
+        told = {word for item in given if item is not None for word in flags(item)}
         # What says how answers are labelled, where they are only drawn.
-        if others := {word for word in named if word[:2] == "--"} - _OF_LOGS:
-            raise InputError(say("refused.drawing_ends", others=sorted(others)))
+        if beside := {word for word in told if word[:2] == "--"} - _OF_LOGS:
+            raise InputError(say("refused.drawing_ends", others=sorted(beside)))
         _draw(source, output, purpose, drawing, labelling, reading, sitting)
     if purpose.per_day is not None or purpose.texts:
         raise InputError(say("refused.of_logs"))

@@ -503,7 +503,7 @@ def _holds_cell(seen: Seen, marked: MarkColumns, column: str) -> bool:
     return any(column in item.columns for row in rows for item in given_in(row, None) or ())
 
 
-def _looks(seen: Seen, name: str, like: Callable[[object], bool]) -> bool:
+def _looks(seen: Seen, name: str, like: Callable[[object], object]) -> bool:
     """Say whether anything in a column looks like marks, if it holds something at all."""
     held = [value for value in seen.values(name)[:_LOOKED_AT] if value not in (None, "")]
     return not held or any(map(like, held))

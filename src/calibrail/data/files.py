@@ -32,7 +32,7 @@ from calibrail.options.fields import spell_option
 STANDARD_INPUT: Final = "-"
 
 #: Suffix to the kind of table.
-SUFFIXES: Final = {
+SUFFIXES: Final[dict[str, str]] = {
     f".{ending}": kind for kind, named in NAMES["suffixes"].items() for ending in named.split()
 }
 
