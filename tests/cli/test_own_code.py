@@ -115,7 +115,7 @@ def test_in_python_it_is_refused_however_it_is_read(
 ) -> None:
     path = stranger / "g.json"
     with working_folder(stranger):
-        for load in (Guardrail.load, Gate, lambda path: Guardrail(read_file(path).config)):
+        for load in (Guardrail.load, Gate, lambda path: Guardrail(read_file(path)[0])):
             with pytest.raises(GuardrailError, match=r"own_trusted:score.*own_code=True"):
                 load(path)
         assert not (stranger / "RAN").exists()

@@ -408,7 +408,7 @@ def test_a_signature_that_states_something_else_of_the_file_is_refused(
     signed: Path, keys: tuple[Path, Path], name: str, value: str | None
 ) -> None:
     raw = signed.read_bytes()
-    predicate = dict(read_file(signed, [keys[1]]).origin.signature.predicate)  # type: ignore[union-attr]
+    predicate = dict(read_file(signed, [keys[1]])[1].signature.predicate)  # type: ignore[union-attr]
     predicate[name] = value
     if value is None:
         del predicate[name]

@@ -129,7 +129,7 @@ def test_without_a_winner_only_best_freezes(tmp_path: Path) -> None:
     printed = command(0, *words, "--best")
     assert file.read_bytes() == first
     assert "certified on answers that did not choose it" in printed
-    config = read_file(file).config
+    config = read_file(file)[0]
     choice = config.data.choice
     assert choice is not None and (choice["n_detectors"], choice["winner"]) == (2, False)
     assert choice["confirming"]["n_faithful"] == config.headline.fpr["n"]
@@ -278,7 +278,7 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     guardrail = tmp_path / "g.json"
     printed = " ".join(command(0, "export", tmp_path / "runs" / "first", "-o", guardrail).split())
     assert "2 other detectors were tried on these answers" in printed
-    assert "others_tried" in read_file(guardrail).config.headline.warnings
+    assert "others_tried" in read_file(guardrail)[0].headline.warnings
     assert "Other detectors were tried on the same answers" in calibrail.card(guardrail).markdown()
     alone = " ".join(
         command(0, "export", tmp_path / "runs" / "elsewhere", "-o", tmp_path / "e.json").split()

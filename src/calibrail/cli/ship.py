@@ -233,8 +233,8 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
             probes = loaded.probe(endpoint=probing.probe_endpoint).to_dict()
         config, signature = loaded.config, loaded.signature
     else:
-        file = read_file(path, key or None)
-        config, signature = file.config, file.origin.signature
+        config, origin = read_file(path, key or None)
+        signature = origin.signature
     spec = {"name": config.score.name, "params": config.score.params}
     return {
         "schema": "calibrail.verify/1",

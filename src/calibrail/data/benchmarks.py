@@ -147,21 +147,6 @@ def missing_field(row: SourceRow, field: str, column: str) -> RowProblem:
     )
 
 
-def whole_number(options: Mapping[str, object], name: str, default: int) -> int:
-    """Return a reader option that must be a whole number of at least 0.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
-    value = options.get(name, default)
-    with suppress(ValueError):
-        if (number := int(str(value))) >= 0:
-            return number
-    raise InputError(f"reader option {name} must be a whole number >= 0; got {value!r}")
-
-
 #: Columns of the context, the question, the right and the hallucinated text, by subset.
 _PAIRED: Final = {
     "qa": ("knowledge", "question", "right_answer", "hallucinated_answer"),
@@ -173,7 +158,11 @@ _JUDGED: Final = {"yes": HALLUCINATED, "no": FAITHFUL}
 
 
 def _converter(options: Mapping[str, object]) -> Convert:
-    least = whole_number(options, "min_chars", 0)
+    value, least = options.get("min_chars", 0), -1
+    with suppress(ValueError):
+        least = int(str(value))
+    if least < 0:
+        raise InputError(f"reader option min_chars must be a whole number >= 0; got {value!r}")
 
     def convert(row: SourceRow) -> Iterator[Made]:
         for made in _examples(row):

@@ -203,9 +203,11 @@ def label_columns_of(
     if opened.export is not None:
         return _of_people(seen, opened.format, source, needed)
     found = aliases_of("label", seen.names) if opened.table else []
-    if len(found) == 1 and _is_graded(seen.values(found[0])):
-        # It may be a program's score of what its name says.
-        found = _labels_of_people(seen) or found
+    if len(found) == 1:
+        # Numbers that are no class may be a program's scores of what its name says.
+        numbers = list(map(number_in, map(label_key, seen.values(found[0]))))
+        graded = 2 * sum(item not in (None, 0.0, 1.0) for item in numbers) > len(numbers)
+        found = (graded and _labels_of_people(seen)) or found
     if opened.table and not found:
         inside = {
             path: own
@@ -237,12 +239,6 @@ def _labels_of_people(seen: Seen) -> list[str]:
         return names_people(name) and words
 
     return [name for name in likely_labels(seen.rows) if is_of_people(name) or says(name)]
-
-
-def _is_graded(values: Sequence[object]) -> bool:
-    """Say whether most values are numbers that are no class."""
-    graded = [number_in(key) not in (None, 0.0, 1.0) for key in map(label_key, values)]
-    return 2 * sum(graded) > len(graded)
 
 
 #: Different values that a label may have, characters of each, and rows that are looked at for it.
@@ -478,9 +474,8 @@ def mark_columns_of(
         spans = spans or [label_columns[0]]
     if spans:
         found["spans"] = spans[0]
-    sentences = [
-        name for name in aliases_of("sentences", names) if _looks(seen, name, _holds_sentences)
-    ]
+    listed = partial(given_in, labels=None)
+    sentences = [name for name in aliases_of("sentences", names) if _looks(seen, name, listed)]
     if sentences:
         found["sentences"] = sentences[0]
     found |= named
@@ -508,11 +503,7 @@ def _holds_cell(seen: Seen, marked: MarkColumns, column: str) -> bool:
     return any(column in item.columns for row in rows for item in given_in(row, None) or ())
 
 
-def _holds_sentences(value: object) -> bool:
-    return bool(given_in(value, None))
-
-
-def _looks(seen: Seen, name: str, like: Callable[[object], bool]) -> bool:
+def _looks(seen: Seen, name: str, like: Callable[[object], object]) -> bool:
     """Say whether anything in a column looks like marks, if it holds something at all."""
     held = [value for value in seen.values(name)[:_LOOKED_AT] if value not in (None, "")]
     return not held or any(map(like, held))

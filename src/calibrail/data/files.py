@@ -32,18 +32,8 @@ from calibrail.options.fields import spell_option
 STANDARD_INPUT: Final = "-"
 
 #: Suffix to the kind of table.
-SUFFIXES: Final = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".eval": "jsonl",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
+SUFFIXES: Final[dict[str, str]] = {
+    f".{ending}": kind for kind, named in NAMES["suffixes"].items() for ending in named.split()
 }
 
 #: Bytes of a row of JSON; a longer one is told and passed over.

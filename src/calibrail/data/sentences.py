@@ -212,11 +212,6 @@ def marked_characters(example: Example, start: int, end: int) -> tuple[int, int]
     return _covered(example, start, end, lambda character: not character.isspace())
 
 
-def marked_letters(example: Example, start: int, end: int) -> tuple[int, int]:
-    """Return how many letters and digits of a part of the response are marked, and how many are."""
-    return _covered(example, start, end, str.isalnum)
-
-
 def _covered(
     example: Example, start: int, end: int, counts: Callable[[str], bool]
 ) -> tuple[int, int]:
@@ -237,7 +232,7 @@ def sentence_labels(example: Example, share: float = 0.0) -> list[int | None]:
 def _label(example: Example, item: GivenSentence, share: float) -> int | None:
     if item.label is not None or example.spans is None:
         return item.label
-    marked, n = marked_letters(example, item.start, item.end)
+    marked, n = _covered(example, item.start, item.end, str.isalnum)
     if not n:
         # Of signs alone, every one is what the sentence says.
         marked, n = marked_characters(example, item.start, item.end)

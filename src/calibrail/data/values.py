@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from calibrail.options.fields import doubles, small_float
-from calibrail.text.words import INVISIBLE
+from calibrail.text.words import INVISIBLE, patterns
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
 #: which Python has a thousand.
@@ -342,17 +342,7 @@ _CUT_OFF: Final = re.compile(
     re.DOTALL,
 )
 #: How lists are printed that cannot be read back, every text in them being ``'``.
-_PRINTED: Final = {
-    "pandas": r"<\w+Array>\s.*|\w*Index\(.*\)|\d+ .*\n.*dtype: [^\n]+",
-    "torch": r"tensor\(.*\)",
-    "polars": r"shape: \(\d[^)]*\)\s.*",
-    "pyarrow": r"<pyarrow\.lib\.\w+ object at .*",
-    "JavaScript": r"\[?\[object \w+\](?:\s*,\s*\[object \w+\])*\]?",
-    "numpy": r"(?:np\.|numpy\.)?array\(.*\)|[\[{(].*\b(?:array|str_)\(.*[\]})]"
-    r"|[\[{(](?=.*').*(?:['\]})]\s*(?:['\[{]|\w+\()|'\s+(?:None|nan)\b|\b(?:None|nan)\s+'|\.\.\.).*[\]})]",
-    "Python": r"(?:list|tuple|set|frozenset|deque|\w*dict_\w+)\(\s*[\[({].*\)"
-    r"|\{[^:']*'[^:]*\}|\[\w[\w.]*\((?=.*').*\)\]",
-}
+_PRINTED: Final = patterns("printed")
 
 #: Who prints words of their own beside the items.
 _WORDY: Final = ("pandas", "polars", "pyarrow", "JavaScript")

@@ -524,17 +524,9 @@ class FileOrigin:
     signature: signing.Signature | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenFile:
-    """What a guardrail file holds, and where that is from."""
-
-    config: FrozenConfig
-    origin: FileOrigin
-
-
 def read_file(
     path: str | PathLike[str], trusted: Sequence[signing.PublicKey] | None = None
-) -> FrozenFile:
+) -> tuple[FrozenConfig, FileOrigin]:
     """Read a guardrail file once, and verify every byte of it; its detector is not built.
 
     Parameters
@@ -577,7 +569,7 @@ def read_file(
     sha256 = hashlib.sha256(raw).hexdigest()
     if not (is_own_code("yes") or signature is not None or is_own_file(sha256)):
         config.__dict__["unvouched"] = path
-    return FrozenFile(config, FileOrigin(path.absolute(), sha256, signature))
+    return config, FileOrigin(path.absolute(), sha256, signature)
 
 
 def write_file(

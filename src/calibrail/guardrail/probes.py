@@ -239,7 +239,10 @@ def compare_probes(
         option = " --probe-endpoint" if asked and why == "endpoint" else ""
         raise GuardrailError(error_text("no_probes", option=option))
     here = _versions([score] if asked else members.values())
-    side_by_side = _side_by_side(frozen.versions, here)
+    then = frozen.versions
+    alike = [f"{name} {value}" for name, value in then.items() if here.get(name) == value]
+    differ = other_versions(then, here) or "none that is known"
+    side_by_side = f"What differs: {differ}. Alike: {', '.join(alike) or 'nothing'}"
     compared = [
         _compare(held[name], member, unit, side_by_side, f" of {name}")
         for name, member in members.items()
@@ -314,13 +317,6 @@ def asked_anew() -> Iterator[None]:
         limits = replace(account().limits, cache=Path(folder) / "answers.sqlite", batch=False)
         with limit_calls(limits):
             yield
-
-
-def _side_by_side(frozen: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Return the versions of both machines: those that differ, then those that do not."""
-    alike = [f"{name} {value}" for name, value in frozen.items() if here.get(name) == value]
-    differ = other_versions(frozen, here) or "none that is known"
-    return f"What differs: {differ}. Alike: {', '.join(alike) or 'nothing'}"
 
 
 def _probe_scores(score: base.Score, unit: Unit) -> ProbedMember:

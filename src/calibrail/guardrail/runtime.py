@@ -116,11 +116,11 @@ class Guardrail(Shown):
             Whether code and addresses that it names are trusted though no key of ``trusted`` has
             signed it and this user did not export it on this machine; else it is refused for them.
         """
-        file = read_file(path, trusted)
+        config, origin = read_file(path, trusted)
         if own_code:
-            file.config.__dict__["unvouched"] = None
-        guardrail = cls(file.config)
-        guardrail.origin = file.origin
+            config.__dict__["unvouched"] = None
+        guardrail = cls(config)
+        guardrail.origin = origin
         if probe:
             with errors_as(GuardrailError, GuardrailError, "guardrail_refused", path=path):
                 probed = guardrail.probe()

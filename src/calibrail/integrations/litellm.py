@@ -180,8 +180,10 @@ def sources(data: Mapping[str, Any]) -> list[str]:
     TypeError
         ``metadata["contexts"]`` is no list of texts.
     """
-    for metadata in _metadata(data):
-        if (chunks := metadata.get("contexts")) is not None:
+    # Some routes keep what the client sent under another name.
+    own = (data.get("litellm_metadata") or {}).get("requester_metadata")
+    for metadata in (data.get("metadata"), own):
+        if isinstance(metadata, Mapping) and (chunks := metadata.get("contexts")) is not None:
             if isinstance(chunks, str):
                 return [chunks]
             if not isinstance(chunks, list) or not all(isinstance(item, str) for item in chunks):
@@ -196,12 +198,6 @@ def sources(data: Mapping[str, Any]) -> list[str]:
     return [text for item in since for text in _returned(item)] or [
         text for text in (*beside, *system) if text
     ]
-
-
-def _metadata(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what the client may have sent as metadata: some routes keep it under another name."""
-    own = (data.get("litellm_metadata") or {}).get("requester_metadata")
-    return [item for item in (data.get("metadata"), own) if isinstance(item, Mapping)]
 
 
 def _messages(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -124,7 +124,7 @@ def _config(guardrail: Guarding) -> FrozenConfig | None:
     from calibrail.guardrail.file import read_file
 
     if isinstance(guardrail, str | PathLike):
-        return read_file(guardrail).config
+        return read_file(guardrail)[0]
     local = Gate.of(guardrail).guardrail
     return None if local is None else local.config
 

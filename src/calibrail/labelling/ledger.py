@@ -350,9 +350,10 @@ def parse_draw(line: StoredLine, path: Path, order: int) -> Draw:
         A field is missing or is not what it should be.
     """
     share = line.content.get("probability")
+    is_share = isinstance(share, int | float) and share is not True and 0.0 < share <= 1.0
     due = {
         "order": (line.content.get("order") == order, f"must be {order}: no line may be lost"),
-        "probability": (_is_share(share), "must lie in (0, 1]"),
+        "probability": (is_share, "must lie in (0, 1]"),
     }
     return Draw(**_checked(line, path, Draw, due))
 
@@ -429,10 +430,6 @@ def _is_span(value: object) -> bool:
     if not isinstance(value, list) or [type(item) for item in value] != [int, int, str]:
         return False
     return bool(0 <= value[0] < value[1])
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and value is not True and 0.0 < value <= 1.0
 
 
 @dataclass(frozen=True, slots=True)

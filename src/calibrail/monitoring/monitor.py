@@ -292,7 +292,7 @@ def _known_of(
     That of a file is read, and its detector not built.
     """
     if isinstance(guardrail, str | PathLike):
-        config = read_file(guardrail).config
+        config = read_file(guardrail)[0]
         return config.digest, config.traffic
     if not isinstance(guardrail, FrozenConfig):
         guardrail = Guardrail.coerce(guardrail).config

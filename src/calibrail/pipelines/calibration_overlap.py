@@ -84,11 +84,6 @@ class KnownBy:
         return _numbers(self._spelt)
 
     @property
-    def identities(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Both of them."""
-        return self.digests, self.spelt
-
-    @property
     def kinds(self) -> set[str]:
         """What tells any of the answers from others."""
         return {kind for kind, n in self._by.items() if n}

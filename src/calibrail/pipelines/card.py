@@ -139,8 +139,8 @@ def card(
         unsigned, probed = "unknown", guardrail.probed
     else:
         path = fields.path(guardrail, "guardrail")
-        file = read_file(path, trusted)
-        config, score, origin = file.config, None, file.origin
+        config, origin = read_file(path, trusted)
+        score = None
         unsigned, probed = "not verified" if signature_path(path).exists() else "none", None
     # Only its code, or the library's, can tell what it reads and sends.
     foreign = runs_code(ScoreSpec(config.score.name, config.score.params))

@@ -152,7 +152,8 @@ class DecisionCounts:
         ``near`` says of each whether it may be a near copy of one that set the threshold.
         """
         told_by, scores, labels, outcomes, groups, names = zip(*self._rows, strict=True)
-        self.copies = self._finder.finish(*self.looked_at.known_by.identities)
+        known_by = self.looked_at.known_by
+        self.copies = self._finder.finish(known_by.digests, known_by.spelt)
         #: Those of all answers, whichever count; NaN for none.
         self.scores = np.array(scores, np.float64)
         self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)

@@ -120,14 +120,6 @@ def _texts(example: Example) -> dict[str, Any]:
     return {name: getattr(example, name) for name in TEXT_FIELDS}
 
 
-def _lowest(values: NDArray[np.float64], most: int) -> NDArray[np.intp]:
-    """Return where the lowest values stand, in order; NaN comes last."""
-    places = np.arange(len(values))
-    if len(values) > most and not np.isnan(end := np.partition(values, most - 1)[most - 1]):
-        places = np.flatnonzero(values <= end)
-    return places[np.argsort(values[places], kind="stable")[:most]]
-
-
 def _worst_errors(
     scored: Scored, rule: Rule, groups: Sequence[str] | None, *, text: bool
 ) -> dict[str, Any]:
@@ -143,7 +135,7 @@ def _worst_errors(
     }
     # Undefined scores come last.
     worst: dict[str, list[int]] = {
-        kind: rows[_lowest(sign * values[rows], MOST)].tolist()
+        kind: rows[np.argsort(sign * values[rows], kind="stable")[:MOST]].tolist()
         for (kind, rows), sign in zip(wrong.items(), (1.0, -1.0), strict=True)
     }
     examples, note = _answers_at(scored, [*worst["misses"], *worst["alarms"]], text=text)

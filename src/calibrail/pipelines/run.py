@@ -236,10 +236,6 @@ CHOSEN = "chosen.json"
 STATE = "state.safetensors"
 
 
-def _no_sketch() -> None:
-    """Say that nothing was measured of the labelled answers."""
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Run(Shown):
     """A calibrated detector with its evidence: what ``calibrail calibrate`` writes.
@@ -291,12 +287,12 @@ class Run(Shown):
     examples: Mapping[str, Any] | None = None
     sentences: SentenceTable | None = None
     classes: Mapping[str, Sequence[float]] | None = None
-    sketched: Callable[[], file.TrafficSketch | None] = _no_sketch
+    sketched: Callable[[], file.TrafficSketch | None] | None = None
 
     @property
     def traffic(self) -> file.TrafficSketch | None:
         """What a watch of the guardrail compares traffic with, measured when it is asked for."""
-        return self.sketched()
+        return None if self.sketched is None else self.sketched()
 
     def shown(self) -> tuple[Any, ...]:
         """Return the report: no text of the data."""
@@ -664,8 +660,8 @@ def frozen_config(
     if isinstance(guardrail, file.FrozenConfig):
         return guardrail, None
     if isinstance(guardrail, str | PathLike):
-        read = file.read_file(guardrail)
-        return read.config, read.origin.path
+        config, origin = file.read_file(guardrail)
+        return config, origin.path
     loaded = runtime.Guardrail.coerce(guardrail)
     return loaded.config, None if loaded.origin is None else loaded.origin.path
 

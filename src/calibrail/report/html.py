@@ -176,7 +176,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
-        finalize=_clean,
+        # What is markup already was cleaned before it was made.
+        finalize=lambda value: clean(value) if type(value) is str else value,
     )
     environment.filters.update(
         short=short,
@@ -190,12 +191,6 @@ def _environment() -> Environment:
     )
     environment.globals["svg"] = _svg
     return environment
-
-
-def _clean(value: object) -> object:
-    """Return what a template shows without characters that act unseen."""
-    # What is markup already was cleaned before it was made.
-    return clean(value) if type(value) is str else value
 
 
 def _svg(figure: parts.Figure, size: str) -> Markup:

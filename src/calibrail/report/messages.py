@@ -226,13 +226,9 @@ def environment() -> Environment:
     made.filters.update({name: _of_known(function) for name, function in filters.items()})
     # How a command line, or Python, spells an option: `option_name("Promise", "by")`.
     # What one message says in another: `say("measure.no_sample")`.
-    spelled = {"option_name": _option_name, "cli_or_python": cli_or_python, "offers": offers}
-    made.globals.update(spelled, say=say)
+    made.globals.update(cli_or_python=cli_or_python, offers=offers, say=say)
+    made.globals["option_name"] = lambda kind, *about: spell_option(getattr(options, kind), *about)
     return made
-
-
-def _option_name(kind: str, name: str, value: Any = None) -> str:
-    return spell_option(getattr(options, kind), name, value)
 
 
 def _of_known(function: Callable[..., str]) -> Callable[..., str]:

@@ -222,18 +222,17 @@ def _row(
     pieces = [mark]
     for place in kept:
         if place > row.first and gone[place - 1]:
-            before = _gap(text, sentences, place - 1)
-            pieces += [before.space if len(pieces) > 1 and not pieces[-1] else "", before.opening]
+            _, space, opening = _gap(text, sentences, place - 1)
+            pieces += [space if len(pieces) > 1 and not pieces[-1] else "", opening]
         pieces.append(edited.get(place, sentences[place].text))
         if place == row.last - 1:
             pieces.append(text[sentences[place].end : row.end])
         elif not gone[place + 1]:
             pieces.append(text[sentences[place].end : sentences[place + 1].start])
         elif place < kept[-1]:
-            after = _gap(text, sentences, place)
-            pieces += [after.closing, after.space]
+            pieces += _gap(text, sentences, place)[:2]
         else:
-            pieces.append(_gap(text, sentences, place).closing)
+            pieces.append(_gap(text, sentences, place)[0])
     return "".join(pieces)
 
 
@@ -243,19 +242,12 @@ def _in_digits_of(old: str, number: int) -> str:
     return "".join(chr(zero + int(digit)) for digit in str(number))
 
 
-class _Gap(NamedTuple):
-    """What stands between two sentences: it belongs to the first, to neither, to the second."""
-
-    closing: str
-    space: str
-    opening: str
-
-
-def _gap(text: str, sentences: Sequence[Sentence], left: int) -> _Gap:
+def _gap(text: str, sentences: Sequence[Sentence], left: int) -> tuple[str, str, str]:
+    """Return what stands between two sentences: of the first, of neither, of the second."""
     gap = text[sentences[left].end : sentences[left + 1].start]
     spaces = [match.span() for match in _SPACE.finditer(gap)]
     start, end = spaces[-1] if spaces else (len(gap), len(gap))
-    return _Gap(gap[:start], gap[start:end], gap[end:])
+    return gap[:start], gap[start:end], gap[end:]
 
 
 def _numbers(

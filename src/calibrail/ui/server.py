@@ -440,7 +440,10 @@ def serve(
         listener.listen()
         address = f"http://127.0.0.1:{port}/?token={token}"
         tell(address)
-        if browser and _has_a_screen():
+        # A browser without a window would take over the terminal.
+        screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+        screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, screens))
+        if browser and screen:
             # Everybody on this machine sees a command line, nobody else this folder.
             way = Path(private) / "label.html"
             way.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
@@ -449,9 +452,3 @@ def serve(
         # uvicorn ends in good order first, and then raises Ctrl-C again.
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
-
-
-def _has_a_screen() -> bool:
-    """Return whether a browser would have a window: one in the terminal would take it over."""
-    screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
-    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in screens)

@@ -13,7 +13,7 @@ scikit-learn has the area (the tests hold ours against it), one sample at a time
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
@@ -127,19 +127,15 @@ def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
     >>> placements(np.array([3.0, 2.0, 2.0, 1.0]), labels).tolist()
     [4, 3, 3, 4]
     """
-    keys: Floats | Ints = values
-    if bins is not None:
-        size = len(values) + 1
-        first = size * bins
-        keys = first + np.unique(values, return_inverse=True)[1]
-    ends: list[Any]
-    result = np.empty(len(values), np.int64)
+    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    size = len(codes) + 1
+    first = np.zeros(len(codes), np.int64) if bins is None else size * bins
+    keys, result = first + codes, np.empty(len(codes), np.int64)
     for label in (1, 0):
         own, others = labels == label, np.sort(keys[labels != label])
-        twice, ends = _twice_below(others, keys[own]), [0, len(others)]
-        if bins is not None:
-            ends = [np.searchsorted(others, first[own] + to) for to in (0, size)]
-        result[own] = twice - 2 * ends[0] if label else 2 * ends[1] - twice
+        begin, end = np.searchsorted(others, first[own]), np.searchsorted(others, first[own] + size)
+        twice = _twice_below(others, keys[own])
+        result[own] = twice - 2 * begin if label else 2 * end - twice
     return result
 
 

@@ -73,7 +73,8 @@ class ProviderTransport:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         for name in ("LiteLLM", "httpx", "httpcore.http11", "openai._base_client"):
-            logging.getLogger(name).addFilter(_is_warning)
+            # Others hold texts, or addresses with keys.
+            logging.getLogger(name).addFilter(lambda record: record.levelno >= logging.WARNING)
         with errors_as(
             ModelError, ImportError, "providers_extra_missing", provider=provider, install=INSTALL
         ):
@@ -172,8 +173,3 @@ def _send(client: Any, send: Any, request: Any, **options: Any) -> Any:
     if not options.get("stream"):
         response.read()
     return response
-
-
-def _is_warning(record: logging.LogRecord) -> bool:
-    """Return whether a record may pass: others hold texts, or addresses with keys."""
-    return record.levelno >= logging.WARNING

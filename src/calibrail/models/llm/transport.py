@@ -594,7 +594,7 @@ class OpenAITransport:
         self._key = key_for(endpoint)
         # At its most talkative level the SDK would log what is sent, texts and all.
         for name in ("openai", "openai._base_client"):
-            logging.getLogger(name).addFilter(_above_debug)
+            logging.getLogger(name).addFilter(lambda record: record.levelno > logging.DEBUG)
         # The SDK wants some key; servers without one ignore it.
         # A redirection would take texts, and headers from the environment, to any other host.
         http = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=HOOKS)
@@ -817,10 +817,6 @@ def connection_errors() -> tuple[type[Exception], ...]:
         with suppress(ImportError):
             broken += (importlib.import_module(name).HTTPError,)
     return broken
-
-
-def _above_debug(record: logging.LogRecord) -> bool:
-    return record.levelno > logging.DEBUG
 
 
 def _word(value: object) -> str:

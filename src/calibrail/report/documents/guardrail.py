@@ -260,7 +260,10 @@ def objections(evidence: Json, length: int) -> Iterator[tuple[int, int]]:
         if "value" in item and item["value"] is None:
             # A sentence in which the detector found nothing to judge.
             continue
-        verdict, support = item.get("verdict"), _support(item)
+        verdict, support = item.get("verdict"), _finite(item.get("support"))
+        # In numbers of its own kind: a score is turned around.
+        if "support" not in item and (score := _finite(item.get("value"))) is not None:
+            support = -score
         contradiction = _finite(item.get("contradiction"))
         if isinstance(verdict, str):
             objected = verdict not in _NO_OBJECTION
@@ -274,13 +277,6 @@ def objections(evidence: Json, length: int) -> Iterator[tuple[int, int]]:
             yield start, end
     if weakest is not None:
         yield weakest[1]
-
-
-def _support(item: Json) -> float | None:
-    """Return how well a piece is supported, in numbers of its own kind: a score turned around."""
-    if "support" not in item and (score := _finite(item.get("value"))) is not None:
-        return -score
-    return _finite(item.get("support"))
 
 
 def _finite(value: object) -> float | None:
