@@ -256,7 +256,8 @@ def crowd(folder: Path) -> list[str]:
         "",
         f"Surface score; {CROWD} clients that keep their connections and ask again at once (wrk), "
         f"and a newcomer every 50 ms, who connects and asks once; medians of {ROUNDS} rounds of "
-        f"{CROWDED} s in turns. Goal: p99 of newcomers, from connecting to the answer, below 1.5 s.",
+        f"{CROWDED} s in turns. Goal: p99 of newcomers, from connecting to the answer, below "
+        "1.5 s.",
         "",
         "| what | newcomers p50 s | newcomers p99 s | others p50 s | others a second "
         "| newcomers p99 / others p50 |",

@@ -208,9 +208,6 @@ PREDICATE_TYPE: Final = "urn:calibrail:guardrail:1"
 #: No signature is longer; what is longer is not read.
 MOST_BYTES: Final = 65_536
 
-#: Seconds by which a signer's clock may be ahead.
-_AHEAD: Final = 300
-
 SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
 
 
@@ -395,8 +392,9 @@ def verify(
         )
     if why := signed.outdated(source):
         raise GuardrailError(why)
-    # Once a service has noted such a one, it would refuse whatever is signed until then.
-    if signed.serial > time.time() + _AHEAD:
+    # Once a service has noted such a one, it would refuse whatever is signed until then. Clocks
+    # may differ by five minutes.
+    if signed.serial > time.time() + 300:
         day = datetime.fromtimestamp(min(signed.serial, 2**36), UTC)
         raise GuardrailError(error_text("signed_ahead", source=source, signed=day))
     return signed
