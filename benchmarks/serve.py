@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ from tests.serve.process import Service, request_bytes  # noqa: E402
 DEFAULT_DATA = HERE.parent / ".." / "shared" / "data"
 ROUNDS = 3
 CLIENTS = 64
+#: Clients among which newcomers ask, and the seconds of a round.
+CROWD = 512
+CROWDED = 15
 #: Answers of each run of the encoder.
 ENCODED = 200
 REQUESTS = int(os.environ.get("CALIBRAIL_SERVE_REQUESTS", "1_000_000"))
@@ -66,6 +70,7 @@ def main() -> None:
         "http": http,
         "throughput": throughput,
         "overload": overload,
+        "crowd": crowd,
         "start": start,
         "memory": memory,
     }
@@ -221,6 +226,68 @@ def overload(folder: Path) -> list[str]:
         f"| p99 of refusals | {np.percentile([s for s, _ in refused], 99):.2f} s |",
         "| anything else | 0 |",
     ]
+
+
+def crowd(folder: Path) -> list[str]:
+    """Let newcomers ask while many clients keep their connections busy."""
+    guardrail, bodies = surface(folder)
+    lines = bodies.read_text().splitlines()
+    line = guardrail.check(**json.loads(lines[0])).line()
+    found: dict[str, list[tuple[float, float, float, float]]] = {"service": [], "bare": []}
+    with Service(folder / "surface.json") as service, BareRoute(line) as port:
+        for _ in range(ROUNDS):
+            for name, at in (("service", service.port), ("bare", port)):
+                with ThreadPoolExecutor(1) as beside:
+                    busy = beside.submit(wrk, at, bodies, connections=CROWD, seconds=CROWDED)
+                    new = asyncio.run(arrive(at, lines, seconds=CROWDED - 2.0))
+                load = busy.result()
+                assert not load["refused"] and not load["broken"], load
+                times = (*np.percentile(new, [50, 99]), load["p50"])
+                found[name].append((*times, load["requests"] / load["seconds"]))
+    rows = {name: np.median(values, axis=0) for name, values in found.items()}
+    names = {"service": "`POST /v1/check`", "bare": "bare FastAPI route, as long an answer"}
+    shown = [
+        f"| {names[name]} | {p50:.2f} | {p99:.2f} | {busy:.2f} | {rate:,.0f} | {p99 / busy:.1f} |"
+        for name, (p50, p99, busy, rate) in rows.items()
+    ]
+    each = ", ".join(f"{p99:.2f}" for _, p99, _, _ in found["service"])
+    return [
+        "## Newcomers in a crowd",
+        "",
+        f"Surface score; {CROWD} clients that keep their connections and ask again at once (wrk), "
+        f"and a newcomer every 50 ms, who connects and asks once; medians of {ROUNDS} rounds of "
+        f"{CROWDED} s in turns. Goal: p99 of newcomers, from connecting to the answer, below "
+        "1.5 s.",
+        "",
+        "| what | newcomers p50 s | newcomers p99 s | others p50 s | others a second "
+        "| newcomers p99 / others p50 |",
+        "|---|---|---|---|---|---|",
+        *shown,
+        "",
+        f"p99 of the service's newcomers, by round: {each} s.",
+    ]
+
+
+async def arrive(port: int, lines: list[str], *, seconds: float) -> list[float]:
+    """Return the seconds that each newcomer waits, from its connection on."""
+    found: list[float] = []
+
+    async def newcomer(line: str) -> None:
+        began = time.perf_counter()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request_bytes(line.encode()))
+        answer = await read_answer(reader)
+        assert answer.status == 200, answer
+        found.append(time.perf_counter() - began)
+        writer.close()
+
+    # Once all others are there.
+    await asyncio.sleep(1.0)
+    async with asyncio.TaskGroup() as group:
+        for line in islice(cycle(lines), int(seconds / 0.05)):
+            group.create_task(newcomer(line))
+            await asyncio.sleep(0.05)
+    return found
 
 
 def start(folder: Path) -> list[str]:

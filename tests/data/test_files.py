@@ -336,6 +336,16 @@ def test_a_row_beyond_the_limit_is_told_and_passed_over(
         assert "row too long" in told
 
 
+def test_a_row_of_json_is_measured_without_the_end_of_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, path = lines(good(id="a", response="x" * 500)), tmp_path / "rows.jsonl"
+    path.write_bytes(row + lines(good(id="b")))
+    for most, read_on in ((len(row) - 1, ["a", "b"]), (len(row) - 2, ["b"])):
+        monkeypatch.setattr(files, "ROW_LIMIT", most)
+        assert [example.id for example in read_all(path)[0]] == read_on
+
+
 @pytest.mark.parametrize("end", SQUEEZE)
 def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
@@ -368,7 +378,7 @@ def test_no_more_empty_lines_are_passed_over_than_a_sheet_has_rows(
 
 def test_a_row_of_too_many_fields_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(lines(good(), {f"k{n}": n for n in range(1 << 15)}, good(id="b")))
+    path.write_bytes(lines(good(), {f"k{n}": n for n in range((1 << 14) + 1)}, good(id="b")))
     examples, reading = read_all(path)
     assert (len(examples), reading.n_quarantined) == (2, 1)
     assert "too many fields" in str(reading.to_dict())

@@ -386,6 +386,18 @@ def test_a_table_of_too_many_columns_is_refused_before_work(tmp_path: Path) -> N
             read(path)
 
 
+def test_columns_of_parquet_are_measured_in_one_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[object]()
+    schema = pq.ParquetFile.schema_arrow
+    counted = property(lambda file: looks.append(file) or schema.fget(file))
+    monkeypatch.setattr(pq.ParquetFile, "schema_arrow", counted)
+    pq.write_table(pa.table({f"c{n}": [1] for n in range(50)}), tmp_path / "rows.parquet")
+    assert sum(batch.num_rows for batch in tables.parquet_batches(tmp_path / "rows.parquet")) == 1
+    assert len(looks) < 10
+
+
 def test_of_columnar_files_only_the_columns_in_use_are_read(tmp_path: Path) -> None:
     """A text that is not UTF-8 costs its row only where somebody wants to read it."""
     texts = pa.array([b"fine", b"\xff\xfe"], pa.binary()).view(pa.string())

@@ -170,6 +170,9 @@ def test_a_client_may_ask_so_often(
         ("shop s3cret nan\n", "line 1 .* no number"),
         ("shop s3cret 0\n", "line 1 .* is no number above 0"),
         ("shop s3cret\n\nbank s3cret\n", "line 3 .* another line has the same token"),
+        ("shop s3cret\nbank s3cr", "line 2 .* half-written"),
+        ("shop s3cret 60", "line 1 .* half-written"),
+        ("shop s3cret\u2028", "line 1 .* half-written"),
     ],
 )
 def test_a_file_of_no_tokens_is_refused_without_its_secrets(
@@ -182,6 +185,15 @@ def test_a_file_of_no_tokens_is_refused_without_its_secrets(
     assert "s3cr" not in str(caught.value)
     with pytest.raises(InputError, match="cannot be read"):
         Tokens(tmp_path / "nowhere")
+
+
+def test_files_of_other_systems_hold_the_same_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(b"\xef\xbb\xbfshop a 5\r\n# new\r\n\r\n  shop\tb 5 \r\nbank c\r\n#end")
+    tokens = Tokens(path)
+    names = {word: tokens.find(word.encode()).name for word in "abc"}  # type: ignore[union-attr]
+    assert names == {"a": "shop", "b": "shop", "c": "bank"}
+    assert tokens.find(b"a") is tokens.find(b"b") and tokens.find(b"b\r") is None
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
@@ -240,7 +252,7 @@ def test_an_older_guardrail_does_not_take_over(surface: Path, tmp_path: Path) ->
     public, _, _ = make_keys(key)
     for folder in ("new", "old"):
         (tmp_path / folder).mkdir()
-    new = _signed(surface, tmp_path / "new", "g.json", 2e9, key)
+    new = _signed(surface, tmp_path / "new", "g.json", 1.6e9, key)
     old = _signed(surface, tmp_path / "old", "g.json", 1e9, key)
 
     def begin(path: Path, folder: Path | None = log, allow: bool = False) -> Guardrails:
@@ -255,7 +267,7 @@ def test_an_older_guardrail_does_not_take_over(surface: Path, tmp_path: Path) ->
         there.write_bytes(put.read_bytes())
     refusal = running.reload("g")
     assert refusal is not None and "2001-09-09 01:46:40 UTC" in refusal.reason
-    assert "2033-05-18 03:33:20 UTC" in refusal.reason and "--allow-rollback" in refusal.reason
+    assert "2020-09-13 12:26:40 UTC" in refusal.reason and "--allow-rollback" in refusal.reason
     # ... also where the record of what was served is gone ...
     record = (log / "serials.json").read_bytes()
     (log / "serials.json").unlink()
@@ -268,6 +280,17 @@ def test_an_older_guardrail_does_not_take_over(surface: Path, tmp_path: Path) ->
     assert begin(old, None).get("g").guardrail.signature.serial == 1e9  # type: ignore[union-attr]
     again = begin(old, allow=True)
     assert again.reload("g") is None and begin(old).get("g")
+    # A signer's clock that was ahead does not keep what is signed rightly from deciding later.
+    ahead = _signed(surface, tmp_path, "ahead.json", time.time() + 400, key)
+    for put, there in ((ahead, old), (signature_path(ahead), signature_path(old))):
+        there.write_bytes(put.read_bytes())
+    refusal = again.reload("g")
+    assert refusal is not None and "yet to come by the clock of this machine" in refusal.reason
+    for at in (time.time() + 200, 1.7e9):
+        right = _signed(surface, tmp_path, "right.json", at, key)
+        for put, there in ((right, old), (signature_path(right), signature_path(old))):
+            there.write_bytes(put.read_bytes())
+        assert (again.reload("g") is None) is (at > 1.7e9)
     for wrong in ("[]", '{"g": 1e400}', '{"g": 1e30}'):
         (log / "serials.json").write_text(wrong)
         with pytest.raises(GuardrailError, match=r"serials\.json should say"):

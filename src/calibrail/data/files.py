@@ -677,7 +677,7 @@ def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 def parse_object(number: int, raw: bytes) -> TableItem:
     """Return the JSON object in ``raw`` as row ``number``, or what is wrong with it."""
-    if len(raw) > ROW_LIMIT:
+    if len(raw) > ROW_LIMIT + raw.endswith(b"\n"):
         begins, most = raw[:40].decode("utf-8", "replace"), f"over {ROW_LIMIT:,} bytes"
         return RowProblem(number, WHOLE_ROW, "row too long", begins, most, SHORTER)
     try:

@@ -153,7 +153,9 @@ def _form(path: Path, file: Any, chosen: Sequence[str]) -> tuple[int, list[str]]
         if _COPIES in part.encodings:
             copied = max(copied, part.total_uncompressed_size)
     _refuse_bomb(path, n_bytes)
-    width = sum(_width(file.schema_arrow.field(name).type) or 0 for name in chosen)
+    # Made anew at every look.
+    schema = file.schema_arrow
+    width = sum(_width(schema.field(name).type) or 0 for name in chosen)
     limits = (
         _VALUES // max(1, len(chosen)),
         ROW_LIMIT * about.num_rows // max(1, n_bytes),

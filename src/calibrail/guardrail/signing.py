@@ -392,6 +392,11 @@ def verify(
         )
     if why := signed.outdated(source):
         raise GuardrailError(why)
+    # Once a service has noted such a one, it would refuse whatever is signed until then. Clocks
+    # may differ by five minutes.
+    if signed.serial > time.time() + 300:
+        day = datetime.fromtimestamp(min(signed.serial, 2**36), UTC)
+        raise GuardrailError(error_text("signed_ahead", source=source, signed=day))
     return signed
 
 

@@ -211,6 +211,8 @@ MOST_HEADERS: Final = 64 * 2**10
 MOST_NAMES: Final = 100
 #: And how many requests of one connection may wait for the answer to an earlier one.
 MOST_WAITING: Final = 100
+#: Bytes that are parsed at a time: what stands beside a body in them may belong to any part of it.
+_SLICE: Final = 4 * 2**10
 #: Seconds that whoever reads a body has to refuse a slow one in its own words.
 _GRACE: Final = 1.0
 
@@ -229,9 +231,9 @@ class _Patient(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None = None
     _under_way: Sequence[RequestResponseCycle] = ()
     _in_headers = True
-    _in_pieces = False
+    _in_pieces = _anew = False
     _refusal: ServiceProblem | None = None
-    _n_header = _n_names = _n_named = 0
+    _n_header = _n_beside = _n_names = _n_named = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect the first request."""
@@ -267,14 +269,17 @@ class _Patient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as the headers do not grow too long."""
-        if self._refusal is not None:
-            return
-        self._n_header += len(data)
         if self._timer is not None and self._in_pieces and not self._in_headers:
             self._arm(self.pause)
-        super().data_received(data)
-        if self._n_header > MOST_HEADERS:
-            self._refuse(ServiceProblem.of("headers_too_large", most=MOST_HEADERS))
+        for at in range(0, len(data), _SLICE):
+            if self._refusal is not None:
+                return
+            piece = data[at : at + _SLICE]
+            self._n_beside, self._anew = len(piece), False
+            super().data_received(piece)
+            if self._has_too_many():
+                self._refuse(ServiceProblem.of("headers_too_large", most=MOST_HEADERS))
+            self._n_header = self._n_beside + (0 if self._anew else self._n_header)
 
     def on_message_begin(self) -> None:
         """Wait for the headers to end."""
@@ -309,14 +314,16 @@ class _Patient(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body: what stands between two is held to the limit of headers."""
+        self._anew, self._n_beside = True, self._n_beside - len(body)
+        if self._has_too_many():
+            raise OverflowError
         super().on_body(body)
-        self._n_header = 0
 
     def on_message_complete(self) -> None:
         """Wait for nothing: the rest is up to the service."""
         self._disarm()
         self._in_headers = True
-        self._n_header = self._n_names = self._n_named = 0
+        self._anew, self._n_names, self._n_named = True, 0, 0
         super().on_message_complete()
         if self.cycle.response_complete:
             # It was refused before its body had come; nothing else would end the connection, which
@@ -336,7 +343,8 @@ class _Patient(HttpToolsProtocol):
             self._refuse(ServiceProblem.of("not_http"))
 
     def _has_too_many(self) -> bool:
-        return self._n_names > MOST_NAMES or self._n_named > MOST_HEADERS
+        most = max(self._n_named, self._n_header + self._n_beside)
+        return self._n_names > MOST_NAMES or most > MOST_HEADERS
 
     def _arm(self, seconds: float) -> None:
         self._disarm()

@@ -321,12 +321,16 @@ def test_a_mass_of_wrong_fields_gets_a_short_answer(service: Service, path: str,
 
 @pytest.mark.parametrize(
     "headers",
-    [b"a:b\r\n" * 10_000, b"a:b\r\n" * 101, b"a: " + b"b" * 70_000 + b"\r\n"],
-    ids=["many", "a few too many", "one that is long"],
+    [
+        b" HTTP/1.1\r\n" + b"a:b\r\n" * 10_000,
+        b" HTTP/1.1\r\n" + b"a:b\r\n" * 100,
+        b" HTTP/1.1\r\na: " + b"b" * 65_536 + b"\r\n",
+        b"?" + b"a" * 70_000 + b" HTTP/1.1\r\n",
+    ],
+    ids=["many", "one too many", "one that is long", "a long address"],
 )
 def test_headers_that_come_at_once_are_counted(service: Service, headers: bytes) -> None:
-    head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-    (answer,) = answers_in(service.raw(head + headers + b"\r\n"))
+    (answer,) = answers_in(service.raw(b"GET /healthz" + headers + b"Host: 127.0.0.1\r\n\r\n"))
     assert answer.status == 431
     is_refusal(answer)
 
@@ -338,6 +342,8 @@ BESIDE_BODIES = {
     "behind it alone": ("Content-Type", b"\r\n0\r\nContent-Type: application/json\r\n\r\n", 415),
     "behind it without end": ("", b"\r\n0\r\nX: " + b"a" * 10_000_000, 431),
     "at a part without end": ("", b"\r\n1;x=" + b"a" * 10_000_000, 431),
+    "at a part, just short enough": ("", b"\r\n1;x=" + b"a" * 65_000 + b"\r\n \r\n0\r\n\r\n", 200),
+    "at a part, too long": ("", b"\r\n1;x=" + b"a" * 65_536 + b"\r\n \r\n0\r\n\r\n", 431),
 }
 
 
