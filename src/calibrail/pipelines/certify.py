@@ -392,8 +392,8 @@ def certify(
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     fields.column(judge_column, "judge_column")
     if isinstance(labels, str | PathLike):
-        place, of_answers = Path(labels), {"source": source, "reading": reading}
-        beside = not place.is_dir() and (source is not None or place.is_file())
+        at, of_answers = Path(labels), {"source": source, "reading": reading}
+        beside = not at.is_dir() and (source is not None or at.is_file())
         for name, value in {"by": by, **({} if beside else of_answers), **arrays}.items():
             if value is not None and name != "labels":
                 what = "the data" if name == "source" else name
@@ -402,7 +402,7 @@ def certify(
         if not beside:
             return certify_labels(guardrail, labels, requirement, **about)
         loaded = Guardrail.coerce(guardrail)
-        return _by_file(loaded, source, place, requirement, reading, **about)
+        return _by_file(loaded, source, at, requirement, reading, **about)
     if judge_column is not None:
         raise InputError(say("refused.judge_without_labels_beside"))
     guardrail = Guardrail.coerce(guardrail)
