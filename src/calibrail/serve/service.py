@@ -617,7 +617,7 @@ class Tokens:
 
     def _read(self, path: Path) -> None:
         with errors_as(InputError, (OSError, ValueError), "tokens_unreadable", path=path):
-            lines = read_regular(path).decode("utf-8-sig").splitlines(keepends=True)
+            lines = read_regular(path).decode("utf-8-sig").splitlines()
         before = {client.name: client for client in self._clients.values()}
         clients = dict[bytes, TokenHolder]()
         for n, line in enumerate(lines, 1):
@@ -626,9 +626,7 @@ class Tokens:
                 continue
             # A token is a secret: no message repeats the line.
             why = ""
-            if not line.endswith(("\n", "\r")):
-                why = "no line feed ends it, so it may be half-written: add one"
-            elif not 2 <= len(parts) <= 3:
+            if not 2 <= len(parts) <= 3:
                 why = f"there are {len(parts)} words"
             elif not NAME.fullmatch(parts[0]) or not re.fullmatch("[!-~]+", parts[1]):
                 why = "the name, or the token, has other characters"
