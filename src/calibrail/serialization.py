@@ -113,12 +113,12 @@ def plain(value: Any) -> Any:
 
     A number that is not finite becomes None, an array or a tuple a list, a record its fields.
     """
+    if isinstance(value, str | bool | int) or value is None:
+        return value
     if isinstance(value, Record) or (is_dataclass(value) and hasattr(value, "to_dict")):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, str | bool | int) or value is None:
-        return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if hasattr(value, "tolist"):
@@ -150,7 +150,8 @@ def _typed(hint: Any, value: Any) -> Any:
     if is_dataclass(hint) and isinstance(value, Mapping):
         return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
     if origin is tuple and arguments[-1] is Ellipsis:
-        return tuple(_typed(arguments[0], item) for item in value)
+        # Thousands of texts, as looks hold them, need no look at each.
+        return tuple(value if arguments[0] is str else (_typed(arguments[0], it) for it in value))
     if origin is tuple:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
     if origin is list:

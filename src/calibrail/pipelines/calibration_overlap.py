@@ -45,8 +45,9 @@ class KnownBy:
 
     def __init__(self) -> None:
         self._by: Counter[str] = Counter()
-        # One byte a row, and two numbers.
-        self._by_content, self._digests, self._spelt = bytearray(), array("Q"), array("Q")
+        # One byte a row, and three numbers.
+        self._by_content = bytearray()
+        self._digests, self._spelt, self._ids = array("Q"), array("Q"), array("Q")
 
     def add(self, example: Example) -> str:
         """Count one answer; return its digest."""
@@ -54,15 +55,19 @@ class KnownBy:
         self._by[kind] += 1
         self._by_content.append(kind == "content")
         self._digests.append(int(digest := example.digest(), 16))
-        spelt = example.digest("spelt") if kind == "texts" else digest
+        spelt = named = digest
+        if kind == "texts":
+            spelt = example.digest("spelt")
+            named = Example(id=example.id).digest() if example.content is None else digest
         self._spelt.append(int(spelt, 16))
+        self._ids.append(int(named, 16))
         return digest
 
     def add_many(
         self, digests: NDArray[np.uint64], by_content: NDArray[np.bool_], n_nothing: int
     ) -> None:
         """Count answers without texts: those known by content, by nothing, all others by id."""
-        for numbers in (self._digests, self._spelt):
+        for numbers in (self._digests, self._spelt, self._ids):
             numbers.frombytes(digests.tobytes())
         n_content = int(np.count_nonzero(by_content))
         counts = {"content": n_content, "nothing": n_nothing}
@@ -78,6 +83,11 @@ class KnownBy:
     def spelt(self) -> NDArray[np.uint64]:
         """The same of the texts as they are spelt."""
         return np.array(self._spelt, np.uint64)
+
+    @property
+    def ids(self) -> NDArray[np.uint64]:
+        """``Example.digest`` of every answer without its texts; with them where it has no id."""
+        return np.array(self._ids, np.uint64)
 
     @property
     def identities(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

@@ -1,8 +1,8 @@
 """A look at labelled answers: by what they are known again, and what two looks have in common.
 
-Answers are known again by their texts; by their ids, or all that their rows hold, where most labels
-are the same, too; else by label and score to four digits, or by the labels in the order of the
-scores; where rows have no ids, by their labels in the order of the file, too. Of each, a look keeps
+Answers are known again by their texts; where one of two looks has none, by their ids, or all that
+their rows hold, if most labels are the same, too; else by label and score to four digits, by the
+labels in the order of the scores, or in that of the file. Of each, a look keeps
 the lowest digests, a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps
 sketches, of 240 bytes each, by which they are known again where a fifth of them are reworded.
 """
@@ -236,6 +236,14 @@ class DataUse(Record):
             sketches=sampled.to_text() if sampled else "",
         )
 
+    def with_ids(
+        self, ids: NDArray[np.uint64], labels: NDArray[np.int8], scores: NDArray[np.float64]
+    ) -> "DataUse":
+        """Return the look with the ids of answers that are known by their texts, too."""
+        if self.by != "texts":
+            return self
+        return replace(self, names=_named(ids, labels, rounded(scores, _DIGITS)))
+
     def chose(self, detector: str) -> bool:
         """Return whether it may have chosen a detector: one of several, not named as its own."""
         return detector in self.compared and detector != self.detector
@@ -310,9 +318,10 @@ class DataUse(Record):
         if min(len(self.ranks), len(other.ranks)) >= _ROWS:
             ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
         in_order = _common(self.placed, other.placed)
-        # One detector's scores tell by themselves.
+        # Texts tell by themselves, and so do one detector's scores of many values.
         others = not other.reported and self.detector != other.detector
-        if in_order[1] >= _ROWS and "rows" in (self.by, other.by) and others:
+        others = others or self.repeated > _SAME
+        if in_order[1] >= _ROWS and not self.by == other.by == "texts" and others:
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
@@ -327,6 +336,8 @@ class DataUse(Record):
         Another batch may be numbered alike: its labels are others, and so is what one detector
         says of its answers.
         """
+        if self.by == other.by == "texts":
+            return set(), 0
         mine, theirs = (
             {item[:16]: item[16:].split() for item in look.names} for look in (self, other)
         )
@@ -505,6 +516,8 @@ class TestSetFingerprint:
             decided=bool(self._decided),
             sketches=sketches,
         )
+        labels = np.array(self._labels, np.int8)
+        look = look.with_ids(self.known_by.ids, labels, np.array(self._scores, np.float64))
         return replace(look, assumed=assumed)
 
 
@@ -541,6 +554,8 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
         marks=marks,
         sketches=scored.sketches and scored.sketches.of_rows(rows),
     )
+    seen = scored.table.labels[rows], scored.table.columns[key][rows]
+    look = look.with_ids(scored.known_by.ids[rows], *seen)
     return replace(look, seed=scored.data["split"]["seed"])
 
 
