@@ -149,13 +149,11 @@ def _typed(hint: Any, value: Any) -> Any:
         return _typed(inner[0], value) if len(inner) == 1 else value
     if is_dataclass(hint) and isinstance(value, Mapping):
         return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
-    if origin is tuple and arguments[-1] is Ellipsis:
+    if origin is list or (origin is tuple and arguments[-1] is Ellipsis):
         # Thousands of texts, as looks hold them, need no look at each.
-        return tuple(value if arguments[0] is str else (_typed(arguments[0], it) for it in value))
+        return origin(value if arguments[0] is str else (_typed(arguments[0], it) for it in value))
     if origin is tuple:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
-    if origin is list:
-        return [_typed(arguments[0], item) for item in value]
     if getattr(origin, "__name__", "") == "ndarray":
         import numpy as np
 

@@ -45,9 +45,9 @@ class KnownBy:
 
     def __init__(self) -> None:
         self._by: Counter[str] = Counter()
-        # One byte a row, and three numbers.
-        self._by_content = bytearray()
-        self._digests, self._spelt, self._ids = array("Q"), array("Q"), array("Q")
+        # One byte a row, and a number; two further ones where rows may hold texts.
+        self._by_content, self._ids = bytearray(), array("Q")
+        self._digests, self._spelt = array("Q"), array("Q")
 
     def add(self, example: Example) -> str:
         """Count one answer; return its digest."""
@@ -55,11 +55,10 @@ class KnownBy:
         self._by[kind] += 1
         self._by_content.append(kind == "content")
         self._digests.append(int(digest := example.digest(), 16))
-        spelt = named = digest
-        if kind == "texts":
-            spelt = example.digest("spelt")
-            named = Example(id=example.id).digest() if example.content is None else digest
+        spelt = example.digest("spelt") if kind == "texts" else digest
         self._spelt.append(int(spelt, 16))
+        told = kind == "texts" and example.content is None
+        named = Example(id=example.id).digest() if told else digest
         self._ids.append(int(named, 16))
         return digest
 
@@ -67,8 +66,7 @@ class KnownBy:
         self, digests: NDArray[np.uint64], by_content: NDArray[np.bool_], n_nothing: int
     ) -> None:
         """Count answers without texts: those known by content, by nothing, all others by id."""
-        for numbers in (self._digests, self._spelt, self._ids):
-            numbers.frombytes(digests.tobytes())
+        self._digests.frombytes(digests.tobytes())
         n_content = int(np.count_nonzero(by_content))
         counts = {"content": n_content, "nothing": n_nothing}
         self._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
@@ -82,22 +80,12 @@ class KnownBy:
     @property
     def spelt(self) -> NDArray[np.uint64]:
         """The same of the texts as they are spelt."""
-        return np.array(self._spelt, np.uint64)
+        return np.array(self._spelt or self._digests, np.uint64)
 
     @property
     def ids(self) -> NDArray[np.uint64]:
         """``Example.digest`` of every answer without its texts; with them where it has no id."""
-        return np.array(self._ids, np.uint64)
-
-    @property
-    def identities(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Both of them."""
-        return self.digests, self.spelt
-
-    @property
-    def kinds(self) -> set[str]:
-        """What tells any of the answers from others."""
-        return {kind for kind, n in self._by.items() if n}
+        return np.array(self._ids or self._digests, np.uint64)
 
     def counts(self, copies: NDArray[np.int64] | None = None) -> dict[str, int]:
         """Return the counts, and under ``alike`` how many share their content with another.

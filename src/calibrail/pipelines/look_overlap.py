@@ -2,9 +2,9 @@
 
 Answers are known again by their texts; where one of two looks has none, by their ids, or all that
 their rows hold, if most labels are the same, too; else by label and score to four digits, by the
-labels in the order of the scores, or in that of the file. Of each, a look keeps
-the lowest digests, a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps
-sketches, of 240 bytes each, by which they are known again where a fifth of them are reworded.
+labels in the order of the scores, or in that of the file. Of each, a look keeps the lowest digests,
+a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps sketches, of 240 bytes
+each, by which they are known again where a fifth of them are reworded.
 """
 
 import json
@@ -187,7 +187,7 @@ class DataUse(Record):
         labels: NDArray[np.int8],
         scores: NDArray[np.float64],
         *,
-        spelt: NDArray[np.uint64] | None = None,
+        told_by: Sequence[NDArray[np.uint64]] = (),
         kinds: Iterable[str] = (),
         codes: NDArray[np.int8] | None = None,
         marks: NDArray[np.uint64] | None = None,
@@ -196,10 +196,10 @@ class DataUse(Record):
     ) -> "DataUse":
         """Return the look at answers with these digests, labels, scores and parts of a split.
 
-        ``digests`` are of what texts say, ``spelt`` of texts as they stand, ``kinds`` what tells
-        the answers apart, and ``marks`` stand for the labels of their sentences, where they count.
-        Where ``decided``, the codes are decisions, which count in place of the scores. ``sketches``
-        are of all of them.
+        ``digests`` are of what texts say, ``told_by`` of texts as they stand and of ids beside
+        them, ``kinds`` what tells the answers apart, and ``marks`` stand for the labels of their
+        sentences, where they count. Where ``decided``, the codes are decisions, which count in
+        place of the scores. ``sketches`` are of all of them.
         """
         known, near = set(kinds), rounded(scores, _DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
@@ -211,7 +211,7 @@ class DataUse(Record):
             for first, values in (([parts], bits), ([], exact))
         )
         answers, apart = _known_by(digests, scores, known)
-        numbers = answers if spelt is None else _known_by(spelt, scores, known)[0]
+        numbers = _known_by(told_by[0], scores, known)[0] if told_by else answers
         most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "id" if known - {"texts"} else "".join(known)
@@ -228,21 +228,13 @@ class DataUse(Record):
             told=told,
             rows=rows,
             by=by,
-            names=() if by == "texts" or alike else _named(digests, labels, near),
+            names=() if alike else _named(told_by[1] if told_by else digests, labels, near),
             values=_lowest(values),
             repeated=round(n_repeated(values) / max(1, len(values)), 4),
             ranks=_lowest(_in_rows(labels, scores)),
             placed=_lowest(placed) if n_repeated(placed) <= _AGAIN * len(placed) else (),
             sketches=sampled.to_text() if sampled else "",
         )
-
-    def with_ids(
-        self, ids: NDArray[np.uint64], labels: NDArray[np.int8], scores: NDArray[np.float64]
-    ) -> "DataUse":
-        """Return the look with the ids of answers that are known by their texts, too."""
-        if self.by != "texts":
-            return self
-        return replace(self, names=_named(ids, labels, rounded(scores, _DIGITS)))
 
     def chose(self, detector: str) -> bool:
         """Return whether it may have chosen a detector: one of several, not named as its own."""
@@ -312,7 +304,8 @@ class DataUse(Record):
             return set(mine) or {self.content}, len(mine) or 1
         # Earlier versions took other spellings for the same, or for another answer.
         ways = [_common(self.answers, other.answers), _common(self.lowest, other.lowest)]
-        ways.append(self._by_name(other))
+        by_texts = self.by == other.by == "texts"
+        ways += [] if by_texts else [self._by_name(other)]
         # Texts may lack a column that they had: labels and scores tell, too.
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         if min(len(self.ranks), len(other.ranks)) >= _ROWS:
@@ -320,8 +313,7 @@ class DataUse(Record):
         in_order = _common(self.placed, other.placed)
         # Texts tell by themselves, and so do one detector's scores of many values.
         others = not other.reported and self.detector != other.detector
-        others = others or self.repeated > _SAME
-        if in_order[1] >= _ROWS and not self.by == other.by == "texts" and others:
+        if in_order[1] >= _ROWS and not by_texts and (others or self.repeated > _SAME):
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
@@ -336,8 +328,6 @@ class DataUse(Record):
         Another batch may be numbered alike: its labels are others, and so is what one detector
         says of its answers.
         """
-        if self.by == other.by == "texts":
-            return set(), 0
         mine, theirs = (
             {item[:16]: item[16:].split() for item in look.names} for look in (self, other)
         )
@@ -509,15 +499,13 @@ class TestSetFingerprint:
             self.known_by.digests,
             np.array(self._labels, np.int8),
             np.array(self._scores, np.float64),
-            spelt=self.known_by.spelt,
-            kinds=self.known_by.kinds,
+            told_by=(self.known_by.spelt, self.known_by.ids),
+            kinds={kind for kind, n in self.known_by.counts().items() if n and kind != "alike"},
             codes=np.array(self._decided, np.int8) if self._decided else None,
             marks=np.array(self._marks, np.uint64) if self._marks else None,
             decided=bool(self._decided),
             sketches=sketches,
         )
-        labels = np.array(self._labels, np.int8)
-        look = look.with_ids(self.known_by.ids, labels, np.array(self._scores, np.float64))
         return replace(look, assumed=assumed)
 
 
@@ -548,14 +536,12 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
         scored.known_by.digests[rows],
         scored.table.labels[rows],
         scored.table.columns[key][rows],
-        spelt=scored.known_by.spelt[rows],
+        told_by=(scored.known_by.spelt[rows], scored.known_by.ids[rows]),
         kinds={kind for kind, n in scored.data["known_by"].items() if n and kind != "alike"},
         codes=scored.codes[rows],
         marks=marks,
         sketches=scored.sketches and scored.sketches.of_rows(rows),
     )
-    seen = scored.table.labels[rows], scored.table.columns[key][rows]
-    look = look.with_ids(scored.known_by.ids[rows], *seen)
     return replace(look, seed=scored.data["split"]["seed"])
 
 

@@ -389,7 +389,7 @@ def score_source(
             table = score_examples(examples, every, keep=columns, progress=progress)
         else:
             table, sentences = by_sentence.score(examples, every, keep=columns, progress=progress)
-        copies = finder.finish(*known_by.identities)
+        copies = finder.finish(known_by.digests, known_by.spelt)
     table = replace(with_copies(table, copies), files=opened.files)
     empty = {key for key, values in table.columns.items() if np.isnan(values).all()} - named
     # Baselines that are undefined for every answer, with the first reason.

@@ -291,7 +291,7 @@ class NewAnswers:
 
     def copies(self) -> CopyGroups:
         """Return which of those that were admitted may be copies; no other can be admitted then."""
-        return self._finder.finish(*self._known_by.identities)
+        return self._finder.finish(self._known_by.digests, self._known_by.spelt)
 
     @property
     def n_seen_before(self) -> int:

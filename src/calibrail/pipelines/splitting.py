@@ -222,7 +222,7 @@ def fitted(
         return detectors
     known_by, finder = KnownBy(), CopyFinder(source_columns(detectors))
     table = score_examples(watched(answers, known_by.add, finder.add), (), keep=keep)
-    table = with_copies(table, finder.finish(*known_by.identities))
+    table = with_copies(table, finder.finish(known_by.digests, known_by.spelt))
     codes = split_codes(table, splitting, learning=True)
     rows = np.flatnonzero(codes == FIT).tolist()
     if not rows:
