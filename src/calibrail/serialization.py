@@ -114,12 +114,12 @@ def plain(value: Any) -> Any:
 
     A number that is not finite becomes None, an array or a tuple a list, a record its fields.
     """
+    if isinstance(value, str | bool | int) or value is None:
+        return value
     if isinstance(value, Record) or (is_dataclass(value) and hasattr(value, "to_dict")):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, str | bool | int) or value is None:
-        return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if hasattr(value, "tolist"):
@@ -189,14 +189,12 @@ def _typed(hint: Any, value: Any) -> Any:
         return _typed(inner[0], value) if len(inner) == 1 else value
     if is_dataclass(hint) and isinstance(value, Mapping):
         return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
-    if origin is tuple and arguments[-1] is Ellipsis:
-        if arguments[0] in _SCALARS:
-            return tuple(value)
-        return tuple(_typed(arguments[0], item) for item in value)
+    if origin is list or (origin is tuple and arguments[-1] is Ellipsis):
+        # Thousands of texts, as looks hold them, need no look at each.
+        plainly = arguments[0] in _SCALARS
+        return origin(value if plainly else (_typed(arguments[0], item) for item in value))
     if origin is tuple:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
-    if origin is list:
-        return [_typed(arguments[0], item) for item in value]
     if getattr(origin, "__name__", "") == "ndarray":
         import numpy as np
 

@@ -380,7 +380,7 @@ def test_what_two_looks_have_in_common_is_estimated() -> None:
         )
         assert estimate == pytest.approx(true, abs=4 * np.sqrt(true * (1 - true) / 256))
     # Earlier versions took other spellings for one answer; as they stand they are known again.
-    other = look_of(mix64(digests[4000:8000]), spelt=digests[4000:8000])
+    other = look_of(mix64(digests[4000:8000]), told_by=[digests[4000:8000]] * 2)
     assert exceeds_reuse_limit(overlapping_uses(other, [first]))
     # All of a small look stands in its digests, and what two looks share with it counts once.
     small, third = look_of(digests[7984:8800]), look_of(digests[7992:8016])
@@ -776,6 +776,47 @@ def test_another_column_of_rows_without_ids_is_no_other_data(
     assert looks_before(scored_file(tmp_path / "b.csv", names=columns, n=n), "s1") == 1
     for seed in (1, 2):
         assert looks_before(scored_file(tmp_path / "c.csv", seed, n=n), "s1") == 0
+
+
+@pytest.mark.parametrize("way", ["scores after texts", "texts after scores", "other ids"])
+def test_answers_are_known_again_by_what_two_files_both_hold(tmp_path: Path, way: str) -> None:
+    rng = np.random.default_rng(1)
+    bare = [
+        {"id": f"a{i}", "label": label, **{name: 3.0 * label + rng.normal() for name in SCORES}}
+        for i, label in enumerate(rng.integers(2, size=160).tolist())
+    ]
+    texts = [row | {"response": f"It is {rng.integers(1 << 60):x}."} for row in bare]
+    others = [row | {"id": f"b{i}"} for i, row in enumerate(bare)]
+    looks = tmp_path / "run" / "looks.json"
+
+    def looks_before(rows: list[dict[str, Any]], name: str) -> int:
+        run = calibrail.test(rows, by(name), threshold=1.5, **REACHED, looks=looks)
+        assert (run.verdict == "certified") is (not run.report.looks)
+        return len(run.report.looks)
+
+    files = {"scores after texts": (texts, bare), "texts after scores": (bare, texts)}
+    first, then = files.get(way, (bare, others))
+    assert looks_before(first, "s0") == 0
+    assert looks_before(then, "s1") == 1
+    # Other answers, numbered alike.
+    fresh = [
+        {"id": row["id"], "label": label, "s1": 3.0 * label}
+        for row, label in zip(then, rng.integers(2, size=160).tolist(), strict=True)
+    ]
+    assert looks_before(fresh, "s1") == 0
+
+
+def test_labels_of_people_are_known_again_under_other_ids(tmp_path: Path) -> None:
+    """A judge's yes and no tell of no answers, but their order in the file does."""
+    said, looks = np.random.default_rng(1).integers(2, size=160), tmp_path / "looks.json"
+    verdicts = []
+    for letter in "ab":
+        rows = [{"id": f"{letter}{i}", "human": h, "judge": h} for i, h in enumerate(said.tolist())]
+        found = calibrail.agree(
+            rows, label_column="human", judge_column="judge", **REACHED, looks=looks
+        )
+        verdicts.append(found.verdict)
+    assert verdicts == ["certified", "inconclusive"]
 
 
 def test_labels_that_come_again_in_every_file_tell_no_answers(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def main() -> int:
             lines.append(row(attack, wrong, runs, error))
             print(lines[-1], file=sys.stderr, flush=True)
     head = [
-        "Each line is a way to a wrong result that worked once, tried through the command or the "
-        "public function: how often it led to one before it was mended and now, with the exact "
-        "95 % interval of the rate. An attack holds where chance explains what lies above what is "
-        "promised.",
+        "Each line is a way to a wrong result that worked once, or never more often than is "
+        "promised, tried through the command or the public function: how often it led to one "
+        "before it was mended and now, with the exact 95 % interval of the rate. An attack holds "
+        "where chance explains what lies above what is promised.",
         "",
         "| attack | setting | promised | before | now | 95 % interval | holds |",
         "|---" * 7 + "|",

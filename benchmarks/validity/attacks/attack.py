@@ -27,8 +27,9 @@ class Attack:
         Sizes, shares and promises.
     promised : float
         Highest probability of a wrong result that is stated to users.
-    before : tuple of int
-        Wrong results and runs of the same code before the defect was mended.
+    before : tuple of int or None
+        Wrong results and runs of the same code before the defect was mended; None where none was
+        found.
     attempt : callable
         One run.
     runs : int
@@ -38,7 +39,7 @@ class Attack:
     name: str
     setting: str
     promised: float
-    before: tuple[int, int]
+    before: tuple[int, int] | None
     attempt: Try
     runs: int = 400
 
@@ -61,9 +62,13 @@ def holds(wrong: int, runs: int, promised: float, error: float) -> bool:
 def row(attack: Attack, wrong: int, runs: int, error: float) -> str:
     """Return an attack's line of the page."""
     low, high = clopper_pearson(wrong, runs, 0.95)
-    was, of = attack.before
+    was = "never more" if attack.before is None else _rate(*attack.before)
     well = "yes" if holds(wrong, runs, attack.promised, error) else "**no**"
     return (
-        f"| {attack.name} | {attack.setting} | {attack.promised:g} | {was / of:.3f} ({was} of {of})"
-        f" | {wrong / runs:.3f} ({wrong} of {runs}) | {low:.3f} to {high:.3f} | {well} |"
+        f"| {attack.name} | {attack.setting} | {attack.promised:g} | {was} | {_rate(wrong, runs)}"
+        f" | {low:.3f} to {high:.3f} | {well} |"
     )
+
+
+def _rate(wrong: int, runs: int) -> str:
+    return f"{wrong / runs:.3f} ({wrong} of {runs})"

@@ -1,6 +1,6 @@
 """Looks: certify again and again until it is certified."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, floor
 from pathlib import Path
 from typing import Any, Final
@@ -102,14 +102,14 @@ def _ten(rng: np.random.Generator) -> dict[str, Any]:
     return {"id": answers.names, "label": answers.labels, **scores}
 
 
-def _any_column(rng: np.random.Generator, place: Path) -> bool:
-    """Test one threshold of each of ten columns of a file of rows without ids."""
+def _any_column(rng: np.random.Generator, place: Path, *, numbered: bool = False) -> bool:
+    """Test one threshold of each of ten columns of rows without ids, or with new ones each time."""
     rows = _ten(rng)
     del rows["id"]
     coverage = _broken(_guardrail()).min_coverage
     return any(
         calibrail.test(
-            rows,
+            rows | ({"id": [f"{name}-{row}" for row in range(_N)]} if numbered else {}),
             f"column:column={name},higher=hallucinated",
             threshold=_guardrail().calibration.threshold,
             min_caught=coverage,
@@ -245,6 +245,14 @@ ATTACKS = [
         (29, 100),
         _any_column,
         100,
+    ),
+    Attack(
+        "certified any of ten columns of scores, each in a file that numbers its rows anew",
+        f"coverage just too low, the same {_N} rows in one order",
+        0.05,
+        (4, 15),
+        partial(_any_column, numbered=True),
+        60,
     ),
     Attack(
         "certified the best of ten guardrails, by what tests beside them have shown",

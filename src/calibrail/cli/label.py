@@ -293,7 +293,7 @@ def recalibrate_command(
     from calibrail.guardrail.file import read_file
     from calibrail.pipelines.agree import judge_on_labels
 
-    labels, config = audit.labels, read_file(guardrail, trust.keys).config
+    labels, config = audit.labels, read_file(guardrail, trust.keys)[0]
     if audit.new_judge is not None:
         found = judge_on_labels(guardrail, labels, audit.new_judge, logs or None, requirement)
         content = {**found.to_dict(), "errors": []}

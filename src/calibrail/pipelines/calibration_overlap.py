@@ -45,10 +45,11 @@ class KnownBy:
 
     def __init__(self) -> None:
         self._by: Counter[str] = Counter()
-        # One byte a row, and two numbers.
+        # One byte a row, and a number; two further ones where rows may hold texts.
         self._by_content: Any = bytearray()
         self._digests: Any = array("Q")
         self._spelt: Any = array("Q")
+        self._ids: Any = array("Q")
 
     def add(self, example: Example) -> str:
         """Count one answer; return its digest."""
@@ -58,6 +59,9 @@ class KnownBy:
         self._digests.append(int(digest := example.digest(), 16))
         spelt = example.digest("spelt") if kind == "texts" else digest
         self._spelt.append(int(spelt, 16))
+        told = kind == "texts" and example.content is None
+        named = Example(id=example.id).digest() if told else digest
+        self._ids.append(int(named, 16))
         return digest
 
     @classmethod
@@ -69,7 +73,7 @@ class KnownBy:
         n_content = int(np.count_nonzero(by_content))
         counts = {"content": n_content, "nothing": n_nothing}
         known._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
-        known._digests = known._spelt = digests
+        known._digests = known._spelt = known._ids = digests
         known._by_content = by_content
         return known
 
@@ -82,6 +86,11 @@ class KnownBy:
     def spelt(self) -> NDArray[np.uint64]:
         """The same of the texts as they are spelt."""
         return _numbers(self._spelt)
+
+    @property
+    def ids(self) -> NDArray[np.uint64]:
+        """``Example.digest`` of every answer without its texts; with them where it has no id."""
+        return _numbers(self._ids)
 
     @property
     def kinds(self) -> set[str]:

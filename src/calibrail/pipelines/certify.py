@@ -158,13 +158,13 @@ class DecisionCounts:
         self.scores = np.array(scores, np.float64)
         self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)
         self._lots = independence.tie_break_keys(
-            self.looked_at.known_by.spelt, self._labels, told_by.__getitem__, [self.scores]
+            known_by.spelt, self._labels, told_by.__getitem__, [self.scores]
         )
         self._outcomes = np.array(outcomes, np.int8)
         self._stopped = self._outcomes > 0
         self._named = group_numbers(groups, self.n_answers)
         self._groups = merge_groups(self._named, self.copies.groups)
-        known = self.looked_at.known_by.counts(self.copies.together)
+        known = known_by.counts(self.copies.together)
         grouped = any(group is not None for group in groups)
         #: Rows of scores that are the same as another one, where groups do not say which are.
         self.n_alike = 0 if grouped or calibration_overlap.told_apart(known) else known["alike"]

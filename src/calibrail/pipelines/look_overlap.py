@@ -1,10 +1,10 @@
 """A look at labelled answers: by what they are known again, and what two looks have in common.
 
-Answers are known again by their texts; by their ids, or all that their rows hold, where most labels
-are the same, too; else by label and score to four digits, or by the labels in the order of the
-scores; where rows have no ids, by their labels in the order of the file, too. Of each, a look keeps
-the lowest digests, a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps
-sketches, of 240 bytes each, by which they are known again where a fifth of them are reworded.
+Answers are known again by their texts; where one of two looks has none, by their ids, or all that
+their rows hold, if most labels are the same, too; else by label and score to four digits, by the
+labels in the order of the scores, or in that of the file. Of each, a look keeps the lowest digests,
+a fair sample of them all (as in a bottom-k sketch). Of 256 answers it keeps sketches, of 240 bytes
+each, by which they are known again where a fifth of them are reworded.
 """
 
 import json
@@ -186,7 +186,7 @@ class DataUse(Record):
         labels: NDArray[np.int8],
         scores: NDArray[np.float64],
         *,
-        spelt: NDArray[np.uint64] | None = None,
+        told_by: Sequence[NDArray[np.uint64]] = (),
         kinds: Iterable[str] = (),
         codes: NDArray[np.int8] | None = None,
         marks: NDArray[np.uint64] | None = None,
@@ -195,10 +195,10 @@ class DataUse(Record):
     ) -> "DataUse":
         """Return the look at answers with these digests, labels, scores and parts of a split.
 
-        ``digests`` are of what texts say, ``spelt`` of texts as they stand, ``kinds`` what tells
-        the answers apart, and ``marks`` stand for the labels of their sentences, where they count.
-        Where ``decided``, the codes are decisions, which count in place of the scores. ``sketches``
-        are of all of them.
+        ``digests`` are of what texts say, ``told_by`` of texts as they stand and of ids beside
+        them, ``kinds`` what tells the answers apart, and ``marks`` stand for the labels of their
+        sentences, where they count. Where ``decided``, the codes are decisions, which count in
+        place of the scores. ``sketches`` are of all of them.
         """
         known, near = set(kinds), rounded(scores, _DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
@@ -211,8 +211,8 @@ class DataUse(Record):
         )
         answers, apart = _known_by(digests, scores, known)
         numbers = answers
-        if spelt is not None and not np.array_equal(spelt, digests):
-            numbers = _known_by(spelt, scores, known)[0]
+        if told_by and not np.array_equal(told_by[0], digests):
+            numbers = _known_by(told_by[0], scores, known)[0]
         most = max(KEPT, min(_MOST_KEPT, int(_KEPT_SHARE * len(digests))))
         values = mix64(bits ^ mix64(labels.astype(np.uint64)))[~np.isnan(scores)]
         by = "id" if known - {"texts"} else "".join(known)
@@ -229,7 +229,7 @@ class DataUse(Record):
             told=told,
             rows=rows,
             by=by,
-            names=() if by == "texts" or alike else _named(digests, labels, near),
+            names=() if alike else _named(told_by[1] if told_by else digests, labels, near),
             values=_lowest(values),
             repeated=round(n_repeated(values) / max(1, len(values)), 4),
             ranks=_lowest(_in_rows(labels, scores)),
@@ -305,15 +305,16 @@ class DataUse(Record):
             return set(mine) or {self.content}, len(mine) or 1
         # Earlier versions took other spellings for the same, or for another answer.
         ways = [_common(self.answers, other.answers), _common(self.lowest, other.lowest)]
-        ways.append(self._by_name(other))
+        by_texts = self.by == other.by == "texts"
+        ways += [] if by_texts else [self._by_name(other)]
         # Texts may lack a column that they had: labels and scores tell, too.
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         if min(len(self.ranks), len(other.ranks)) >= _ROWS:
             ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
         in_order = _common(self.placed, other.placed)
-        # One detector's scores tell by themselves.
+        # Texts tell by themselves, and so do one detector's scores of many values.
         others = not other.reported and self.detector != other.detector
-        if in_order[1] >= _ROWS and "rows" in (self.by, other.by) and others:
+        if in_order[1] >= _ROWS and not by_texts and (others or self.repeated > _SAME):
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
@@ -515,7 +516,7 @@ class TestSetFingerprint:
             self.known_by.digests,
             np.array(self._labels, np.int8),
             np.array(self._scores, np.float64),
-            spelt=self.known_by.spelt,
+            told_by=(self.known_by.spelt, self.known_by.ids),
             kinds=self.known_by.kinds,
             codes=np.array(self._decided, np.int8) if self._decided else None,
             marks=np.array(self._marks, np.uint64) if self._marks else None,
@@ -552,7 +553,7 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
         scored.known_by.digests[rows],
         scored.table.labels[rows],
         scored.table.columns[key][rows],
-        spelt=scored.known_by.spelt[rows],
+        told_by=(scored.known_by.spelt[rows], scored.known_by.ids[rows]),
         kinds={kind for kind, n in scored.data["known_by"].items() if n and kind != "alike"},
         codes=scored.codes[rows],
         marks=marks,
