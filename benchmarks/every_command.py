@@ -114,7 +114,7 @@ for line in iter(sys.stdin.buffer.readline, b""):
 """
 LIBRARIES = "numpy,scipy.stats,scipy.optimize,pyarrow.parquet,pyarrow.csv,pyarrow.dataset,"
 LIBRARIES += (
-    "pydantic,typer,rich.table,rich.console,matplotlib.figure,matplotlib.backends.backend_svg,"
+    "pydantic,click,rich.table,rich.console,matplotlib.figure,matplotlib.backends.backend_svg,"
 )
 LIBRARIES += "sklearn.linear_model,sklearn.ensemble,statsmodels.api,cryptography.fernet,jinja2,"
 LIBRARIES += "torch,transformers,sentence_transformers"

@@ -23,13 +23,11 @@ SCORES: Final = (
 
 def commands() -> dict[str, tuple[click.Context, click.Command]]:
     """Return every command by the words that call it, in the order of the help."""
-    import typer
-
     from calibrail.cli import COMMANDS, app
 
     found: dict[str, tuple[click.Context, click.Command]] = {}
     for name in COMMANDS:
-        command: Any = typer.main.get_command(app)
+        command: Any = app
         context = click.Context(command, info_name="calibrail")
         for word in name.split():
             command = command.commands[word]
@@ -44,7 +42,7 @@ def page(name: str, context: click.Context, command: click.Command) -> str:
     for item in command.get_params(context):
         if (record := item.get_help_record(context)) is not None:
             kind = "Arguments" if item.param_type_name == "argument" else "Options"
-            panel = getattr(item, "rich_help_panel", None) or kind
+            panel = getattr(item, "panel", None) or kind
             said, meant = (_cell(part) for part in record)
             panels.setdefault(panel, []).append(f"| `{said}` | {as_code(meant)} |")
     usage = " ".join(["calibrail", name, *command.collect_usage_pieces(context)])

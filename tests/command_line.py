@@ -5,17 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-import typer
 
 from calibrail.cli import main
-
-#: Commands and their options are put together once, as in a process of their own.
-_put_together = cache(typer.main.get_command)
 
 
 def calibrail(*arguments: object, cwd: Path | None = None) -> CompletedProcess[str]:
@@ -27,7 +22,6 @@ def calibrail(*arguments: object, cwd: Path | None = None) -> CompletedProcess[s
     code: object = 0
     with pytest.MonkeyPatch.context() as patch, chdir(cwd or "."):
         patch.setattr(sys, "argv", words)
-        patch.setattr("typer.main.get_command", _put_together)
         patch.setenv("COLUMNS", "80")
         with redirect_stdout(out), redirect_stderr(err):
             try:

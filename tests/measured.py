@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.threshold_rule import Rule, fit_rule
-from calibrail.evaluation import (
-    Comparison,
-    Others,
-    Report,
-    ReportOrigin,
-    Sample,
-    compare_detectors,
-    evaluate,
-)
+from calibrail.evaluation import Others, Report, ReportOrigin, Sample, evaluate
+from calibrail.evaluation.compare import Comparison, compare_detectors
 from calibrail.options import Promise, Requirement
 from calibrail.report.documents.calibrate_sections import add_messages
 

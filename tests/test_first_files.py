@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import calibrail
 from calibrail.cli import app

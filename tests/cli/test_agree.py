@@ -7,21 +7,20 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 import calibrail
 from calibrail import cli
 from calibrail.cli import evidence as command
 from calibrail.cli.output import OF_VERDICT
+from calibrail.cli.parameters import command as as_command
 from calibrail.errors import DataError, InputError
 from calibrail.pipelines.agree import agree
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.pipelines.test_agree import COLUMNS, SCORES, judged, standing_in
 
-APP = typer.Typer()
-APP.command(name="agree")(command.agree_command)
+APP = as_command(command.agree_command, panel=None, name="agree")
 LABELS = ("--label-column", "human", "--judge-column", "judge")
 LIMITS = ("--min-caught", 0.8, "--max-false-alarms", 0.2)
 FLAGS = ("--score-column", "detector", "--higher", "hallucinated", "--threshold", "0.75")
@@ -158,7 +157,7 @@ def test_options_that_belong_together(answers: Path) -> None:
     done = run(answers, *LABELS, "--threshold", 1)
     assert isinstance(done.exception, InputError)
     nobody = run(answers, "--label-column", "human").exception
-    assert isinstance(nobody, InputError) and "judge_column must name" in str(nobody)
+    assert isinstance(nobody, InputError) and "--judge-column COL must name" in str(nobody)
 
 
 def test_the_former_options_still_do(answers: Path) -> None:

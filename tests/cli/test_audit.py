@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from calibrail.cli import evidence as command
+from calibrail.cli.parameters import command as as_command
 from calibrail.errors import DataError, InputError
 from tests.answers import rows, write
 
-APP = typer.Typer()
-APP.command(name="audit")(command.audit_command)
+APP = as_command(command.audit_command, panel=None, name="audit")
 
 
 def calibrail(*arguments: object) -> Result:

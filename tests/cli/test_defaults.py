@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import calibrail
-from calibrail.cli import COMMANDS
+from calibrail.cli import app
 from calibrail.cli.parameters import DetectorArguments
 from calibrail.conformal.power import plan
 from calibrail.conformal.sequential.forecast import plan_sequential
@@ -88,14 +87,11 @@ def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
     python, compared = taken_for_granted(CALLS[name]), 0
     if name in FURTHER:
         python = taken_for_granted(FURTHER[name]) | python
-    command = getattr(
-        import_module(f"calibrail.cli.{COMMANDS[name]}"), f"{name.replace('-', '_')}_command"
-    )
-    for option, parameter in inspect.signature(command).parameters.items():
-        if option in SHOWING:
+    for parameter in app.commands[name].params:
+        if (option := str(parameter.name)) in SHOWING:
             continue
         assert option in python, f"{name} has --{option}, which its function does not take"
-        if parameter.default is inspect.Parameter.empty:
+        if parameter.required:
             assert python[option] in (MISSING, inspect.Parameter.empty), option
         else:
             # Nothing named is an empty list there and None or an empty tuple here.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from calibrail import diagnose
 from calibrail.cli import app

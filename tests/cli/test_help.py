@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from calibrail.cli import _EXAMPLES, COMMANDS, app
 from calibrail.cli.output import MOST_OPTIONS
@@ -107,7 +106,7 @@ def test_help_shows_few_options_and_how_many_more_there_are(command: str) -> Non
 def test_a_usage_error_is_plain_text() -> None:
     done = CliRunner().invoke(app, ["calibrate", "--alhpa", "0.1"])
     assert done.exit_code == 2
-    assert "Error: No such option: --alhpa" in done.stderr and "─" not in done.stderr
+    assert re.search("Error: No such option:? '?--alhpa", done.stderr) and "─" not in done.stderr
 
 
 @pytest.mark.parametrize("command", ["calibrate", "certify", "compare", "plan", "label"])
@@ -128,11 +127,11 @@ def test_a_former_name_means_the_same() -> None:
 
 
 def test_every_example_parses() -> None:
-    group = typer.main.get_command(app)
+    group = app
     for command, line in _EXAMPLES.items():
         name, *words = shlex.split(line)
         assert name == command
-        found = group.commands[name]  # type: ignore[attr-defined]
+        found = group.commands[name]
         found.make_parser(click.Context(found)).parse_args(words)
 
 

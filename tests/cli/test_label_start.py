@@ -79,7 +79,7 @@ def test_traces_that_cannot_be_told_from_those_of_the_threshold(
     done = piped("q", *begun, "-o", folder)
     said = done.stderr.split("Question")[0]
     assert "it cannot be told whether these traces set the guardrail's threshold" in said
-    assert "(--fresh, now or with calibrail certify --labels)" in said
+    assert "(--fresh, now or with calibrail certify --labels LABELS)" in said
     with package.label(None, folder) as session:
         label_some(session, "ada", 40)
         assert session.counts("ada").verdict == "certified"

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
-import typer
 from markdown_it import MarkdownIt
-from typer.core import TyperGroup
 
 import calibrail
 from calibrail.cli import app
@@ -62,12 +61,12 @@ SCENARIOS = {
 CODES = {"calibrate": 4, "certify": 4, "monitor": 3, "versus": 4}
 
 
-def commands(group: typer.core.TyperGroup | None = None, above: str = "") -> Iterator[str]:
+def commands(group: click.Group | None = None, above: str = "") -> Iterator[str]:
     """Yield the commands that have --json, each with its group's name."""
-    group = group or typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
+    group = group or app
+    assert isinstance(group, click.Group)
     for name, item in group.commands.items():
-        if isinstance(item, TyperGroup):
+        if isinstance(item, click.Group):
             yield from commands(item, f"{name} ")
         elif not item.hidden and any("--json" in parameter.opts for parameter in item.params):
             assert any("--markdown" in parameter.opts for parameter in item.params), name

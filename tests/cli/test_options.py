@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from calibrail import calibrate
 from calibrail.cli import app
-from calibrail.cli.parameters import Pick, takes_settings
+from calibrail.cli.parameters import Pick, command
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions, fields
 from calibrail.options.fields import help_of, setting
@@ -38,9 +37,7 @@ FEWER = Pick(without=("kind",))
 
 
 def called(run: Any, *arguments: str) -> Any:
-    app = typer.Typer()
-    app.command()(takes_settings(run))
-    done = CliRunner().invoke(app, list(arguments))
+    done = CliRunner().invoke(command(run, name="run", panel=None), list(arguments))
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done
@@ -89,7 +86,7 @@ def test_an_option_means_what_its_class_says_but_for_one_command() -> None:
 
 def test_every_text_of_an_option_is_said_by_a_command() -> None:
     """None was left behind, and none is of a class or command that is gone."""
-    commands, seen = typer.main.get_command(app), set[str]()
+    commands, seen = app, set[str]()
 
     def walk(group: Any) -> None:
         for item in group.commands.values():

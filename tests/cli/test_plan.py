@@ -8,18 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from calibrail.cli import start as command
+from calibrail.cli.parameters import command as as_command
 from calibrail.conformal import Assumption, plan_sequential
 from calibrail.errors import InputError
 from calibrail.options import Requirement
 from calibrail.options.fields import cli_spelling
 from tests.plans import planned
 
-APP = typer.Typer()
-APP.command(name="plan")(command.plan_command)
+APP = as_command(command.plan_command, panel=None, name="plan")
 RATES = ("--coverage", "0.97", "--fpr", "0.1", "--max-false-alarms", "0.2", "--base-rate", "0.3")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 import calibrail
 from calibrail.cli import app

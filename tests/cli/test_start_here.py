@@ -175,3 +175,19 @@ def test_a_label_whose_other_word_nobody_knows_is_shown_with_what_reads_it(tmp_p
     assert "check that this is so" in done.stdout and "Traceback" not in done.stderr
     advice = calibrail("doctor", "a.csv", cwd=tmp_path).stdout
     assert "--label-map hallucinated=1,ok=0" in advice and "in place of each ?" not in advice
+
+
+def test_a_first_test_loads_what_it_needs() -> None:
+    """Half of what a first command takes is what it imports."""
+    script = (
+        "import sys; from calibrail.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    words = ["test", "example:judge", "--threshold", "0.7"]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    loaded = set(done.stderr.split())
+    assert "calibrail.pipelines.fixed_threshold" in loaded, done.stderr
+    unneeded = ("labelling.ledger", "evaluation.compare", "evaluation.winner", "data.profile")
+    own = {f"calibrail.{name}" for name in unneeded}
+    assert loaded.isdisjoint(own | {"typer", "pandas", "pyarrow.compute", "scipy.stats"})

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from pydantic import Field
-from typer.testing import CliRunner
 
 import calibrail
 from calibrail.cli import app

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from scipy.stats import betabinom, binom
-from typer.testing import CliRunner
 
 from calibrail import Example
 from calibrail.cli import app

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from calibrail.cli import app
 from calibrail.report.documents import calibrate_sections
@@ -46,13 +45,13 @@ def test_groups_of_a_drift_audit_get_thresholds_of_their_own() -> None:
 def test_what_is_left_out_is_what_the_other_command_does_not_take(
     command: str, refused: set[str]
 ) -> None:
-    taken = {option for item in get_command(app).commands[command].params for option in item.opts}
+    taken = {option for item in app.commands[command].params for option in item.opts}
     assert refused and not taken & {option.removesuffix("=") for option in refused}
 
 
 def test_no_other_option_of_calibrate_is_refused_by_compare() -> None:
     taken = {
-        name: {option for item in get_command(app).commands[name].params for option in item.opts}
+        name: {option for item in app.commands[name].params for option in item.opts}
         for name in ("calibrate", "compare")
     }
     kept = taken["calibrate"] - {option.removesuffix("=") for option in calibrate_sections.ONE_ONLY}

@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 import pytest
-from typer.main import get_command
 
 import calibrail
 import calibrail.options
@@ -200,7 +199,7 @@ def said(command: Place) -> set[str]:
 
 def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Place, set[str]]]:
     """Yield every command: its name, the function that it is, its options."""
-    group = group or get_command(app)
+    group = group or app
     for word in group.list_commands(click.Context(group)):
         item, whole = group.get_command(click.Context(group), word), f"{name} {word}".strip()
         if hasattr(item, "list_commands"):

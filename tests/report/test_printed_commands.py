@@ -16,7 +16,6 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from typer.main import get_command
 
 import calibrail
 from calibrail import calibrate, compare
@@ -32,7 +31,7 @@ from calibrail.report.documents.calibrate_sections import goals
 from calibrail.report.messages import catalogue, say
 from calibrail.scores.registry import build_column
 
-COMMANDS = get_command(app)
+COMMANDS = app
 ODD = "it's my data.csv"
 
 
@@ -58,7 +57,7 @@ def of_templates() -> Iterator[tuple[str, str]]:
             plain = re.sub(r"{%.*?%}", " ", re.sub(r"{{.*?}}", "1", text))
             for found in re.finditer(r"\bcalibrail ([a-z][a-z-]+\b[^;`)]*)", plain):
                 words = re.split(r"[.,:](?:\s|$)| or | and | which | \(|  #", found[1])[0]
-                if words.split()[0] in COMMANDS.commands:  # type: ignore[attr-defined]
+                if words.split()[0] in COMMANDS.commands:
                     yield code, f"calibrail {words.strip()}"
 
 

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 import calibrail
 from calibrail.conformal import ClassCounts, certify_counts
 from calibrail.data.splits import CALIBRATION, TEST
-from calibrail.evaluation import compare_detectors
+from calibrail.evaluation.compare import compare_detectors
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.winner import CONFIRMING, halve
 from calibrail.options import Promise, Requirement

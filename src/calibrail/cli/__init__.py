@@ -1,18 +1,19 @@
-"""The typer app and main()."""
+"""The commands and main()."""
 
 import errno
 import shlex
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import typer
+import click
 
 from calibrail.cli.output import (
     FAILURE,
     USAGE,
-    CommandHelp,
     GroupHelp,
     degrade_output,
     echo,
@@ -32,6 +33,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 #: What the actions of each noun are about.
 _NOUNS: Final = help_texts()["NOUNS"]
 COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in of.items()}
+_PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for name in of}
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
 
@@ -62,53 +64,58 @@ class Commands(GroupHelp):
         return ["label", "--from-log", *rest]
 
 
-app = typer.Typer(
-    name="calibrail",
-    help=help_texts()["CALIBRAIL"]["help"],
-    epilog=help_texts()["CALIBRAIL"]["epilog"],
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    cls=Commands,
-)
-_groups = {"": app} | {
-    noun: typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None, cls=GroupHelp)
-    for noun, about in _NOUNS.items()
-}
-#: The one command that a process runs: others are not put together, nor their modules loaded.
-_only = "".join(sys.argv[1:2]) if "calibrail" in Path(sys.argv[0]).parts[-2:] else ""
-for _panel, _of in _PANELS.items():
-    for _name, _module in _of.items():
-        if _only in COMMANDS and _name != _only:
-            continue
-        _commands = import_module(f"calibrail.cli.{_module}")
-        _shown = f"Example: calibrail {_EXAMPLES[_name]}" if _name in _EXAMPLES else None
-        _noun, _, _action = _name.rpartition(" ")
-        _register = _groups[_noun].command(
-            _action, cls=CommandHelp, rich_help_panel=None if _noun else _panel, epilog=_shown
-        )
-        _register(getattr(_commands, f"{_name.replace(' ', '_')}_command"))
-if _only not in COMMANDS:
-    for _noun in _NOUNS:
-        app.add_typer(_groups[_noun], name=_noun, rich_help_panel="Guardrails in production")
-    _keygen = import_module("calibrail.cli.ship").keygen_command
-    app.command("keygen", cls=CommandHelp, hidden=True)(_keygen)
+def _made(name: str) -> click.Command:
+    """Return a command, or the group of a noun's actions."""
+    about = {"name": name.rpartition(" ")[2], "panel": _PANEL_OF.get(name)}
+    if name in _NOUNS:
+        actions = [item for item in COMMANDS if item.startswith(f"{name} ")]
+        return GroupHelp(_Made(actions), help=_NOUNS[name], no_args_is_help=True, **about)
+    from calibrail.cli.parameters import command
+
+    module = import_module(f"calibrail.cli.{COMMANDS.get(name, 'ship')}")
+    run = getattr(module, f"{name.replace(' ', '_')}_command")
+    example = f"Example: calibrail {_EXAMPLES[name]}" if name in _EXAMPLES else None
+    return command(run, epilog=example, hidden=name not in COMMANDS, **about)
 
 
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version."),
-) -> None:
+class _Made(Mapping[str, click.Command]):
+    """Commands by name, each put together when it is first asked for, and its module loaded."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = {name.rpartition(" ")[2]: name for name in names}
+        self._made = cache(_made)
+
+    def __getitem__(self, name: str) -> click.Command:
+        return self._made(self._names[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _root(version: bool) -> None:
+    context = click.get_current_context()
     if version:
         from importlib.metadata import version as installed
 
-        typer.echo(f"calibrail {installed('calibrail')}")
-        raise typer.Exit
+        echo(f"calibrail {installed('calibrail')}")
+        context.exit()
     context.with_resource(cli_spelling())
     context.with_resource(told_warnings())
     if context.invoked_subcommand is None:
-        raise typer.Exit(_start_here())
+        context.exit(_start_here())
+
+
+app = Commands(
+    _Made([*(name for name in COMMANDS if " " not in name), *_NOUNS, "keygen"]),
+    name="calibrail",
+    invoke_without_command=True,
+    callback=_root,
+    params=[click.Option(["--version"], is_flag=True, help="Print the version.")],
+    **help_texts()["CALIBRAIL"],
+)
 
 
 def _start_here() -> int:
@@ -125,7 +132,7 @@ def _start_here() -> int:
     if not listed or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return 0
     which = f"Which one? 1 to {len(listed)}, Enter for none"
-    number = typer.prompt(which, default=0, show_default=False, type=int)
+    number = click.prompt(which, default=0, show_default=False, type=int)
     if not 1 <= number <= len(listed):
         return 0
     chosen = listed[number - 1]
@@ -139,12 +146,12 @@ def _start_here() -> int:
         return 0
     if test[-1:] == ["YOURS"]:
         asked = "From which score on is an answer flagged? (Enter: look first)"
-        if threshold := typer.prompt(asked, default="", show_default=False).strip():
+        if threshold := click.prompt(asked, default="", show_default=False).strip():
             words = ["test", *test[:-1], threshold]
     elif test:
         words = ["test", *test]
     note(f"calibrail {shlex.join(words)}")
-    return int(typer.main.get_command(app).main(words, "calibrail", standalone_mode=False) or 0)
+    return int(app.main(words, "calibrail", standalone_mode=False) or 0)
 
 
 def main() -> None:
@@ -153,7 +160,7 @@ def main() -> None:
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
-            app()
+            app(prog_name="calibrail")
     except CalibrailError as error:
         note(f"error: {error}")
         wrong = isinstance(error, InputError) and not isinstance(error, TooFewExamplesError)

@@ -7,8 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import calibrail
 from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, counting, say, spent, unusable
@@ -25,7 +23,6 @@ class AuditArguments(Showing):
     geometry: bool = setting(default=True)
 
 
-@opt.takes_settings
 def audit_command(
     data: opt.Data,
     output: opt.RunFolder,
@@ -68,7 +65,6 @@ def audit_command(
     )
 
 
-@opt.takes_settings
 def shift_command(
     data: opt.Data,
     output: opt.RunFolder,
@@ -125,7 +121,6 @@ class AgreeOptions(Showing):
     errors: bool = setting(default=False)
 
 
-@opt.takes_settings
 def agree_command(
     data: opt.Data,
     judges: JudgeColumns,
@@ -136,7 +131,7 @@ def agree_command(
     *,
     guardrail: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What flags: a file that `calibrail export` wrote."),
+        opt.Word("FILE", "What flags: a file that `calibrail export` wrote.", ("--guardrail",)),
     ] = None,
     show: Annotated[AgreeOptions, opt.Pick(without=("dry_run", "verbose"))],
 ) -> None:
@@ -194,12 +189,9 @@ class SystemColumns:
     probability: str | None = setting(default=None, metavar="COL")
 
 
-@opt.takes_settings
 def versus_command(
-    first: Annotated[str, typer.Argument(metavar="A", help="Answers of A, or of both systems.")],
-    second: Annotated[
-        str | None, typer.Argument(metavar="B", help="Answers of B to the same questions.")
-    ] = None,
+    first: Annotated[str, opt.Word("A", "Answers of A, or of both systems.")],
+    second: Annotated[str | None, opt.Word("B", "Answers of B to the same questions.")] = None,
     *,
     output: opt.RunFolder,
     systems: SystemColumns,
@@ -251,7 +243,6 @@ class RepeatArguments:
     confidence: float = setting(default=0.95)
 
 
-@opt.takes_settings
 def repeat_command(
     data: opt.Data,
     output: opt.RunFolder,
@@ -315,12 +306,11 @@ class CertifyArguments:
     fresh: bool = setting(default=False)
 
 
-@opt.takes_settings
 def certify_command(
     guardrail: opt.Guardrail,
     heldout: Annotated[
         list[str] | None,
-        typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
+        opt.Word("HELDOUT...", "Fresh labelled answers, not seen before."),
     ] = None,
     *,
     requirement: Annotated[opt.Requirement, opt.Pick(without=("risks",))],
@@ -380,7 +370,6 @@ class AnswerArguments:
     columns: Mapping[str, str] | None = setting(default=None, flag="column", metavar="COL=VALUE")
 
 
-@opt.takes_settings
 def explain_command(
     guardrail: opt.Guardrail,
     answer: AnswerArguments,

@@ -7,8 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, cast
 
-import typer
-
 import calibrail
 from calibrail import options
 from calibrail import options as settings
@@ -67,14 +65,12 @@ class Sitting(Showing):
     taken_from: Path | None = setting(default=None, flag="import", metavar="FILE")
 
 
-@opt.takes_settings
 def label_command(
     source: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TRACES",
-            help="Answers to label, with --from-log decision logs; left out, those of the folder "
-            "go on.",
+        opt.Word(
+            "TRACES",
+            "Answers to label, with --from-log decision logs; left out, those of the folder go on.",
         ),
     ] = None,
     *,
@@ -262,14 +258,11 @@ class AuditLabels:
     new_judge: str | None = setting(default=None, metavar="JUDGE")
 
 
-@opt.takes_settings
 def recalibrate_command(
     guardrail: opt.Guardrail,
     logs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="LOG...", help="Its decision logs: how much of them either threshold flags."
-        ),
+        opt.Word("LOG...", "Its decision logs: how much of them either threshold flags."),
     ] = None,
     *,
     audit: AuditLabels,

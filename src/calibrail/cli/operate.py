@@ -2,6 +2,7 @@
 
 import shlex
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,12 +11,10 @@ from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
 
-import typer
-
 import calibrail
 from calibrail import options
 from calibrail.cli import parameters as opt
-from calibrail.cli.output import DONE, FAILURE, REJECTED, Showing, counting, note, say
+from calibrail.cli.output import DONE, FAILURE, REJECTED, Showing, counting, echo, note, say
 from calibrail.errors import InputError
 from calibrail.formatting import count
 from calibrail.options.fields import setting
@@ -23,12 +22,9 @@ from calibrail.serve import exit_on_signal
 from calibrail.working_folder import environment
 
 
-@opt.takes_settings
 def check_command(
     guardrail: opt.Guardrail,
-    traces: Annotated[
-        list[str], typer.Argument(metavar="TRACES...", help="Answers to decide about.")
-    ],
+    traces: Annotated[list[str], opt.Word("TRACES...", "Answers to decide about.")],
     output: Annotated[Path, opt.to_file("JSON lines to write; - for stdout.", "decisions")],
     reading: opt.ReadingUnlabelled,
     work: Annotated[opt.Work, opt.Pick(without=("batch",))],
@@ -37,8 +33,8 @@ def check_command(
     show: Annotated[Showing, opt.Pick(without=("verbose",))],
     evidence: Annotated[
         bool,
-        typer.Option(
-            "--evidence", help="Write what each decision rests on: sentences, chunks, spans."
+        opt.Word(
+            "", "Write what each decision rests on: sentences, chunks, spans.", ("--evidence",)
         ),
     ] = False,
 ) -> None:
@@ -112,10 +108,9 @@ def check_command(
     )
 
 
-@opt.takes_settings
 def select_command(
     guardrail: opt.Guardrail,
-    traces: Annotated[list[str], typer.Argument(metavar="TRACES...", help="The batch of answers.")],
+    traces: Annotated[list[str], opt.Word("TRACES...", "The batch of answers.")],
     reading: opt.ReadingGrouped,
     calls: opt.FreeCalls,
     release: opt.Release,
@@ -153,13 +148,10 @@ def select_command(
     )
 
 
-@opt.takes_settings
 def serve_command(
     guardrails: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[NAME=]GUARDRAIL...", help="Files that `calibrail export` wrote, by name."
-        ),
+        opt.Word("[NAME=]GUARDRAIL...", "Files that `calibrail export` wrote, by name."),
     ],
     serving: options.ServeOptions,
     calls: opt.FreeCalls,
@@ -189,14 +181,13 @@ def serve_command(
             finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
         if not finished:
             note("not everything that was accepted was answered in time")
-        raise typer.Exit(DONE if finished else FAILURE)
+        sys.exit(DONE if finished else FAILURE)
 
 
 def _tell(address: str) -> None:
-    typer.echo(f"serving on {address}")
+    echo(f"serving on {address}")
 
 
-@opt.takes_settings
 def cache_show_command(show: opt.ShowAlone) -> None:
     """Show the kept answers of language models, by model.
 
@@ -214,7 +205,6 @@ class Clearing:
     older_than: float | None = setting(default=None, metavar="DAYS")
 
 
-@opt.takes_settings
 def cache_clear_command(clearing: Clearing, show: opt.ShowAlone) -> None:
     """Remove kept answers of language models, and show what is left."""
     if (days := clearing.older_than) is not None and not 0.0 <= days < float("inf"):
@@ -262,7 +252,6 @@ class MonitorArguments:
     reference_log: Path | None = setting(default=None, metavar="LOG")
 
 
-@opt.takes_settings
 def monitor_command(
     guardrail: opt.Guardrail,
     logs: opt.Logs,
@@ -274,7 +263,7 @@ def monitor_command(
     trust: opt.TrustArguments,
     show: opt.ShowAlone,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what is logged, until SIGTERM or Ctrl-C.")
+        bool, opt.Word("", "Go on with what is logged, until SIGTERM or Ctrl-C.", ("--follow",))
     ] = False,
 ) -> None:
     """Say whether traffic has changed and the promise is kept.
@@ -315,23 +304,22 @@ def monitor_command(
 
 Folders = Annotated[
     list[Path],
-    typer.Argument(metavar="LOG...", help="Folder of `calibrail serve --log`; also its archive."),
+    opt.Word("LOG...", "Folder of `calibrail serve --log`; also its archive."),
 ]
 
 
-@opt.takes_settings
 def log_verify_command(
     folders: Folders,
     show: opt.Show,
     archived: Annotated[
-        bool, typer.Option("--archived", help="The oldest files were taken away on purpose.")
+        bool, opt.Word("", "The oldest files were taken away on purpose.", ("--archived",))
     ] = False,
     noted: Annotated[
         list[str] | None,
-        typer.Option(
-            "--noted",
-            metavar="HASH|FILE",
-            help="Hash of a line that must be there, or what --log-heads wrote. Repeatable.",
+        opt.Word(
+            "HASH|FILE",
+            "Hash of a line that must be there, or what --log-heads wrote. Repeatable.",
+            ("--noted",),
         ),
     ] = None,
 ) -> None:
@@ -347,7 +335,6 @@ def log_verify_command(
     show.finish("log", check.to_dict(), code=DONE if check.verdict in allowed else FAILURE)
 
 
-@opt.takes_settings
 def log_export_command(
     folders: Folders,
     output: Annotated[Path, opt.to_file("Parquet file to write.", "log_export")],

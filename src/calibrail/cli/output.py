@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
@@ -125,7 +124,7 @@ class Showing:
             self._say(words, content, details, names or {}, silent=silent)
         for item in filter(None, notes):
             note(item)
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
     def _say(
         self, kind: str, content: Any, details: Any, names: Mapping[str, object], *, silent: bool
@@ -186,7 +185,7 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     text = harmless(text)
     with listened_to():
         # Named, the stream is written to as it is: an ASCII one would get UTF-8 otherwise.
-        typer.echo(text, sys.stderr if err else sys.stdout, nl=nl)
+        click.echo(text, sys.stderr if err else sys.stdout, nl=nl)
 
 
 @contextmanager
@@ -322,15 +321,19 @@ MOST_OPTIONS: Final = 15
 _HELP_ALL: Final = "--help-all"
 
 
-# Help breaks lines at spaces alone: names of options stay whole. Typer's wrapper is one of these.
+# Help breaks lines at spaces alone: names of options stay whole. Click's wrapper is one of these.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 
 
-class CommandHelp(TyperCommand):
+class CommandHelp(click.Command):
     """A command whose options are listed in panels: first those that nearly everyone needs.
 
     Options may go by their former names.
     """
+
+    def __init__(self, *, panel: str | None, **about: Any) -> None:
+        super().__init__(**about)
+        self.panel = panel
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command; with --help-all show every option, and exit."""
@@ -348,13 +351,16 @@ class CommandHelp(TyperCommand):
         with cli_spelling({name for it in self.params for name in (*it.opts, *it.secondary_opts)}):
             return super().invoke(ctx)
 
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        """Write nothing: `format_options` lists them, with every version of click."""
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the options that are needed first, then the others by their panel."""
         panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
         for item in self.get_params(ctx):
             if (row := item.get_help_record(ctx)) is not None:
                 argument = item.param_type_name == "argument"
-                panel = "Arguments" if argument else getattr(item, "rich_help_panel", None)
+                panel = "Arguments" if argument else getattr(item, "panel", None)
                 panels.setdefault(panel or "Options", []).append(row)
         further = [name for name in panels if name not in ("Arguments", "Options")]
         n = sum(len(panels[name]) for name in further)
@@ -366,8 +372,16 @@ class CommandHelp(TyperCommand):
             formatter.write_text(", ".join(further))
 
 
-class GroupHelp(TyperGroup):
+class GroupHelp(click.Group):
     """A group whose commands are listed in panels, each with its whole first sentence."""
+
+    def __init__(self, commands: Any, *, panel: str | None = None, **about: Any) -> None:
+        super().__init__(**about)
+        self.commands, self.panel = commands, panel
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the help."""
+        return [*self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by their panel."""
@@ -376,7 +390,7 @@ class GroupHelp(TyperGroup):
         panels: dict[str, list[Any]] = {}
         for name, item in named:
             if item is not None and not item.hidden:
-                panel = getattr(item, "rich_help_panel", None) or "Commands"
+                panel = getattr(item, "panel", None) or "Commands"
                 row = name.ljust(width), item.get_short_help_str(1_000)
                 panels.setdefault(panel, []).append(row)
         _write_panels(formatter, panels)

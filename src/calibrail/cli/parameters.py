@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from keyword import iskeyword
 from pathlib import Path
 from types import NoneType
@@ -21,11 +21,10 @@ from typing import (
     get_type_hints,
 )
 
-import typer
-from typer.models import ArgumentInfo, ParameterInfo
+import click
 
 from calibrail import options
-from calibrail.cli.output import Showing, file_to_write, folder_to_write, note, say
+from calibrail.cli.output import CommandHelp, Showing, file_to_write, folder_to_write, note, say
 from calibrail.errors import CalibrailError, InputError, error_text
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
@@ -36,6 +35,10 @@ from calibrail.working_folder import settle_own_code
 if TYPE_CHECKING:
     from calibrail import Guardrail as Loaded
     from calibrail.guardrail.signing import SignatureTerms
+
+
+#: The default of a parameter that has to be given.
+_NEEDED: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +55,93 @@ class Pick:
     without: tuple[str, ...] = ()
 
 
+def _checked(check: Callable[[Any], Any], _: click.Context, __: click.Parameter, value: Any) -> Any:
+    return check(value)
+
+
+class Flagged(click.Option):
+    """An option that the help lists below a heading."""
+
+    panel: str | None = None
+
+
+class Argument(click.Argument):
+    """An argument that the help lists."""
+
+    help = ""
+    panel: str | None = None
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """Return how it is called, and what it means."""
+        return str(self.metavar), self.help
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """How a parameter of a command stands there; without flags it is an argument.
+
+    Attributes
+    ----------
+    metavar, help : str
+        What stands for its value ("" what its type is called), and what it means.
+    flags : tuple of str
+    check : callable, optional
+        What is done with its value before the command runs; it returns the value.
+    panel : str, optional
+        Below which heading the help lists it.
+    """
+
+    metavar: str
+    help: str
+    flags: tuple[str, ...] = ()
+    check: Callable[[Any], Any] | None = None
+    panel: str | None = None
+
+    def parameter(self, name: str, hint: Any, default: Any = _NEEDED) -> click.Parameter:
+        """Return the parameter of a type hint: a type, a list of it, either or None."""
+        kind, check = _present(hint), self.check
+        several = get_origin(kind) is list
+        kind = get_args(kind)[0] if several else kind
+        made: Flagged | Argument
+        needed = default is _NEEDED
+        about: dict[str, Any] = {
+            "type": click.Path(path_type=Path) if kind is Path else kind,
+            "required": needed,
+            "callback": None if check is None else partial(_checked, check),
+        }
+        if self.flags:
+            about |= {"multiple": several, "show_default": True}
+            about |= {} if needed else {"default": default}
+            about |= {"is_flag": True} if kind is bool else {}
+            metavar = self.metavar or None
+            made = Flagged([name, *self.flags], help=self.help, metavar=metavar, **about)
+        else:
+            metavar = self.metavar if needed else f"[{self.metavar}]"
+            made = Argument([name], metavar=metavar, nargs=-1 if several else 1, **about)
+            made.help = self.help
+        made.panel = self.panel
+        return made
+
+
 Data = Annotated[
     list[str],
-    typer.Argument(
-        metavar="DATA...", help="Files or a folder of answers, - for stdin, or example:facts."
-    ),
+    Word("DATA...", "Files or a folder of answers, - for stdin, or example:facts."),
 ]
-Guardrail = Annotated[
-    Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
-]
+Guardrail = Annotated[Path, Word("GUARDRAIL", "File that `calibrail export` wrote.")]
 Logs = Annotated[
     list[str],
-    typer.Argument(
-        metavar="LOG...",
-        help="Folders of `calibrail serve --log`, their files, decisions.jsonl, or - for stdin.",
+    Word(
+        "LOG...",
+        "Folders of `calibrail serve --log`, their files, decisions.jsonl, or - for stdin.",
     ),
 ]
 Keys = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--key",
-        metavar="PUB.pem",
-        help="Public key that must have signed it. Repeatable: any of them.",
-    ),
+    Word("PUB.pem", "Public key that must have signed it. Repeatable: any of them.", ("--key",)),
 ]
 
 
-def to_file(help: str, kind: str = "", *flags: str) -> Any:
+def to_file(help: str, kind: str = "", *flags: str) -> Word:
     """Return the option for a file of results, refused before the work where it cannot be.
 
     An earlier one of its ``kind`` is replaced; without a kind the command itself decides.
@@ -92,7 +155,7 @@ def to_file(help: str, kind: str = "", *flags: str) -> Any:
 
     _KINDS[checked] = kind
     names = flags or ("--output", "-o")
-    return typer.Option(*names, metavar="FILE", help=help, callback=checked)
+    return Word("FILE", help, names, checked)
 
 
 #: How files of a kind are named, and names that say a table.
@@ -104,22 +167,21 @@ _TABLES: Final = (".csv", ".tsv", ".xlsx", ".parquet")
 _KINDS: Final[dict[Callable[..., Any], str]] = {file_to_write: "figure", folder_to_write: ""}
 
 
-def to_folder(metavar: str, help: str) -> Any:
+def to_folder(metavar: str, help: str) -> Word:
     """Return the option for a folder of results, refused before the work where it cannot be."""
-    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=folder_to_write)
+    return Word(metavar, help, ("--output", "-o"), folder_to_write)
 
 
 Best = Annotated[
     bool,
-    typer.Option(
-        "--best", help="Without a winner, freeze the candidate; its certificate holds all the same."
+    Word(
+        "",
+        "Without a winner, freeze the candidate; its certificate holds all the same.",
+        ("--best",),
     ),
 ]
 RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Replace what stands where results go.", rich_help_panel="Output"),
-]
+FORCE: Final = Word("", "Replace what stands where results go.", ("--force",), panel="Output")
 
 
 @contextmanager
@@ -312,29 +374,26 @@ class _Offered:
         word = self.flag[2:].replace("-", "_")
         return f"{word}_" if iskeyword(word) else word
 
-    def parameter(self) -> inspect.Parameter:
-        """Return the parameter that typer reads."""
-        hint, metavar = self.hint, self.option.metavar
-        default = inspect.Parameter.empty if self.field.default is MISSING else self.field.default
+    def parameter(self) -> click.Parameter:
+        """Return the parameter of the command."""
+        hint, metavar = self.hint, self.option.metavar or ""
+        default = _NEEDED if self.field.default is MISSING else self.field.default
         match get_origin(hint):
             case None:
                 if self.option.parse is not None or hint is Any:
                     hint = str
-                hint = hint if default is not None else hint | None
             case kind if kind is Literal:
                 hint, metavar = str, metavar or "|".join(get_args(hint))
             case kind:  # a tuple of words or numbers, or KEY=VALUE pairs
-                hint = list[get_args(hint)[0] if kind is tuple else str] | None  # type: ignore[misc]
+                hint = list[get_args(hint)[0] if kind is tuple else str]  # type: ignore[misc]
                 default = None
         # What is done unless it is refused can be refused.
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
         panel = None if self.option.main else self.panel
-        shown: Any = {"help": self.option.help, "metavar": metavar, "rich_help_panel": panel}
         if self.hint is float:
-            shown |= {"parser": self.number, "metavar": metavar or "FLOAT"}
-        hint = Annotated[hint, typer.Option(spelling, **shown)]
-        kind = inspect.Parameter.KEYWORD_ONLY
-        return inspect.Parameter(self.name, kind, default=default, annotation=hint)
+            hint, metavar = self.number, metavar or "FLOAT"
+        word = Word(metavar, self.option.help, (spelling,), panel=panel)
+        return word.parameter(self.name, hint, default)
 
     def number(self, given: Any) -> float:
         """Return a number as people write it: 0.7, 0,7 and, of a share, 70%."""
@@ -351,7 +410,7 @@ class _Offered:
             if self.field.name not in _OWN_UNIT and self.option.metavar in (None, "SHARE"):
                 return number / 100.0
         said = {"flag": self.flag, "given": text, "number": number}
-        raise typer.BadParameter(say("refused.no_number", **said))
+        raise click.BadParameter(say("refused.no_number", **said))
 
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""
@@ -368,15 +427,15 @@ class _Offered:
         return given if parse is None or given is None else parse(given)
 
 
-def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with every settings object among its parameters spread into options.
+def command(run: Callable[..., None], **about: Any) -> CommandHelp:
+    """Return the command of a function: every settings object among its parameters gives options.
 
     A parameter whose type is a dataclass becomes one option a field that has an ``Option``; what
     is given there makes the object that the command is called with. One that may be None is None
     where none of its options is given.
     """
     hints = get_type_hints(run, include_extras=True)
-    parameters: list[inspect.Parameter] = []
+    parameters: list[click.Parameter] = []
     arguments: set[str] = set()
     paths = _Paths()
     objects: dict[str, tuple[type, bool, list[_Offered]]] = {}
@@ -387,13 +446,13 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         optional, kind = kind != _present(kind), _present(kind)
         if not (isinstance(kind, type) and is_dataclass(kind)):
-            keyword = inspect.Parameter.KEYWORD_ONLY
-            infos = [item for item in get_args(hint)[1:] if isinstance(item, ParameterInfo)]
-            if get_origin(kind) is list and any(isinstance(item, ArgumentInfo) for item in infos):
+            (word,) = (item for item in get_args(hint)[1:] if isinstance(item, Word))
+            if get_origin(kind) is list and not word.flags:
                 arguments.add(name)
-            for info in infos:
-                paths.add_parameter(name, info, kind)
-            parameters.append(parameter.replace(kind=keyword, annotation=hint))
+            paths.add_parameter(name, word, kind)
+            default = parameter.default
+            default = _NEEDED if default is inspect.Parameter.empty else default
+            parameters.append(word.parameter(name, kind, default))
             continue
         offered = list(_offered(kind, picks[-1] if picks else Pick(), run.__name__))
         objects[name] = kind, optional, offered
@@ -401,11 +460,12 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
         paths.add_fields(offered)
     added = paths.written and not paths.decided
     if added:
-        more = {"default": False, "annotation": Force}
-        parameters.append(inspect.Parameter("force", inspect.Parameter.KEYWORD_ONLY, **more))
+        parameters.append(FORCE.parameter("force", bool, False))
 
     @wraps(run)
-    def command(**given: Any) -> None:
+    def called(**given: Any) -> None:
+        # click gives tuples of what may be named several times.
+        given = {key: [*item] if isinstance(item, tuple) else item for key, item in given.items()}
         words = dict(given)
         if added:
             del given["force"]
@@ -423,10 +483,7 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
         with paths.guarded(words, quarantine=reads) if paths.written else nullcontext():
             run(**given)
 
-    del command.__wrapped__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {item.name: item.annotation for item in parameters}
-    return command
+    return CommandHelp(callback=called, params=parameters, help=run.__doc__, **about)
 
 
 class _Paths:
@@ -439,18 +496,18 @@ class _Paths:
         self._sources: list[str] = []
         self.decided: list[str] = []
 
-    def add_parameter(self, name: str, info: ParameterInfo, kind: Any) -> None:
+    def add_parameter(self, name: str, word: Word, kind: Any) -> None:
         """Take a parameter of the command."""
-        of_path = Path in (kind, *get_args(kind)) or info.metavar in ("FILE", "LOG")
-        if info.callback in _KINDS:
-            flag = next((item for item in info.param_decls or () if len(item) == 2), f"--{name}")
-            folder = str(info.metavar) if info.callback is folder_to_write else None
-            self.written[name] = flag, folder, _KINDS[info.callback]
-            if folder is None and not _KINDS[info.callback]:
+        of_path = Path in (kind, *get_args(kind)) or word.metavar in ("FILE", "LOG")
+        if word.check in _KINDS:
+            flag = next((item for item in word.flags if len(item) == 2), f"--{name}")
+            folder = word.metavar if word.check is folder_to_write else None
+            self.written[name] = flag, folder, _KINDS[word.check]
+            if folder is None and not _KINDS[word.check]:
                 self.decided.append(name)
-        elif of_path or isinstance(info, ArgumentInfo):
+        elif of_path or not word.flags:
             self._read.append(name)
-        if isinstance(info, ArgumentInfo) and str(info.metavar).rstrip(".") in _SOURCES:
+        if not word.flags and word.metavar.rstrip(".") in _SOURCES:
             self._sources.append(name)
 
     def add_fields(self, offered: Sequence[_Offered]) -> None:

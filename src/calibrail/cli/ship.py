@@ -7,8 +7,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
 
-import typer
-
 import calibrail
 from calibrail.cli import parameters as opt
 from calibrail.cli.output import DONE, FAILURE, announce, note, say, signature_note
@@ -43,11 +41,8 @@ class Probing:
             raise InputError("--probe-endpoint asks about the probe answers; leave out --no-probe")
 
 
-@opt.takes_settings
 def export_command(
-    run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of calibrate or compare.")
-    ],
+    run_folder: Annotated[Path, opt.Word("RUN", "Folder of calibrate or compare.")],
     output: Annotated[Path, opt.to_file("Guardrail file to write.")],
     freezing: Freezing,
     written: opt.NewGuardrail,
@@ -170,7 +165,6 @@ def _made(path: Path) -> tuple[dict[str, Any], list[str]]:
     return content, words
 
 
-@opt.takes_settings
 def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowAlone) -> None:
     """Make a key that signs guardrails, as export --new-key does."""
     note(f"calibrail keygen is now: calibrail export RUN -o g.json --new-key {quote(str(output))}")
@@ -178,13 +172,12 @@ def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowA
     show.finish(words[:2], {"schema": "calibrail.keygen/1", **content}, *words[2:])
 
 
-@opt.takes_settings
 def guardrail_verify_command(
     guardrails: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="GUARDRAIL...",
-            help="Files that `calibrail export` wrote; NAME.dsse stands for the file it signs.",
+        opt.Word(
+            "GUARDRAIL...",
+            "Files that `calibrail export` wrote; NAME.dsse stands for the file it signs.",
         ),
     ],
     key: opt.Keys = None,
@@ -249,7 +242,6 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
     }
 
 
-@opt.takes_settings
 def guardrail_card_command(
     guardrail: opt.Guardrail,
     output: Annotated[

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import typer
-
 import calibrail
 from calibrail.cli import parameters as opt
 from calibrail.cli.output import (
@@ -64,7 +62,6 @@ class Goals(Costs):
     max_false_alarms: float | None = setting(default=None, main=True)
 
 
-@opt.takes_settings
 def test_command(
     data: opt.Data,
     goals: Goals,
@@ -139,7 +136,6 @@ def _tested(
     return found_column(data, goals.threshold, reading, column, detectors.higher)
 
 
-@opt.takes_settings
 def calibrate_command(
     data: opt.Data,
     output: opt.RunFolder,
@@ -198,7 +194,6 @@ def calibrate_command(
     )
 
 
-@opt.takes_settings
 def compare_command(
     data: opt.Data,
     output: opt.RunFolder,
@@ -267,7 +262,6 @@ def compare_command(
     )
 
 
-@opt.takes_settings
 def doctor_command(
     data: opt.Data, reading: Annotated[opt.Reading, opt.Pick(without=("strict",))], show: opt.Show
 ) -> None:
@@ -282,7 +276,6 @@ def doctor_command(
 #: What the option means where nothing is promised.
 
 
-@opt.takes_settings
 def score_command(
     data: opt.Data,
     output: Annotated[Path, opt.to_file("Parquet file to write.", "scores")],
@@ -356,7 +349,6 @@ class Assumed:
     fpr: float | None = setting(default=None)
 
 
-@opt.takes_settings
 def plan_command(
     promise: Annotated[opt.Promise, opt.Pick(only=("alpha", "guarantee", "delta"))],
     requirement: Annotated[opt.Requirement, opt.Pick(without=("risks", "min_kept", "n_looks"))],
@@ -365,9 +357,7 @@ def plan_command(
     *,
     figure: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw the curves, as .svg, .png or .pdf.", callback=file_to_write
-        ),
+        opt.Word("FILE", "Draw the curves, as .svg, .png or .pdf.", ("--figure",), file_to_write),
     ] = None,
     show: opt.Show,
 ) -> None:

@@ -16,7 +16,6 @@ from calibrail.data.example import FAITHFUL, Example, n_repeated
 from calibrail.evaluation import Report
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.pipelines.loading import batches
-from calibrail.report.documents.certify import withheld
 from calibrail.report.messages import say, spell
 from calibrail.scores.registry import ColumnScore
 
@@ -323,6 +322,8 @@ def without_proof(certificate: Mapping[str, Any], freshness: Freshness) -> Mappi
         reason = f"{spell(certificate['reason'])} {say('certify.declared_fresh')}"
         return {**certificate, "reason": reason}
     code = "calibration_data" if freshness == "calibration data" else "unknown_data"
+    from calibrail.report.documents.certify import withheld
+
     return {**certificate, **withdrawn_for(code, withheld(freshness))}
 
 

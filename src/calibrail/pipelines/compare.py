@@ -14,14 +14,8 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import splits
 from calibrail.data.sources import Source
 from calibrail.errors import InputError
-from calibrail.evaluation import (
-    Comparison,
-    Others,
-    ReportOrigin,
-    Sample,
-    compare_detectors,
-    evaluate,
-)
+from calibrail.evaluation import Others, ReportOrigin, Sample, evaluate
+from calibrail.evaluation.compare import Comparison, compare_detectors
 from calibrail.evaluation.evaluate import decided
 from calibrail.evaluation.verdict import Reason
 from calibrail.evaluation.winner import CHOOSING, CONFIRMING, Candidates

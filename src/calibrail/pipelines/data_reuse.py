@@ -28,7 +28,7 @@ from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -37,8 +37,6 @@ from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.evaluate import ReportWarning
-from calibrail.labelling.folder import agreed_on, read_plan
-from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 from calibrail.options import Costs, Promise, Requirement
 from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.options.guarantee import TAKEN
@@ -61,6 +59,9 @@ from calibrail.pipelines.look_overlap import (
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import few_looked_before, looked_before, message
 from calibrail.report.messages import say, spell
+
+if TYPE_CHECKING:
+    from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,7 +592,7 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
 
 
 def history_of_labels(
-    plan: SessionPlan, given: str | PathLike[str] | None, looks: LooksFile
+    plan: "SessionPlan", given: str | PathLike[str] | None, looks: LooksFile
 ) -> DataUseHistory:
     """Return what keeps the looks at the guardrail that labels are about.
 
@@ -602,8 +603,10 @@ def history_of_labels(
     return DataUseHistory.of_guardrail(next(iter(places), None), looks)
 
 
-def look_at_labels(folder: Path, plan: SessionPlan, answers: list[LedgerAnswer]) -> DataUse:
+def look_at_labels(folder: Path, plan: "SessionPlan", answers: "list[LedgerAnswer]") -> DataUse:
     """Return the look at these answers of a folder of labels."""
+    from calibrail.labelling.folder import agreed_on
+
     digests = np.array([int(item.draw.digest, 16) for item in answers], np.uint64)
     labels = np.array([-1 if item.label is None else item.label for item in answers], np.int8)
     scores = [nan if item.draw.score is None else item.draw.score for item in answers]
@@ -625,6 +628,8 @@ def begin_look(folder: Path, history: DataUseHistory) -> list[dict[str, Any]]:
     DataError
         If the file of looks is damaged, or cannot be written.
     """
+    from calibrail.labelling.folder import read_plan
+
     plan = read_plan(folder)
     standing = record_labels(history, look_at_labels(folder, plan, []), plan)
     rows = to_report_rows(standing.earlier)
@@ -632,7 +637,11 @@ def begin_look(folder: Path, history: DataUseHistory) -> list[dict[str, Any]]:
 
 
 def record_labels(
-    history: DataUseHistory, look: DataUse, plan: SessionPlan, *others: DataUse, begun: bool = True
+    history: DataUseHistory,
+    look: DataUse,
+    plan: "SessionPlan",
+    *others: DataUse,
+    begun: bool = True,
 ) -> Standing:
     """Keep the look of a folder of labels, which gets what it was begun with, or nothing."""
     n_looks = None if plan.requirement is None else plan.requirement.n_looks

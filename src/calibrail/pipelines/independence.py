@@ -9,17 +9,16 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from struct import pack
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
-from calibrail.evaluation import Comparison, Report, Sample
+from calibrail.evaluation import Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.evaluation.verdict import VerdictResult
-from calibrail.evaluation.winner import against_reference
 from calibrail.options import Promise, Requirement
 from calibrail.options.data import judge_of
 from calibrail.pipelines import calibration_overlap
@@ -27,6 +26,9 @@ from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say, spell
 from calibrail.scores.table import ScoreTable
+
+if TYPE_CHECKING:
+    from calibrail.evaluation.compare import Comparison
 
 
 def settled(
@@ -278,7 +280,7 @@ def joint_report(
 Ends: TypeAlias = Sequence[tuple[VerdictResult, Mapping[str, Any]]]
 
 
-def joint_comparison(comparisons: Sequence[Comparison], ends: Mapping[str, Ends]) -> Comparison:
+def joint_comparison(comparisons: "Sequence[Comparison]", ends: Mapping[str, Ends]) -> "Comparison":
     """Return the first of some comparisons, with what the others leave of its verdicts.
 
     A winner that is not the same everywhere is none that is certified.
@@ -301,6 +303,8 @@ def joint_comparison(comparisons: Sequence[Comparison], ends: Mapping[str, Ends]
                 [*both, *(way for way, _ in ends.get(name, ()))], both.__getitem__
             )[1]
         reports.append((name, report))
+    from calibrail.evaluation.winner import against_reference
+
     winner = once.winner
     if any(item.winner.name != winner.name for item in others):
         winner = winner.without_winner("near_copies")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.evaluation import Comparison, compare_detectors
+from calibrail.evaluation.compare import Comparison, compare_detectors
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.winner import CONFIRMING, halve
 from calibrail.options import Guarantee, Promise, Requirement, Undefined

@@ -458,7 +458,7 @@ def test_a_client_loads_nothing_of_the_service_and_nothing_heavy() -> None:
     code = "import sys, calibrail; calibrail.Client('http://x'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    heavy = {"numpy", "scipy", "pyarrow", "pydantic", "torch", "fastapi", "uvicorn", "typer"}
+    heavy = {"numpy", "scipy", "pyarrow", "pydantic", "torch", "fastapi", "uvicorn", "click"}
     assert not heavy & loaded
     rooms = {name for name in loaded if name.startswith("calibrail.serve.")}
     assert not rooms
