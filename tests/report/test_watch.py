@@ -498,7 +498,7 @@ def test_a_broken_promise_names_the_rates_of_the_latest_labels() -> None:
     status["promise"]["lately"] = {**status["promise"]["lately"], "latest": latest}
     said = monitor.document(status).lead[0].text
     # What was caught lately stands before a year's mean, in which the good months hide the fall.
-    assert 0 < said.index(f"Of the latest {latest['n']} labels") and "Over all draws" not in said
+    assert f"Of the latest {latest['n']} labels" in said and "Over all draws" not in said
     assert "Caught, lately" in render_markdown(monitor.document(status))
     # The first numbers are those of the labels that the verdict speaks of, and name the others.
     caught, alarms, *_ = monitor.document(status).tiles

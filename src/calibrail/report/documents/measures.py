@@ -289,9 +289,13 @@ def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     """Return a picture of both rates as they are shown, or of what removing sentences does."""
     kept = measured.get("kept")
     rows = [
-        ("freed" if kept else "caught", measured["coverage"], asked["min_coverage"] or None),
-        *([("kept", kept, asked["min_kept"])] if kept else []),
-        ("touched" if kept else "false alarms", measured["fpr"], asked["max_fpr"]),
+        (
+            "fully cleaned" if kept else "caught",
+            measured["coverage"],
+            asked["min_coverage"] or None,
+        ),
+        *([("supported kept", kept, asked["min_kept"])] if kept else []),
+        ("altered" if kept else "false alarms", measured["fpr"], asked["max_fpr"]),
     ]
     figure = target_figure(asked, measured["confidence"])
     if figure is None:
