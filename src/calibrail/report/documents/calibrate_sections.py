@@ -340,8 +340,9 @@ def verdict_headline(result: Json) -> str:
     if not is_unasked(result):
         codes = {item["code"] for item in result.get("warnings", ()) if "code" in item}
         tried = result["verdict"] == "certified" and bool(codes & _TRIED)
-        about = {"judge": judge, "tried": tried}
-        return say("verdict.of_judge", about, verdict=verdict_word(result).capitalize())
+        verdict = verdict_word(result).capitalize()
+        verdict = say("verdict.if_not_picked", verdict=verdict) if tried else verdict
+        return say("verdict.of_judge", verdict=verdict, judge=judge)
     return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 

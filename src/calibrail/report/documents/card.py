@@ -77,7 +77,10 @@ def document(card: Json) -> Document:
             section("Its file", parts.Facts(file)),
             section("Check it", parts.Code(_commands(config, name))),
         ),
-        warnings=[Bullet(f"{capital(title(f'warning.{code}'))}.") for code in headline["warnings"]],
+        warnings=[
+            Bullet(say("card.warning", title=capital(title(f"warning.{code}"))))
+            for code in headline["warnings"]
+        ],
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,
     )

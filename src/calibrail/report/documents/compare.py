@@ -333,10 +333,19 @@ def ranking(comparison: Json) -> str:
     return say("compare.first_in_table", detector, first=first, winner=winner)
 
 
+#: What is added to the winner's name where it may not be used yet.
+_STANDING: Final[Mapping[object, str]] = {
+    "unconfirmed": ", not confirmed",
+    "inconclusive": ", not yet certified",
+    "rejected": ", but fails your requirement",
+}
+
+
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
     winner = comparison["winner"]
-    lead = f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
+    found = (winner["certificate"] or {}).get("verdict") if winner["confirmed"] else "unconfirmed"
+    lead = f"{winner['name']} wins{_STANDING.get(found, '')}"
     lead = "No winner" if winner["name"] is None else lead
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
@@ -480,7 +489,8 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
         *((item["name"], item["fpr"]) for item in comparison["baselines"]),
     ]
     alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
-    caption, draw = say("compare.forest", first), partial(figures.forest_svg, comparison)
+    caption = say("compare.forest", first, baselines=comparison["baselines"])
+    draw = partial(figures.forest_svg, comparison)
     figure = parts.Figure("forest", draw, caption, lines=alarms)
     yield parts.section("False alarms and ranking", figure)
 

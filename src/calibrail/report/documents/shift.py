@@ -40,6 +40,7 @@ def document(content: Json) -> Document:
         "shift of",
         subject=say("shift.subject", content, name=name, promised=promised),
         headline=content["finding"],
+        verdict="rejected" if broken else "",
         blocks=(
             parts.section("Caught on answers that did not set the threshold", figure),
             parts.listing("Test by test", sentences, where="page"),
