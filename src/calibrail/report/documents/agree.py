@@ -321,8 +321,7 @@ def versus_document(result: Json) -> Document:
         cells = f"{letter}: {phrases.plain(item['name'])}", phrases.share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, phrases.count_of(item["people"]), *[of_judge] * judged))
-    heads = f"By {people}", "Hallucinated, of labelled", *["By the judge"] * judged
-    title = "Hallucinated"
+    title, heads = "Hallucinated", (f"By {people}", "Of labelled", *["By the judge"] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {
         "versus.draw": code == "no_sample",

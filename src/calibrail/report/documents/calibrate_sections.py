@@ -329,20 +329,12 @@ def verdict_word(result: Json) -> str:
     return "" if is_unasked(result) else str(result["verdict"])
 
 
-#: Warnings that a verdict depends on what the user did, which no file tells.
-_TRIED: Final = {"others_tried", "tested_beside", "calibrated_before"}
-
-
 def verdict_headline(result: Json) -> str:
     """Return the verdict of a report, or that a threshold was found where none was asked for."""
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
     if not is_unasked(result):
-        codes = {item["code"] for item in result.get("warnings", ()) if "code" in item}
-        tried = result["verdict"] == "certified" and bool(codes & _TRIED)
-        verdict = verdict_word(result).capitalize()
-        verdict = say("verdict.if_not_picked", verdict=verdict) if tried else verdict
-        return say("verdict.of_judge", verdict=verdict, judge=judge)
+        return say("verdict.with_doubt", {"warnings": ()}, result, judge=judge)
     return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 

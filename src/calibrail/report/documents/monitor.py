@@ -173,9 +173,7 @@ def _traffic(status: Json) -> str:
         return text
     seen = status["n"] - (0 if reference["given"] else reference["n"])
     cases = {"monitor.too_early": not reference["complete"], "monitor.no_change": True}
-    said = say_first(cases, reference, seen=seen, labelled=compared and compared["n"])
-    flagged = sum(period["flagged"] for period in status["timeline"])
-    return f"{said} {say('monitor.flagged', share=flagged / status['n'])}" if status["n"] else said
+    return say_first(cases, status, reference, seen=seen, labelled=compared and compared["n"])
 
 
 def _promise_status(promise: Json) -> str:
@@ -670,8 +668,7 @@ def _warnings(status: Json) -> Iterator[str]:
     lately = promise["lately"]
     if lately and lately["alarm"]:
         since = day(lately["since"]["time"])
-        about = {"state": promise["state"], "wrong": WRONG[lately["rate"]]}
-        yield say("monitor.lately", lately, about, day=since)
+        yield say("monitor.lately", promise, lately, day=since, wrong=WRONG[lately["rate"]])
     yield from unread(status)
 
 
