@@ -70,7 +70,7 @@ function showCounts(counts, name) {
   const parts = [name, `${counts.by_you.toLocaleString("en")} labelled`];
   const { needed, found, total, disagreements } = counts;
   const settled = counts.drawn - counts.waiting;
-  if (needed) parts.push(`${found} hallucinated so far (goal: ${needed})`);
+  if (needed) parts.push(`hallucinated: ${found} (goal: ${needed})`);
   if (needed && found >= needed && !counts.decided && !counts.holding) parts.push("faithful ones missing");
   // Once labels are enough, nothing is to go, whatever could still be drawn.
   if (counts.decided) parts.push("enough");
