@@ -84,8 +84,8 @@ def test_an_answer_skipped_before_enough_comes_back_and_then_they_count(
     said = " ".join(done.stdout.split())
     assert "There are enough hallucinated answers, but not all of them count." in said
     assert "5 labels behind an open answer will count once that is settled" in said
-    assert "2 of 3 hallucinated found" in done.stderr and "needed" not in done.stderr
-    assert "1 skipped · 4 labels wait" in done.stderr and "found · 5 labels wait" in done.stderr
+    assert "hallucinated: 2 (goal: 3)" in done.stderr and "needed" not in done.stderr
+    assert "1 skipped · 4 labels wait" in done.stderr and "(goal: 3) · 5 labels wait" in done.stderr
     # No new answer is drawn before the one that all others wait for.
     assert len((tmp_path / "labels" / "draws.jsonl").read_text().splitlines()) == 6
     done = piped("u", "-o", tmp_path / "labels", "--annotator", "ada", "--json")

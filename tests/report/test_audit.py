@@ -195,8 +195,16 @@ def test_a_column_that_gives_the_label_is_warned_of_and_explains_nothing() -> No
 @pytest.mark.parametrize(
     ("span", "text", "needless"),
     [
-        ((0.02, 0.011, 0.03), "d adds 0.020 (0.011 to 0.030) to the AUROC of", False),
-        ((0.005, 0.001, 0.009), "d adds 0.005 (0.001 to 0.009) to the AUROC of", True),
+        (
+            (0.02, 0.011, 0.03),
+            "d adds something to the column m: 0.020 (0.011 to 0.030) of AUROC",
+            False,
+        ),
+        (
+            (0.005, 0.001, 0.009),
+            "d adds little to the column m: 0.005 (0.001 to 0.009) of AUROC",
+            True,
+        ),
         ((0.02, -0.001, 0.03), "d is not shown to add anything to the column m (-0.001", True),
         ((None, None, None), "What d adds to the column m cannot be told", False),
         ((0.02, None, None), "What d adds to the column m cannot be told", False),

@@ -216,13 +216,19 @@ def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() ->
     # What the rank of a threshold proves is a bound, and rounded outwards.
     assert "at most 13 get through" in said({"estimate": None, "lower": 0.876}, 0.5)
     assert "at most 30 get through" in said({"estimate": None, "lower": 0.7}, 0.5)
+    # Where all is flagged, next to nothing gets through: what the rank proves would mislead.
+    assert said({"estimate": None, "lower": 0.8}, 1.0) == (
+        "Nearly everything is flagged, good or bad: of 100 good answers about 100 are flagged by "
+        "mistake."
+    )
     groups = [
         {"group": name, "max_fpr": 0.2, "verdict": verdict}
         for name, verdict in (("law", "certified"), ("news", "rejected"), ("art", "certified"))
     ]
     assert said({"estimate": None}, 0.5, {"rows": groups}) == (
-        "Of 100 good answers about 50 are flagged by mistake. By themselves law, art are "
-        "certified; news is rejected."
+        "Of 100 hallucinated answers nothing is promised of how many get through; of 100 good "
+        "ones about 50 are flagged by mistake. By themselves law, art are certified; news is "
+        "rejected."
     )
 
 

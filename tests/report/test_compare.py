@@ -242,7 +242,7 @@ def test_the_terminal_shows_where_a_judge_can_stand() -> None:
 @pytest.mark.parametrize("limit", [None, 0.01, 0.9])
 def test_headline_body_and_next_step(limit: float | None) -> None:
     value = won(max_fpr=limit, min_coverage=0.5)
-    assert document(value).headline == "toy wins"
+    assert document(value).headline.startswith("toy wins")
     assert document(value).summary.startswith("It flags")
     expected = {None: "Say how many", 0.01: "Label more", 0.9: "Freeze it"}[limit]
     assert document(value).next_step.startswith(expected)

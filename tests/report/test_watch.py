@@ -46,10 +46,10 @@ def test_the_three_answers_come_first() -> None:
     assert [item.title for item in lead] == ["Promise", "Traffic", "Hallucinations"]
     promise, traffic, hallucinations = (item.text for item in lead)
     assert "since 2026-09-23 00:00 (2026-09-22 00:00 to 2026-09-23 12:00 UTC)" in traffic
-    assert "false alarms are 100,000 answers or more apart on average" in traffic
+    assert "sees a change by mistake once in 100,000 answers or more, on average" in traffic
     assert "from 301 to 360 characters (above 340: from 2% to 66.7% of answers)" in traffic
-    assert "last of 2 alarms" in traffic and "does not say that the promise is broken" in traffic
-    assert promise.startswith("Broken (too little is caught), shown by answers up to 2026-11-12.")
+    assert "latest of 2 such changes" in traffic and "not by itself break the promise" in traffic
+    assert promise.startswith("Broken, as the labels of answers up to 2026-11-12 prove: too little")
     assert "Over all draws, from the first day on, 88%" in promise
     assert "80 to 93%; promised: at least 90%" in promise
     assert hallucinations.startswith("4.5 to 9.8% of answers are hallucinated, from labels")
@@ -234,7 +234,11 @@ def test_figures_need_neither_times_nor_labels() -> None:
     document = monitor.document(status)
     assert ">answers<" in figure_files(document)["timeline"]
     assert "since answer 106,100 (105,800 to 106,272)" in document.lead[1].text
-    assert set(figure_files(monitor.document(made.few()))) == {"timeline", "traffic"}
+    # One period draws no line: words say what share of it was flagged.
+    few = monitor.document(made.few())
+    assert (
+        set(figure_files(few)) == {"traffic"} and "of all answers were flagged." in few.lead[1].text
+    )
     assert not figure_files(monitor.document(made.few(0)))
 
 
@@ -305,7 +309,9 @@ def test_what_is_found_and_nothing_else_is_said(
 
 def test_half_a_batch_drawn_is_no_large_part_and_the_time_to_begin_is_that_of_the_traffic() -> None:
     status = made.year()
-    assert "--since 2026-09-23 takes only answers after the change" in printed(status)
+    assert "add --since 2026-09-23 to take only answers after the traffic changed" in printed(
+        status
+    )
     status["promise"]["largest_share"] = 0.5
     status["traffic"]["since"] = None
     assert "--since" not in printed(status) and "Of one batch" not in printed(status)
@@ -483,7 +489,7 @@ def test_one_change_that_both_comparisons_found_is_shown_once() -> None:
     status["traffic"] |= {"alarms": alarms, "n_alarms": 3, "calibration": None}
     text = render_markdown(monitor.document(status))
     assert text.count("Answers in de went from 0.2% to 15%") == 1
-    assert "last of 3 alarms" in text
+    assert "latest of 3 such changes" in text
 
 
 def test_a_broken_promise_names_the_rates_of_the_latest_labels() -> None:
@@ -492,7 +498,7 @@ def test_a_broken_promise_names_the_rates_of_the_latest_labels() -> None:
     status["promise"]["lately"] = {**status["promise"]["lately"], "latest": latest}
     said = monitor.document(status).lead[0].text
     # What was caught lately stands before a year's mean, in which the good months hide the fall.
-    assert 0 < said.index(f"Of the latest {latest['n']} labels") < said.index("Over all draws")
+    assert f"Of the latest {latest['n']} labels" in said and "Over all draws" not in said
     assert "Caught, lately" in render_markdown(monitor.document(status))
     # The first numbers are those of the labels that the verdict speaks of, and name the others.
     caught, alarms, *_ = monitor.document(status).tiles

@@ -184,7 +184,7 @@ def test_a_key_that_comes_too_fast_is_told(tmp_path: Path, tab: Tab) -> None:
             twice.replace("document.", "document.body.").replace("{key}", "{key, bubbles: true}")
         )
         tab.until(f"{ID} !== {first!r}")
-        tab.until(f"{STATUS}.includes('Saved as faithful')")
+        tab.until(f"{STATUS}.includes('saved as faithful')")
         assert "did nothing" in tab.ask(STATUS)
         assert [line["label"] for line in labels(tmp_path)] == [0]
 

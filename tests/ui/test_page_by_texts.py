@@ -79,7 +79,7 @@ def test_a_long_answer_says_that_it_goes_on(tmp_path: Path, tab: Tab) -> None:
         assert name.startswith("ada · 0 labelled")
         label(tab, tmp_path, "f", 1)
         # A phone has no keys to name.
-        assert tab.ask(STATUS) == "Saved as faithful. Undo takes it back."
+        assert tab.ask(STATUS) == "No. 1 saved as faithful. Undo takes it back."
 
 
 def test_code_and_tables_line_up(tmp_path: Path, tab: Tab) -> None:

@@ -185,7 +185,7 @@ class Terminal:
         progress = [clean(self._annotator), f"{counts.by_you:,} labelled"]
         if counts.needed is not None:
             found = min(counts.found or 0, counts.needed)
-            progress.append(f"{found:,} of {counts.needed:,} hallucinated found")
+            progress.append(f"hallucinated: {found:,} (goal: {counts.needed:,})")
             if counts.to_expect:
                 progress.append(f"about {counts.to_expect:,} labels to go")
         if counts.skipped:

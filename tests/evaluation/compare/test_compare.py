@@ -57,8 +57,8 @@ def test_every_part_is_there_and_strict_json() -> None:
     assert content["baselines"][0]["overlap"]["estimate"] is not None
     assert {test["against"] for test in content["paired"]["against_best"]} == {"d0"}
     assert {test["name"] for test in content["paired"]["confirming"]} == {"d1", "d2"}
-    assert finding(content).startswith("d0 wins: it flags ")
-    assert "did not choose it confirms that" in finding(content)
+    assert finding(content).startswith("d0 wins, not yet certified: it flags ")
+    assert "did not choose, confirms that it wins" in finding(content)
 
 
 def test_no_winner_names_whom_the_data_does_not_separate() -> None:

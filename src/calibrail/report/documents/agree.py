@@ -321,7 +321,7 @@ def versus_document(result: Json) -> Document:
         cells = f"{letter}: {phrases.plain(item['name'])}", phrases.share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, phrases.count_of(item["people"]), *[of_judge] * judged))
-    title, heads = "Hallucinated", (f"By {people}", "Labelled", *["By the judge"] * judged)
+    title, heads = "Hallucinated", (f"By {people}", "Of labelled", *["By the judge"] * judged)
     table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
     cases = {
         "versus.draw": code == "no_sample",
@@ -432,7 +432,7 @@ def _stability(content: Json) -> parts.Section:
     for kind in ("decisions", "scores"):
         for unit, measure in (content[kind] or {}).items():
             whole = measure["method"] == "clopper-pearson"
-            counts = phrases.count_of(measure) if whole else f"mean of {measure['n']:,}"
+            counts = phrases.count_of(measure) if whole else f"mean over {measure['n']:,} answers"
             name = word(f"repeat.{kind}", unit)
             rows.append((name, phrases.share(measure), phrases.interval(measure), counts))
     level, title = floor_percent(content["confidence"]), f"Judged {content['times']} times"

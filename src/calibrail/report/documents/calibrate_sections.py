@@ -334,7 +334,7 @@ def verdict_headline(result: Json) -> str:
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
     if not is_unasked(result):
-        return say("verdict.of_judge", verdict=verdict_word(result).capitalize(), judge=judge)
+        return say("verdict.with_doubt", {"warnings": ()}, result, judge=judge)
     return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
 
 

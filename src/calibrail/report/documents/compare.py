@@ -335,9 +335,7 @@ def ranking(comparison: Json) -> str:
 
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
-    winner = comparison["winner"]
-    lead = f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
-    lead = "No winner" if winner["name"] is None else lead
+    lead = say("compare.wins", comparison["winner"])
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
 
@@ -424,14 +422,13 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
     detectors, winner = comparison["detectors"], comparison["winner"]
     lead, text = headline(comparison), plain(finding(comparison, ranked=False))
     text = text.removeprefix(f"{plain(lead)}: ")
-    named = text.startswith(plain(str(winner["candidate"])))
     return Document(
         "comparison of",
         subject=say("compare.subject", comparison) if detectors else "detectors",
         headline=lead,
         verdict=winner["certificate"]["verdict"] if winner["confirmed"] else "",
         # A detector's name stays as it is, at the beginning of a sentence, too.
-        summary=text if named else capital(text),
+        summary=text if text.startswith(plain(str(winner["candidate"]))) else capital(text),
         brief=f"{lead}: {text}",
         tiles=tuple(_tiles(comparison)),
         blocks=(
@@ -480,7 +477,8 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
         *((item["name"], item["fpr"]) for item in comparison["baselines"]),
     ]
     alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
-    caption, draw = say("compare.forest", first), partial(figures.forest_svg, comparison)
+    caption = say("compare.forest", comparison, first)
+    draw = partial(figures.forest_svg, comparison)
     figure = parts.Figure("forest", draw, caption, lines=alarms)
     yield parts.section("False alarms and ranking", figure)
 

@@ -234,7 +234,7 @@ def _calibrations(diagnosis: Json) -> list[str]:
     end = ("--alpha", f"{alpha:g}")
     whole = _calibrating(diagnosis, diagnosis["numeric_columns"], end)
     if not diagnosis["inverted"] and len(whole) == 1:
-        whole = _if("doctor.calibrate", whole)
+        whole = [f"{say('doctor.calibrate', diagnosis)}: {whole[0]}"]
     return [*whole, *(f"or, sentence by sentence: {step}" for step in by_sentence)]
 
 

@@ -288,10 +288,11 @@ def together(certificate: Json) -> Json:
 def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     """Return a picture of both rates as they are shown, or of what removing sentences does."""
     kept = measured.get("kept")
+    caught, alarms = ("fully cleaned", "altered") if kept else ("caught", "false alarms")
     rows = [
-        ("freed" if kept else "caught", measured["coverage"], asked["min_coverage"] or None),
-        *([("kept", kept, asked["min_kept"])] if kept else []),
-        ("touched" if kept else "false alarms", measured["fpr"], asked["max_fpr"]),
+        (caught, measured["coverage"], asked["min_coverage"] or None),
+        *([("supported kept", kept, asked["min_kept"])] if kept else []),
+        (alarms, measured["fpr"], asked["max_fpr"]),
     ]
     figure = target_figure(asked, measured["confidence"])
     if figure is None:

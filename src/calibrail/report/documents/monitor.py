@@ -173,7 +173,7 @@ def _traffic(status: Json) -> str:
         return text
     seen = status["n"] - (0 if reference["given"] else reference["n"])
     cases = {"monitor.too_early": not reference["complete"], "monitor.no_change": True}
-    return say_first(cases, reference, seen=seen, labelled=compared and compared["n"])
+    return say_first(cases, status, reference, seen=seen, labelled=compared and compared["n"])
 
 
 def _promise_status(promise: Json) -> str:
@@ -512,7 +512,7 @@ def _timeline(status: Json) -> Iterator[parts.Figure]:
     if (broken := promise["decided"]) is not None:
         later = [event for event in events if (event[0]["time"] or "") > (broken["time"] or "")]
         events.insert(len(events) - len(later), (broken, "promise broken", True))
-    if status["timeline"]:
+    if len(status["timeline"]) > 1:
         draw = partial(figures.timeline_svg, status, events)
         names = [name for _, name, _ in events]
         about = {"windows": promise.get("windows", ()), "names": names}
@@ -668,7 +668,7 @@ def _warnings(status: Json) -> Iterator[str]:
     lately = promise["lately"]
     if lately and lately["alarm"]:
         since = day(lately["since"]["time"])
-        yield say("monitor.lately", lately, day=since, wrong=WRONG[lately["rate"]])
+        yield say("monitor.lately", promise, lately, day=since, wrong=WRONG[lately["rate"]])
     yield from unread(status)
 
 

@@ -48,13 +48,13 @@ def _minimum(plan: Json) -> parts.Section:
     title, labels = say("plan.minimum", plan), plan["minimum_labels"]
     rows = [
         (
-            f"{name}, delta = {plan['delta']:g}" if name in OF_THIS_THRESHOLD else name,
+            say("plan.promised", plan, name=name, of_this_threshold=name in OF_THIS_THRESHOLD),
             f"{least:,}",
             f"{labels[name]:,}" if labels else "",
         )
         for name, least in plan["minimum"].items()
     ]
-    heads = parts.numbers("Hallucinated answers to calibrate", "Labelled answers, total")
+    heads = parts.numbers("Hallucinated", "All labelled")
     table = parts.Table(title, (parts.TableColumn("Guarantee"), *heads), rows)
     return parts.section(
         title, table, parts.Text(say("plan.minimum_in_all", plan) if labels else "")

@@ -35,14 +35,14 @@ def document(content: Json) -> Document:
     )
     assumptions = [say(f"shift.{of}", content) for of in ("independent", "corrected", "no_proof")]
     broken = [item["sentence"] for item in tests if item["finding"] == BROKEN]
-    sentences = [item["sentence"] for item in tests]
     return Document(
         "shift of",
         subject=say("shift.subject", content, name=name, promised=promised),
         headline=content["finding"],
+        verdict="rejected" if broken else "",
         blocks=(
             parts.section("Caught on answers that did not set the threshold", figure),
-            parts.listing("Test by test", sentences, where="page"),
+            parts.listing("Test by test", [item["sentence"] for item in tests], where="page"),
             _table(f"{name}, {promised} ({content['guarantee']})", content),
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),

@@ -70,7 +70,7 @@ function showCounts(counts, name) {
   const parts = [name, `${counts.by_you.toLocaleString("en")} labelled`];
   const { needed, found, total, disagreements } = counts;
   const settled = counts.drawn - counts.waiting;
-  if (needed) parts.push(`${Math.min(found, needed)} of ${needed} hallucinated found`);
+  if (needed) parts.push(`hallucinated: ${found} (goal: ${needed})`);
   if (needed && found >= needed && !counts.decided && !counts.holding) parts.push("faithful ones missing");
   // Once labels are enough, nothing is to go, whatever could still be drawn.
   if (counts.decided) parts.push("enough");
@@ -180,7 +180,7 @@ function send(value) {
     }
     sent.set(order, { label: value, marks, note });
     if (state.stale) stale(state);
-    else show(state, `Saved as ${NAMES.get(value)}. ${UNDO} takes it back.`);
+    else show(state, `No. ${order} saved as ${NAMES.get(value)}. ${UNDO} takes it back.`);
     return !state.stale;
   });
 }

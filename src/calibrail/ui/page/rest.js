@@ -20,7 +20,8 @@ export function rest(state, decided) {
   } else if (decided) {
     title = "The labels are enough";
     text = counts.needed === null
-      ? "The verdict is reached. Stop, and the terminal shows it; further labels do no harm."
+      ? "The verdict is reached, and is not shown here, so that it sways nobody who labels on. Stop, " +
+        "and the terminal shows it; further labels do no harm."
       : "These are the fewest that the promise needs. Stop, and the terminal says what more of " +
         "them would bring.";
   } else if (counts.waiting) {
@@ -29,8 +30,8 @@ export function rest(state, decided) {
     text = `Annotators disagree on ${plural(counts.disagreements, "answer")}; the same command ` +
       "with --settle shows them again.";
   } else if (counts.needed > counts.found) {
-    text = `Every answer is labelled, but only ${counts.found} of ${counts.needed} hallucinated ones were ` +
-      "found. Stop, and the terminal says how to go on with more answers.";
+    text = `Every answer is labelled. Of these ${counts.found} are hallucinated, and ${counts.needed} are ` +
+      "needed: stop, and the terminal says how to go on with more answers.";
   }
   $("rest-title").textContent = title;
   $("rest-text").textContent = text;
