@@ -158,14 +158,17 @@ def _parts(value: Any, line: str) -> Iterator[str]:
     items: Iterable[Iterable[str]]
     if isinstance(value, Mapping):
         (start, end), pairs = "{}", value.items()
-        items = (chain((f"{encode(str(key))}: ",), _parts(item, inner)) for key, item in pairs)
-    elif isinstance(value, str | float) or not hasattr(value, "__len__"):
+        named = ((key if isinstance(key, str) else encode(key), item) for key, item in pairs)
+        items = (chain((f"{encode(key)}: ",), _parts(item, inner)) for key, item in named)
+    elif value is None or isinstance(value, str | float | int):
         yield encode(value)
         return
     else:
         start, end = "[]"
+        array = getattr(value, "ndim", 0) == 1
+        value = value if array else value.tolist() if hasattr(value, "tolist") else list(value)
         items = (_parts(item, inner) for item in value)
-        if (array := hasattr(value, "tolist")) or _SCALARS.issuperset(map(type, value)):
+        if array or _SCALARS.issuperset(map(type, value)):
             some = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
             items = ((encode(part.tolist() if array else list(part))[1:-1],) for part in some)
     before = start + inner

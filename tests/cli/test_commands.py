@@ -29,6 +29,15 @@ def guardrail(answers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "guardrail.json"
 
 
+def test_an_interrupt_is_told_from_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibrail.cli.start.diagnose", interrupted, raising=False)
+    monkeypatch.setattr("calibrail.diagnose", interrupted, raising=False)
+    assert calibrail("doctor", "example:facts").returncode == 130
+
+
 def test_calibrate_prints_the_report_as_json(answers: Path, tmp_path: Path) -> None:
     done = calibrail(
         "calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", tmp_path / "run", "--json"

@@ -237,63 +237,38 @@ def judged(n: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_weighed_labels_beside_the_answers_give_the_verdict_of_their_folder(
+def test_a_judge_counts_that_the_folder_of_labels_was_begun_with(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:
     file = made(tmp_path / "known.jsonl", lambda row: 0.9 if row["suspicion"] > 0.4 else 0.5)
-    asked: dict[str, Any] = {"labels": file, "looks": tmp_path / "kept.json", **LIMITS}
-    with pytest.raises(DataError, match="'t0' has 'no' in the column 'judge'"):
-        calibrail.certify(guardrail, judged(300), judge_column="judge", **asked)
-    asked["label_map"] = WORDS
-    result = calibrail.certify(guardrail, judged(300), judge_column="judge", **asked)
-    found = result.sequential
-    assert found and result.verdict == "certified" and result.look and result.look["number"] == 1
-    # The larger its least probabilities, the larger the bets.
-    assert found["drawing"]["floor"] == 0.25 and found["judge"]["said"] > found["judge"]["unsaid"]
-    assert any("was there before people labelled" in item for item in result.warnings)
-    calibrail.label(
-        judged(300),
-        tmp_path / "labels",
-        guardrail=guardrail,
-        elsewhere=str(file),
-        drawing=Drawing("active", floor=0.25),
-        judge_column="judge",
-        looks=False,
-        label_map=WORDS,
-        **LIMITS,
-    ).close()
     folder: dict[str, Any] = {"labels": tmp_path / "labels", "looks": False}
-    by_folder = calibrail.certify(guardrail, judge_column="judge", **folder)
-    assert by_folder.sequential and by_folder.sequential["log_wealth"] == found["log_wealth"]
+    begun = {"guardrail": guardrail, "elsewhere": str(file), "looks": False, **LIMITS}
+    begun |= {"drawing": Drawing("active", floor=0.25), "judge_column": "judge"}
+    with pytest.raises(DataError, match="'t0' has 'no' in the column 'judge'"):
+        calibrail.label(judged(300), tmp_path / "none", **begun)
+    calibrail.label(judged(300), folder["labels"], label_map=WORDS, **begun).close()
+    found = calibrail.certify(guardrail, judge_column="judge", **folder)
+    assert found.sequential and found.verdict == "certified"
+    assert found.sequential["judge"]["said"] > found.sequential["judge"]["unsaid"]
+    assert any("was there before people labelled" in item for item in found.warnings)
     with pytest.raises(InputError, match="begun with the judge judge, and other was named after"):
         calibrail.certify(guardrail, judge_column="other", **folder)
 
 
-def test_another_judge_of_the_same_labels_is_another_look(
+def test_labels_in_a_file_count_exactly_whatever_the_judge_says(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:
-    file = made(tmp_path / "known.jsonl", lambda row: 0.9 if row["suspicion"] > 0.4 else 0.5)
-    asked: dict[str, Any] = {"labels": file, "looks": tmp_path / "kept.json", **LIMITS}
-    asked["label_map"] = WORDS
-    looks = [
-        calibrail.certify(guardrail, judged(300), judge_column=judge, **asked).look
-        for judge in ("judge", "other", None, "judge")
-    ]
-    assert [look and look["number"] for look in looks] == [1, 2, 3, 1]
-    assert [look and round(look["level"], 4) for look in looks] == [0.0375, 0.0094, 0.0023, 0.0375]
-
-
-def test_labels_that_had_the_same_chance_count_exactly_whatever_the_judge_says(
-    tmp_path: Path, guardrail: Guardrail
-) -> None:
-    rows = [{"id": row["id"], "label": truth(row["id"])} for row in traces(300)[::2]]
-    file = write(tmp_path / "known.jsonl", rows)
+    rows = [{"id": row["id"], "verdict": "fb"[truth(row["id"])]} for row in traces(300)[::2]]
+    unread = [{"id": row["id"], "verdict": None} for row in traces(300)[1:7:2]]
+    file = write(tmp_path / "known.jsonl", rows + unread)
     asked: dict[str, Any] = {"looks": False, **LIMITS}
-    result = calibrail.certify(guardrail, judged(300), labels=file, judge_column="judge", **asked)
+    words: dict[str, Any] = {"label_column": "verdict", "positive": "b", "judge_column": "judge"}
+    result = calibrail.certify(guardrail, judged(300), labels=file, **words, **asked)
     alone = calibrail.certify(
         guardrail, [row | {"label": truth(row["id"])} for row in judged(300)[::2]], **asked
     )
     assert result.certificate == alone.certificate and "plays no part" in result.warnings[0]
+    assert "3 rows of" in result.warnings[1] and "do not count" in result.warnings[1]
     assert str(file) in result.data["source"]
 
 
@@ -302,14 +277,20 @@ def test_labels_that_had_the_same_chance_count_exactly_whatever_the_judge_says(
     [
         (["t1", "x"], {}, "no trace has the id 'x'"),
         (["t1", "t2"], {"by": "other"}, "leave out by"),
-        (["t1"], {"labels": None}, "say with which probability each was to be made"),
+        (["t1"], {"labels": None}, "a judge saves labels of people: name them"),
         (["t1"], {"judge_column": "jugde"}, "has no column 'jugde'"),
+        (
+            ["t1", "p"],
+            {},
+            "--elsewhere .*known.jsonl --design active --floor P --judge-column judge",
+        ),
     ],
 )
 def test_what_a_file_of_labels_lacks_is_named(
     tmp_path: Path, guardrail: Guardrail, ids: list[str], more: dict[str, Any], said: str
 ) -> None:
-    rows = [{"id": id, "label": 1, "probability": 0.5 + i / 4} for i, id in enumerate(ids)]
+    weighed = {"probability": 0.5} if "p" in ids else {}
+    rows = [{"id": id, "label": 1, **weighed} for id in ids if id != "p"]
     asked: dict[str, Any] = {"labels": write(tmp_path / "known.jsonl", rows), **LIMITS}
     with pytest.raises((InputError, DataError), match=said):
         calibrail.certify(guardrail, judged(30), **{"judge_column": "judge", **asked, **more})

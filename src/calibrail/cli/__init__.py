@@ -48,6 +48,13 @@ class Commands(GroupHelp):
             note(f"calibrail {args[0]} is now: calibrail {shlex.join(words)}")
         return super().resolve_command(ctx, words)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run what was asked for; an interrupt is no failure of it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+
     def _renamed(self, name: str, *rest: str) -> list[str]:
         if name in ("card", "verify"):
             return ["guardrail", name, *rest]

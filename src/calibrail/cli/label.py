@@ -69,7 +69,7 @@ def label_command(
     source: Annotated[
         list[str] | None,
         opt.Word(
-            "TRACES",
+            "TRACES...",
             "Answers to label, with --from-log decision logs; left out, those of the folder go on.",
         ),
     ] = None,

@@ -60,8 +60,6 @@ class Replay:
     ----------
     files : LabelFolder
         Up to date.
-    plan : SessionPlan
-        As it holds, with the error that is left for this look.
 
     Attributes
     ----------
@@ -89,11 +87,11 @@ class Replay:
         By annotator, labels that were there and are gone, though nobody took them back.
     """
 
-    def __init__(self, files: LabelFolder, plan: SessionPlan) -> None:
+    def __init__(self, files: LabelFolder) -> None:
         ledger, events = files.ledger, files.assignments
-        self.folder, self.plan, self.torn = files.path, plan, files.torn
+        self.folder, self.plan, self.torn = files.path, files.plan, files.torn
         self.answers, self.counted = tuple(ledger.answers), ledger.counted
-        self.test, self.points = _course(ledger, plan)
+        self.test, self.points = _course(ledger, files.plan)
         labelled = {item.draw.order for item in self.answers if item.standing == "final"}
         put_off = {order for orders in events.put_off.values() for order in orders}
         self.skipped = len(put_off - labelled)
@@ -167,11 +165,10 @@ class Replay:
         return table, unsure
 
 
-def replay(folder: Path, plan: SessionPlan | None = None) -> Replay:
+def replay(folder: Path) -> Replay:
     """Read a folder of labels, check every line, and recompute what the labels say.
 
-    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read. With a
-    ``plan`` the verdict is that of its requirement.
+    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read.
 
     Raises
     ------
@@ -184,7 +181,7 @@ def replay(folder: Path, plan: SessionPlan | None = None) -> Replay:
         files.refresh()
     draws = [answer.draw for answer in files.ledger.answers]
     check_draws(draws, files.plan, files.draws.path)
-    return Replay(files, plan or files.plan)
+    return Replay(files)
 
 
 def _course(ledger: LabelLedger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:

@@ -258,7 +258,7 @@ def agree(
         require_answers(guardrail.config, "agree")
     columns, described, decide = _flagging(guardrail, scores)
     context = optional(context, loading.Context, "context")
-    by_people, n_unsure = cast("dict[str, Any] | None", None), 0
+    by_people, n_unsure, n_unread = cast("dict[str, Any] | None", None), 0, 0
     if folder is not None:
         # A review shows what judges say, so that its labels test none of them.
         blind = [it.before_review() for _, it in of_folder]
@@ -267,7 +267,7 @@ def agree(
         if not by_people:
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
-        found = loading.labels_by_id(labels, reading)
+        found, n_unread = loading.labels_by_id(labels, reading)
         by_people = {id: item.label for id, item in found.items()}
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
@@ -394,7 +394,7 @@ def agree(
             "sha256": examples.digest(),
             "n": len(table_rows),
             "n_human": len(drawn),
-            "n_quarantined": len(pairs.entries) + examples.n_quarantined,
+            "n_quarantined": len(pairs.entries) + examples.n_quarantined + n_unread,
             "n_unreadable": dict(pairs.unreadable),
             "n_seen_before": fresh.n_seen_before,
             "n_undefined": n_undefined,

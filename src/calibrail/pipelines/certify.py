@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shlex import quote
 from typing import Any, Final, Self, Unpack, cast
 
 import numpy as np
@@ -32,8 +32,8 @@ from calibrail.evaluation.measures import Outcomes, shuffled
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.options import Costs, Drawing, LabelOptions, ReadOptions, Requirement, fields
-from calibrail.options.data import ReadKeywords, judge_of
+from calibrail.options import Costs, ReadOptions, Requirement, fields
+from calibrail.options.data import LABELLING, ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import (
@@ -46,12 +46,11 @@ from calibrail.pipelines import (
 )
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
-from calibrail.pipelines.label import label as label_answers
 from calibrail.pipelines.scoring import stand_ins
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.documents.measures import amount
-from calibrail.report.messages import say, spell, spell_reasons
+from calibrail.report.messages import remarks, say, spell, spell_reasons
 from calibrail.scores.registry import key_of
 from calibrail.serialization import plain
 
@@ -372,13 +371,12 @@ def certify(
         For a guardrail on scores of another program: one value per answer each, in place of
         ``source``. ``labels`` alone may be the folder that ``calibrail label`` wrote: its verdict
         is recomputed from the files, and holds at whatever label one looks. Beside a source it may
-        be a file of labels, joined by id: answers without one count where ``probability`` says with
-        which chance, known beforehand, each was to be labelled.
+        be a file of labels, joined by id: those of answers drawn alike, the others do not count.
     judge_column : str, optional
-        Column of a judge's labels or numbers: the one that the folder of labels was begun with, or
-        one of the source, beside a file of labels with probabilities. The judge's word is weighed
-        by the labels before each, and is never counted as one: whatever the judge does, the verdict
-        errs no more often. Labels that all had the same chance it cannot spare; that is said.
+        Column of a judge's labels or numbers: the one that the folder of labels was begun with,
+        whose word is weighed by the labels before each and is never counted as one, so that the
+        verdict errs no more often; or one of the source, beside a file of labels, where it spares
+        none; that is said.
 
     Returns
     -------
@@ -546,48 +544,34 @@ def _by_file(
     judge_column: str | None,
     **about: Any,
 ) -> Certification:
-    """Certify on answers whose labels, and the chances of these, stand in a file by their ids.
+    """Certify on those answers whose labels stand in a file, by their ids.
 
-    Of labels with different chances the whole source is the draw. Others are a uniform sample: the
-    exact verdict on them alone needs the fewest, with any judge beside.
+    They are a uniform sample, on which the exact verdict needs the fewest, with any judge beside.
     """
-    source = loading.source_of(source, {}, None)
-    reading = run.inherited_reading(reading, guardrail, source, labelled=False)
-    said = loading.labels_by_id(file, reading, (ALL_COLUMNS,))
+    source, given = loading.source_of(source, {}, None), optional(reading, ReadOptions, "reading")
+    said, n_unread = loading.labels_by_id(file, given, (ALL_COLUMNS,))
+    if any("probability" in item.columns for item in said.values()):
+        raise InputError(say("refused.weighed_beside", file=quote(str(file)), judge=judge_column))
+    given = replace(given, **cast(Any, dict.fromkeys(LABELLING)))
+    how = run.inherited_reading(given, guardrail, source, labelled=False)
     keep = () if judge_column is None else (judge_column,)
-    opened = loading.open_for(guardrail, source, reading, keep=keep, labelled=False)
-    examples = [*opened]
-    labelled = [replace(item, label=said[item.id].label) for item in examples if item.id in said]
+    opened = loading.open_for(guardrail, source, how, keep=keep, labelled=False)
+    labelled = [replace(item, label=said[item.id].label) for item in opened if item.id in said]
     times = Counter(item.id for item in labelled)
     if twice := next((id for id, n in times.items() if n > 1), None):
         raise DataError(say("refused.two_answers", name=opened.source, id=twice))
     if unmet := [id for id in said if id not in times]:
         n, where = len(unmet) - 1, str(file)
         raise InputError(say("refused.ids_of_no_trace", where=where, id=repr(unmet[0]), n=n))
-    whose = ReadOptions(labelled_by=reading.labelled_by, label_map=reading.label_map)
-    if len({item.columns.get("probability") for item in said.values()}) > 1:
-        # Bets are as large as the least probabilities let them be, twice that of a passed answer.
-        floor = min(
-            loading.chance_of(str(file), said[item.id], "probability") / (2 - decision.flagged)
-            for item, decision in zip(labelled, guardrail.decide(labelled), strict=True)
-        )
-        options = LabelOptions(judge_column=keep, elsewhere=str(file), fresh=about["fresh"])
-        drawn: Any = {
-            "guardrail": guardrail,
-            "drawing": Drawing("active", floor),
-            "options": options,
-        }
-        with TemporaryDirectory() as place:
-            label_answers(examples, place, requirement, **drawn, reading=whose, looks=False).close()
-            result = certify_labels(guardrail, place, requirement, at_once=True, **about)
-    else:
-        result = certify(guardrail, labelled, requirement, reading=whose, **about)
-        if judge_column is not None:
-            unused = say("certify.judge_spares_nothing", column=judge_column)
-            result = replace(result, warnings=(unused, *result.warnings))
-    data = {**result.data, "source": f"{opened.source}, {file}"}
-    n_quarantined = result.n_quarantined + opened.n_quarantined
-    return replace(result, data=data, n_quarantined=n_quarantined)
+    whose = ReadOptions(labelled_by=None if reading is None else reading.labelled_by)
+    result = certify(guardrail, labelled, requirement, reading=whose, **about)
+    spared = {"judge": judge_column, "n_unread": n_unread, "file": str(file)}
+    return replace(
+        result,
+        warnings=(*remarks("certify.beside", spared), *result.warnings),
+        data={**result.data, "source": f"{opened.source}, {file}"},
+        n_quarantined=result.n_quarantined + opened.n_quarantined,
+    )
 
 
 def _begun(

@@ -190,7 +190,6 @@ def certify_labels(
     looks: data_reuse.LooksFile = None,
     fresh: bool = False,
     judge_column: str | None = None,
-    at_once: bool = False,
 ) -> Certification:
     """Recompute the verdict of a folder of labels from its files alone.
 
@@ -212,8 +211,6 @@ def certify_labels(
     judge_column : str, optional
         The judge that the labels were begun with; any other one is refused: it would be chosen
         after them.
-    at_once : bool
-        Whether the folder was made for this one look, which takes its part of the error now.
 
     Raises
     ------
@@ -234,20 +231,12 @@ def certify_labels(
     asked = plan.asked or plan.requirement
     frozen, file = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
     history = data_reuse.history_of_labels(plan, None if guardrail is None else file, looks)
-    own = look_overlap.own_look(frozen)
     if frozen.digest != plan.guardrail:
         about = {"then": plan.guardrail[:19], "now": frozen.digest[:19], "copy": place / GUARDRAIL}
         raise InputError(say("refused.labels_of_another", about, place=place))
     if requirement is not None:
         _refuse_other(requirement, asked, place)
-    replayed, standing = replay(place), None
-    if at_once:
-        handed_out = [item for item in replayed.counting if item.draw.handed_out]
-        look = data_reuse.look_at_labels(place, plan, handed_out)
-        standing = data_reuse.record_labels(history, look, plan, *own, begun=False)
-        strict = standing.strict(plan.requirement)
-        plan = replace(plan, requirement=strict, share=standing.share or 1.0)
-        replayed = replay(place, plan)
+    replayed = replay(place)
     draws = [item.draw for item in replayed.answers]
     refuse_other_flags(
         frozen,
@@ -280,10 +269,9 @@ def certify_labels(
         mended = withdrawn_for("reviewed", say("verdict.reviewed", blind=blind))
         certificate, _ = revised(certificate, None, lambda item: {**item, **mended})
     # At the answers with whose labels the verdict fell, or at all so far.
-    if standing is None:
-        decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
-        look = data_reuse.look_at_labels(place, plan, decided_by)
-        standing = data_reuse.record_labels(history, look, plan, *own)
+    decided_by = [item for item in replayed.decided_by if item.draw.handed_out]
+    look = data_reuse.look_at_labels(place, plan, decided_by)
+    standing = data_reuse.record_labels(history, look, plan, *look_overlap.own_look(frozen))
     again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
     certificate, _ = revised(certificate, None, again)
     history.conclude(frozen.digest, look, certificate.verdict)

@@ -637,19 +637,10 @@ def begin_look(folder: Path, history: DataUseHistory) -> list[dict[str, Any]]:
 
 
 def record_labels(
-    history: DataUseHistory,
-    look: DataUse,
-    plan: "SessionPlan",
-    *others: DataUse,
-    begun: bool = True,
+    history: DataUseHistory, look: DataUse, plan: "SessionPlan", *others: DataUse
 ) -> Standing:
     """Keep the look of a folder of labels, which gets what it was begun with, or nothing."""
     n_looks = None if plan.requirement is None else plan.requirement.n_looks
     return history.record(
-        plan.guardrail,
-        look,
-        *others,
-        spends=True,
-        n_looks=n_looks,
-        wants=plan.share if begun else None,
+        plan.guardrail, look, *others, spends=True, n_looks=n_looks, wants=plan.share
     )

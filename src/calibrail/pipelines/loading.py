@@ -124,8 +124,8 @@ def open_for(
 
 def labels_by_id(
     labels: Source, reading: ReadOptions, keep: Sequence[str] = ()
-) -> dict[str, Example]:
-    """Return rows with labels by their ids.
+) -> tuple[dict[str, Example], int]:
+    """Return rows with labels by their ids, and the number of those that cannot be read.
 
     Raises
     ------
@@ -134,12 +134,13 @@ def labels_by_id(
     """
     name, said = spoken(labels), dict[str, Example]()
     reading = replace(reading, quarantine=None, group_column=None)
-    for item in read(labels, reading, keep=keep, require=()):
+    rows = read(labels, reading, keep=keep, require=())
+    for item in rows:
         if item.content is not None:
             raise DataError(say("refused.labels_without_ids", name=name))
         if said.setdefault(item.id, item).label != item.label:
             raise DataError(say("refused.two_labels", name=name, id=item.id, rows=None))
-    return said
+    return said, rows.n_quarantined
 
 
 def source_columns(scores: Iterable[Score]) -> tuple[str, ...]:
