@@ -129,11 +129,9 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     numbered = enumerate(rows(60, seed=5, prefix="Unlabelled "))
     said = [row | {"judge": int(row["label"]) ^ (i % 10 == 0)} for i, row in numbered]
     write(tmp_path / "traces.jsonl", said)
-    chosen = rows(60, seed=5, prefix="Unlabelled ")[::3]
-    known = (f"{row['id']},{row['label']},0.3" for row in chosen)
-    weighed = ["id,label,probability", *known]
-    (tmp_path / "weighed.csv").write_text("\n".join(weighed))
-    (tmp_path / "known.csv").write_text("\n".join(row.rpartition(",")[0] for row in weighed))
+    chosen = rows(60, seed=5, prefix="Unlabelled ")[::2]
+    known = (f"{row['id']},{row['label']},0.5" for row in chosen)
+    (tmp_path / "known.csv").write_text("\n".join(["id,label,probability", *known]))
     # Whoever labels presses a few keys; a test of its own opens the page.
     monkeypatch.setattr("sys.stdin", io.StringIO("f\nh\nu\nq\n"))
     monkeypatch.setattr("calibrail.ui.server.serve", _labels_some)

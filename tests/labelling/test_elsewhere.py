@@ -255,42 +255,6 @@ def test_a_judge_counts_that_the_folder_of_labels_was_begun_with(
         calibrail.certify(guardrail, judge_column="other", **folder)
 
 
-def test_labels_in_a_file_count_exactly_whatever_the_judge_says(
-    tmp_path: Path, guardrail: Guardrail
-) -> None:
-    rows = [{"id": row["id"], "verdict": "fb"[truth(row["id"])]} for row in traces(300)[::2]]
-    unread = [{"id": row["id"], "verdict": None} for row in traces(300)[1:7:2]]
-    file = write(tmp_path / "known.jsonl", rows + unread)
-    asked: dict[str, Any] = {"looks": False, **LIMITS}
-    words: dict[str, Any] = {"label_column": "verdict", "positive": "b", "judge_column": "judge"}
-    result = calibrail.certify(guardrail, judged(300), labels=file, **words, **asked)
-    alone = calibrail.certify(
-        guardrail, [row | {"label": truth(row["id"])} for row in judged(300)[::2]], **asked
-    )
-    assert result.certificate == alone.certificate and "plays no part" in result.warnings[0]
-    assert "3 rows of" in result.warnings[1] and "do not count" in result.warnings[1]
-    assert str(file) in result.data["source"]
-
-
-@pytest.mark.parametrize(
-    ("ids", "more", "said"),
-    [
-        (["t1", "x"], {}, "no trace has the id 'x'"),
-        (["t1", "t2"], {"by": "other"}, "leave out by"),
-        (["t1"], {"labels": None}, "a judge saves labels of people: name them"),
-        (["t1"], {"judge_column": "jugde"}, "has no column 'jugde'"),
-        (
-            ["t1", "p"],
-            {},
-            "--elsewhere .*known.jsonl --design active --floor P --judge-column judge",
-        ),
-    ],
-)
-def test_what_a_file_of_labels_lacks_is_named(
-    tmp_path: Path, guardrail: Guardrail, ids: list[str], more: dict[str, Any], said: str
-) -> None:
-    weighed = {"probability": 0.5} if "p" in ids else {}
-    rows = [{"id": id, "label": 1, **weighed} for id in ids if id != "p"]
-    asked: dict[str, Any] = {"labels": write(tmp_path / "known.jsonl", rows), **LIMITS}
-    with pytest.raises((InputError, DataError), match=said):
-        calibrail.certify(guardrail, judged(30), **{"judge_column": "judge", **asked, **more})
+def test_a_judge_without_labels_is_refused(guardrail: Guardrail) -> None:
+    with pytest.raises(InputError, match="name the folder that was begun with it"):
+        calibrail.certify(guardrail, judged(30), judge_column="judge", **LIMITS)

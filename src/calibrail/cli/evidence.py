@@ -330,20 +330,18 @@ def certify_command(
     from calibrail.guardrail.file import read_file
     from calibrail.pipelines.certify_labels import write_verdict
 
-    labels, quarantine = answers.labels, Path("quarantine.jsonl")
-    # A file of labels stands beside the answers, a folder in their place.
-    folder = None if heldout and labels and not labels.is_dir() else labels
-    if not heldout and (labels is None or labels.is_file()):
-        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
-    about: dict[str, Any] = asdict(answers) | {"requirement": requirement}
-    if folder is not None:
+    labels, about = answers.labels, asdict(answers) | {"requirement": requirement}
+    if labels is not None:
         # Who signed it is verified; the detector, which may be a large model, is not built.
         read_file(guardrail, trust.keys)
         how = reading if changed(reading) else None
         result = calibrail.certify(guardrail, heldout or None, reading=how, **about)
-        page = write_verdict(result, folder)
+        page = write_verdict(result, labels)
         notes = [*(say("command.torn", name=name) for name in result.torn), f"wrote {page}"]
+    elif not heldout:
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
     else:
+        quarantine = Path("quarantine.jsonl")
         about |= {"reading": replace(reading, quarantine=quarantine)}
         with counting("checking", calls) as context:
             loaded = trust.load(guardrail)
@@ -354,7 +352,7 @@ def certify_command(
         result.to_dict(),
         *notes,
         code=OF_VERDICT[result.verdict],
-        names={"GUARDRAIL": guardrail} | ({} if folder is None else {"LABELS": folder}),
+        names={"GUARDRAIL": guardrail} | ({} if labels is None else {"LABELS": labels}),
         guardrail=str(guardrail),
     )
 

@@ -2,7 +2,6 @@
 
 import shlex
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
+
+import click
 
 import calibrail
 from calibrail import options
@@ -181,7 +182,7 @@ def serve_command(
             finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
         if not finished:
             note("not everything that was accepted was answered in time")
-        sys.exit(DONE if finished else FAILURE)
+        raise click.exceptions.Exit(DONE if finished else FAILURE)
 
 
 def _tell(address: str) -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from functools import partial, wraps
+from functools import wraps
 from keyword import iskeyword
 from pathlib import Path
 from types import NoneType
@@ -55,21 +55,10 @@ class Pick:
     without: tuple[str, ...] = ()
 
 
-def _checked(check: Callable[[Any], Any], _: click.Context, __: click.Parameter, value: Any) -> Any:
-    return check(value)
-
-
-class Flagged(click.Option):
-    """An option that the help lists below a heading."""
-
-    panel: str | None = None
-
-
 class Argument(click.Argument):
     """An argument that the help lists."""
 
     help = ""
-    panel: str | None = None
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
         """Return how it is called, and what it means."""
@@ -97,24 +86,25 @@ class Word:
     check: Callable[[Any], Any] | None = None
     panel: str | None = None
 
-    def parameter(self, name: str, hint: Any, default: Any = _NEEDED) -> click.Parameter:
+    def parameter(self, name: str, hint: Any, default: Any = _NEEDED) -> Any:
         """Return the parameter of a type hint: a type, a list of it, either or None."""
-        kind, check = _present(hint), self.check
+        kind = _present(hint)
+        check: Any = self.check
         several = get_origin(kind) is list
         kind = get_args(kind)[0] if several else kind
-        made: Flagged | Argument
+        made: Any
         needed = default is _NEEDED
         about: dict[str, Any] = {
             "type": click.Path(path_type=Path) if kind is Path else kind,
             "required": needed,
-            "callback": None if check is None else partial(_checked, check),
+            "callback": check and (lambda _, __, value: check(value)),
         }
         if self.flags:
             about |= {"multiple": several, "show_default": True}
             about |= {} if needed else {"default": default}
             about |= {"is_flag": True} if kind is bool else {}
-            metavar = self.metavar or None
-            made = Flagged([name, *self.flags], help=self.help, metavar=metavar, **about)
+            about |= {"help": self.help, "metavar": self.metavar or None}
+            made = click.Option([name, *self.flags], **about)
         else:
             metavar = self.metavar if needed else f"[{self.metavar}]"
             made = Argument([name], metavar=metavar, nargs=-1 if several else 1, **about)
@@ -374,7 +364,7 @@ class _Offered:
         word = self.flag[2:].replace("-", "_")
         return f"{word}_" if iskeyword(word) else word
 
-    def parameter(self) -> click.Parameter:
+    def parameter(self) -> Any:
         """Return the parameter of the command."""
         hint, metavar = self.hint, self.option.metavar or ""
         default = _NEEDED if self.field.default is MISSING else self.field.default

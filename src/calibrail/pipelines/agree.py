@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.data.aliases import aliases_of
 from calibrail.data.example import Example
+from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers
 from calibrail.data.values import group_name
@@ -267,8 +268,16 @@ def agree(
         if not by_people:
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
-        found, n_unread = loading.labels_by_id(labels, reading)
-        by_people = {id: item.label for id, item in found.items()}
+        by_people = {}
+        rows = read(labels, replace(reading, quarantine=None, group_column=None), require=())
+        for item in rows:
+            if item.content is not None:
+                raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
+            if by_people.setdefault(item.id, item.label) != item.label:
+                raise DataError(
+                    say("refused.two_labels", name=spoken(labels), id=item.id, rows=None)
+                )
+        n_unread = rows.n_quarantined
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))

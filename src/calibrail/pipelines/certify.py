@@ -1,14 +1,11 @@
 """Certification of a frozen guardrail on fresh labelled answers."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
-from pathlib import Path
-from shlex import quote
 from typing import Any, Final, Self, Unpack, cast
 
 import numpy as np
@@ -18,7 +15,6 @@ from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import Verdict, certify_group_trimming, certify_trimming
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
@@ -33,7 +29,7 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Costs, ReadOptions, Requirement, fields
-from calibrail.options.data import LABELLING, ReadKeywords, judge_of
+from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import (
@@ -50,7 +46,7 @@ from calibrail.pipelines.scoring import stand_ins
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.documents.measures import amount
-from calibrail.report.messages import remarks, say, spell, spell_reasons
+from calibrail.report.messages import say, spell, spell_reasons
 from calibrail.scores.registry import key_of
 from calibrail.serialization import plain
 
@@ -370,13 +366,11 @@ def certify(
     scores, labels, groups, ids : array-like, optional
         For a guardrail on scores of another program: one value per answer each, in place of
         ``source``. ``labels`` alone may be the folder that ``calibrail label`` wrote: its verdict
-        is recomputed from the files, and holds at whatever label one looks. Beside a source it may
-        be a file of labels, joined by id: those of answers drawn alike, the others do not count.
+        is recomputed from the files, and holds at whatever label one looks.
     judge_column : str, optional
-        Column of a judge's labels or numbers: the one that the folder of labels was begun with,
-        whose word is weighed by the labels before each and is never counted as one, so that the
-        verdict errs no more often; or one of the source, beside a file of labels, where it spares
-        none; that is said.
+        The judge that the folder of labels was begun with: its word is weighed by the labels before
+        each and is never counted as one, so that the verdict errs no more often. Any other one is
+        refused: it would be chosen after the labels.
 
     Returns
     -------
@@ -390,17 +384,12 @@ def certify(
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
     fields.column(judge_column, "judge_column")
     if isinstance(labels, str | PathLike):
-        at, of_answers = Path(labels), {"source": source, "reading": reading}
-        beside = not at.is_dir() and (source is not None or at.is_file())
-        for name, value in {"by": by, **({} if beside else of_answers), **arrays}.items():
+        for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
             if value is not None and name != "labels":
                 what = "the data" if name == "source" else name
                 raise InputError(error_text("labels_know_answers", what=what))
         about: Any = {"judge_column": judge_column, "looks": looks, "fresh": fresh}
-        if not beside:
-            return certify_labels(guardrail, labels, requirement, **about)
-        loaded = Guardrail.coerce(guardrail)
-        return _by_file(loaded, source, at, requirement, reading, **about)
+        return certify_labels(guardrail, labels, requirement, **about)
     if judge_column is not None:
         raise InputError(say("refused.judge_without_labels_beside"))
     guardrail = Guardrail.coerce(guardrail)
@@ -533,45 +522,6 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
-
-
-def _by_file(
-    guardrail: Guardrail,
-    source: Source | None,
-    file: Path,
-    requirement: Requirement | None,
-    reading: ReadOptions | None,
-    judge_column: str | None,
-    **about: Any,
-) -> Certification:
-    """Certify on those answers whose labels stand in a file, by their ids.
-
-    They are a uniform sample, on which the exact verdict needs the fewest, with any judge beside.
-    """
-    source, given = loading.source_of(source, {}, None), optional(reading, ReadOptions, "reading")
-    said, n_unread = loading.labels_by_id(file, given, (ALL_COLUMNS,))
-    if any("probability" in item.columns for item in said.values()):
-        raise InputError(say("refused.weighed_beside", file=quote(str(file)), judge=judge_column))
-    given = replace(given, **cast(Any, dict.fromkeys(LABELLING)))
-    how = run.inherited_reading(given, guardrail, source, labelled=False)
-    keep = () if judge_column is None else (judge_column,)
-    opened = loading.open_for(guardrail, source, how, keep=keep, labelled=False)
-    labelled = [replace(item, label=said[item.id].label) for item in opened if item.id in said]
-    times = Counter(item.id for item in labelled)
-    if twice := next((id for id, n in times.items() if n > 1), None):
-        raise DataError(say("refused.two_answers", name=opened.source, id=twice))
-    if unmet := [id for id in said if id not in times]:
-        n, where = len(unmet) - 1, str(file)
-        raise InputError(say("refused.ids_of_no_trace", where=where, id=repr(unmet[0]), n=n))
-    whose = ReadOptions(labelled_by=None if reading is None else reading.labelled_by)
-    result = certify(guardrail, labelled, requirement, reading=whose, **about)
-    spared = {"judge": judge_column, "n_unread": n_unread, "file": str(file)}
-    return replace(
-        result,
-        warnings=(*remarks("certify.beside", spared), *result.warnings),
-        data={**result.data, "source": f"{opened.source}, {file}"},
-        n_quarantined=result.n_quarantined + opened.n_quarantined,
-    )
 
 
 def _begun(

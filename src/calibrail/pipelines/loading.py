@@ -3,7 +3,7 @@
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -23,7 +23,7 @@ from calibrail.data.labels import (
     label_remedy,
 )
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Source, spoken
+from calibrail.data.sources import Source
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
@@ -120,27 +120,6 @@ def open_for(
             by_sentence=by_sentence,
             distinct=labelled,
         )
-
-
-def labels_by_id(
-    labels: Source, reading: ReadOptions, keep: Sequence[str] = ()
-) -> tuple[dict[str, Example], int]:
-    """Return rows with labels by their ids, and the number of those that cannot be read.
-
-    Raises
-    ------
-    DataError
-        Rows have no id, or one id has two labels.
-    """
-    name, said = spoken(labels), dict[str, Example]()
-    reading = replace(reading, quarantine=None, group_column=None)
-    rows = read(labels, reading, keep=keep, require=())
-    for item in rows:
-        if item.content is not None:
-            raise DataError(say("refused.labels_without_ids", name=name))
-        if said.setdefault(item.id, item).label != item.label:
-            raise DataError(say("refused.two_labels", name=name, id=item.id, rows=None))
-    return said, rows.n_quarantined
 
 
 def source_columns(scores: Iterable[Score]) -> tuple[str, ...]:
