@@ -83,13 +83,12 @@ class Word:
     metavar: str
     help: str
     flags: tuple[str, ...] = ()
-    check: Callable[[Any], Any] | None = None
+    check: Any = None
     panel: str | None = None
 
     def parameter(self, name: str, hint: Any, default: Any = _NEEDED) -> Any:
         """Return the parameter of a type hint: a type, a list of it, either or None."""
         kind = _present(hint)
-        check: Any = self.check
         several = get_origin(kind) is list
         kind = get_args(kind)[0] if several else kind
         made: Any
@@ -97,7 +96,7 @@ class Word:
         about: dict[str, Any] = {
             "type": click.Path(path_type=Path) if kind is Path else kind,
             "required": needed,
-            "callback": check and (lambda _, __, value: check(value)),
+            "callback": self.check and (lambda _, __, value: self.check(value)),
         }
         if self.flags:
             about |= {"multiple": several, "show_default": True}

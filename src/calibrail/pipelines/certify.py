@@ -382,7 +382,6 @@ def certify(
         If a class is missing.
     """
     arrays = {"scores": scores, "labels": labels, "groups": groups, "ids": ids}
-    fields.column(judge_column, "judge_column")
     if isinstance(labels, str | PathLike):
         for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
             if value is not None and name != "labels":

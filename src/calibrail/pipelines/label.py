@@ -176,21 +176,17 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
 
 
 def _open_traces(
-    source: Source,
-    reading: ReadOptions,
-    guardrail: Guardrail | None,
-    more: Sequence[str],
-    here: bool,
+    source: Source, reading: ReadOptions, frozen: Guardrail | None, more: Sequence[str], here: bool
 ) -> Reading:
     """Open traces, otherwise read as the guardrail's own data was.
 
     Each needs a response, unless labels are made elsewhere and nobody reads it ``here``.
     """
-    if guardrail is not None:
-        reading = inherited_reading(reading, guardrail, source, labelled=False)
-    columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
+    if frozen is not None:
+        reading = inherited_reading(reading, frozen, source, labelled=False)
+    columns, texts = (frozen.columns, frozen.texts) if frozen else ((), ())
     # Which columns a threshold will be calibrated on is known later.
-    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *more)
+    keep = (*(columns if frozen else (ALL_COLUMNS,)), *more)
     return read(
         source,
         reading,
