@@ -269,15 +269,15 @@ def agree(
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
         by_people = {}
-        rows = read(labels, replace(reading, quarantine=None, group_column=None), require=())
-        for item in rows:
+        found = read(labels, replace(reading, quarantine=None, group_column=None), require=())
+        for item in found:
             if item.content is not None:
                 raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
             if by_people.setdefault(item.id, item.label) != item.label:
                 raise DataError(
                     say("refused.two_labels", name=spoken(labels), id=item.id, rows=None)
                 )
-        n_unread = rows.n_quarantined
+        n_unread = found.n_quarantined
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
