@@ -17,7 +17,7 @@ from tests.pipelines.test_versus import answers, files
         ((0.1, 0.4), (), 0, "A IS BETTER"),
         ((0.4, 0.1), (), 3, "A IS WORSE"),
         ((0.2, 0.2), (), 4, "NOT SEPARATED"),
-        ((0.2, 0.2), ("--margin", "0.3"), 0, "A IS NO WORSE"),
+        ((0.2, 0.2), ("--margin", "0.3"), 0, "A IS AT MOST 30 POINTS WORSE"),
         ((0.5, 0.1), ("--margin", "0.1"), 3, "A IS WORSE"),
     ],
 )

@@ -221,7 +221,7 @@ def test_own_labels_are_listed_and_one_is_changed(tmp_path: Path, tab: Tab) -> N
 
 @pytest.mark.parametrize(
     ("keys", "says", "full"),
-    [("hf" * 4, "labelled", True), ("f" * 8, "only 0 of", False)],
+    [("hf" * 4, "labelled", True), ("f" * 8, "Of these 0", False)],
 )
 def test_the_end_says_enough_or_what_is_missing(
     tmp_path: Path, tab: Tab, keys: str, says: str, full: bool
