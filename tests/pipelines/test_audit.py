@@ -173,9 +173,7 @@ def test_halueval_says_what_length_and_repetition_do(real_data: Path, tmp_path: 
     run = audit(path, "sgi", reading=ReadOptions(format="halueval"))
     content = run.to_dict()
     first = content["conclusions"][0]["message"]
-    assert first.startswith(
-        "Response length alone tells hallucinated from faithful answers better than sgi"
-    )
+    assert "Response length alone tells hallucinated from faithful answers better than sgi" in first
     by_feature = {row["feature"]: row for row in content["detectors"][0]["confounds"]}
     assert by_feature["length"]["feature_auroc"]["lower"] > 0.94
     assert by_feature["question_words"]["share"]["estimate"] > 0.5
@@ -202,5 +200,5 @@ def test_a_detector_that_adds_to_a_feature_is_needed(real_data: Path) -> None:
     (row,) = content["detectors"][0]["confounds"]
     assert row["lead"]["lower"] > 0.0 and row["added"]["lower"] > 0.0
     said = " ".join(item["message"] for item in content["conclusions"])
-    assert "to the AUROC of the column model: together they tell more than either alone." in said
+    assert "adds something to the column model: " in said and "more than either alone." in said
     assert "no detector is needed" not in said
