@@ -58,9 +58,11 @@ class KnownBy:
         self._digests.append(int(digest := example.digest(), 16))
         spelt = example.digest("spelt") if kind == "texts" else digest
         self._spelt.append(int(spelt, 16))
-        told = kind == "texts" and example.content is None
-        named = Example(id=example.id).digest() if told else digest
-        self._ids.append(int(named, 16))
+        if told := kind == "texts" and example.content is None:
+            # Until here an id, or nothing else, told the answers.
+            self._ids = self._ids or self._digests[:-1]
+        if told or self._ids:
+            self._ids.append(int(Example(id=example.id).digest() if told else digest, 16))
         return digest
 
     @classmethod
@@ -89,7 +91,7 @@ class KnownBy:
     @property
     def ids(self) -> NDArray[np.uint64]:
         """``Example.digest`` of every answer without its texts; with them where it has no id."""
-        return _numbers(self._ids)
+        return _numbers(self._ids if len(self._ids) else self._digests)
 
     @property
     def kinds(self) -> set[str]:
