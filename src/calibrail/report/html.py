@@ -270,12 +270,13 @@ def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
     headline = short(document.headline or document.brief or document.title, _LINE)
     subject = short(document.subject, 80)
     named = f" ({subject})" if subject and subject not in headline else ""
+    lead = () if document.summary else document.lead
     said = (
         f"{kind}: {headline}{named}",
         short(document.rule, _LINE),
         short("; ".join(filter(None, map(tile_line, document.tiles))), _LINE),
         short(document.summary, 2 * _LINE),
-        *(short(f"{item.title}: {item.text}", _LINE) for item in document.lead),
+        *(short(f"{item.title}: {item.text}", _LINE) for item in lead),
     )
     return "\n  ".join(filter(None, said))
 
