@@ -69,6 +69,9 @@ _CELL: Final = 16
 _LISTED: Final = 64
 _UNFOLDED: Final = 1 << 31
 
+#: How a file of Feather began before it became one of Arrow.
+_FEATHER_1: Final = b"FEA1"
+
 #: Of a whole number; with more, Python writes no digits.
 _BITS: Final = 2048
 
@@ -297,14 +300,17 @@ def open_arrow(path: Path) -> Iterator[Any]:
     Raises
     ------
     DataError
-        Its compressed batches unpack to too much.
+        Its compressed batches unpack to too much, or it is Feather of version 1.
     """
     import pyarrow as pa
 
     with seekable(path) as held:
         named = isinstance(held, Path)
         with pa.memory_map(str(held)) if named else pa.PythonFile(held, "r") as source:
-            start = len(ARROW) + 2 if source.read(len(ARROW)) == ARROW else 0
+            begins = source.read(len(ARROW))
+            if begins.startswith(_FEATHER_1):
+                raise DataError(error_text("feather_of_version_1", path=path))
+            start = len(ARROW) + 2 if begins == ARROW else 0
             n_bytes = source.seek(start) - start
             for message in pa.ipc.MessageReader.open_stream(source):
                 n_bytes += _unpacked_bytes(message)
