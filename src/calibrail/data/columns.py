@@ -246,10 +246,7 @@ _CLASSES, _SHORT, _READ_FOR_LABELS = 6, 30, 1000
 PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
 
 
-#: The column in which a judge gives its reasons, after the name of its verdict.
-_REASONS: Final = re.compile(
-    r"(.+?)[\W_]*(?:reason(?:ing)?|explanation|rationale|justification)s?", re.IGNORECASE
-)
+_REASONS: Final = re.compile(NAMES["judges"]["reasons"])
 
 
 def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -261,7 +258,8 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
     >>> likely_labels([dict(zip(("gpt_verdict", "score", "is_right"), row)) for row in rows])
     ['is_right', 'gpt_verdict']
     """
-    seen, found = Seen(rows[:_READ_FOR_LABELS]), list[str]()
+    seen, found = Seen(rows[:_READ_FOR_LABELS]), list[tuple[bool, bool, bool, str]]()
+    reasoned = tuple(m[1].lower() for name in seen.names if (m := _REASONS.fullmatch(name)))
     inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
     for name in dict.fromkeys((*seen.names, *inside)):
         values = [value for value in seen.values(name) if value not in (None, "")]
@@ -280,16 +278,10 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
         words = said and keys.isdisjoint(PLAIN)
         # People may rate in more than two.
         if is_of_people(name) if numbers else named or words:
-            found.append(name)
-    reasoned = tuple(m[1].lower() for name in seen.names if (m := _REASONS.fullmatch(name)))
-    return sorted(
-        found,
-        key=lambda name: (
-            is_of_program(name),
-            not (is_of_people(name) or names_people(name)),
-            bool(reasoned) and name.lower().startswith(reasoned),
-        ),
-    )
+            people = is_of_people(name) or names_people(name)
+            judged = name.lower().startswith(reasoned)
+            found.append((is_of_program(name), not people, judged, name))
+    return [name for *_, name in sorted(found, key=lambda item: item[:3])]
 
 
 def is_of_program(name: str) -> bool:
