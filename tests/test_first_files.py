@@ -470,3 +470,12 @@ def test_dates_are_proposed_as_no_text(tmp_path: Path) -> None:
     ]
     done = _called("doctor", _write(tmp_path / "a.csv", rows))
     assert "contexts=created" not in done.stdout
+
+
+def test_what_never_happened_is_no_score(tmp_path: Path) -> None:
+    rows = [
+        {"groundedness/score": int(r["score"] < 0.5), "failure": 0, "label": r["wrong"]}
+        for r in _rows()
+    ]
+    run = calibrail.test(_write(tmp_path / "a.csv", rows))
+    assert run.report.score["params"]["column"] == "groundedness/score"

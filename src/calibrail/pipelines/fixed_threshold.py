@@ -517,9 +517,10 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
         own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
         speaks = bool(direction_of(own)) or speaks_of_score(own)
         speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
-        speaks |= verdict and meaning_of_one(own) is not None
+        constant = len({str(value_at(row, name)) for row in head}) == 1
+        # What never happened, such as failure, judges no answer.
+        speaks |= verdict and not constant and meaning_of_one(own) is not None
         if known and (None not in known or (strange and speaks)):
-            constant = len({str(value_at(row, name)) for row in head}) == 1
             aside = not speaks and (constant or not _OF_RUNS.isdisjoint(words_of(own)))
             rank = bool(strange), aside, not speaks, verdict != (threshold is None)
             ranks.setdefault(rank, []).append(name)
