@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -477,5 +478,21 @@ def test_what_never_happened_is_no_score(tmp_path: Path) -> None:
         {"groundedness/score": int(r["score"] < 0.5), "failure": 0, "label": r["wrong"]}
         for r in _rows()
     ]
-    run = calibrail.test(_write(tmp_path / "a.csv", rows))
+    run = calibrail.test(_write(tmp_path / "a.csv", rows), label_column="label")
     assert run.report.score["params"]["column"] == "groundedness/score"
+
+
+def test_what_prodigy_exports_is_read_by_what_doctor_says(tmp_path: Path) -> None:
+    """Its label is what was proposed, and its answer what people made of that."""
+    path, answers = tmp_path / "a.jsonl", ("reject", "accept")
+    rows = [
+        {"text": f"Text {n}.", "meta": {"score": r["score"]}, "label": "HALLUCINATED"}
+        | {"_input_hash": n, "_task_hash": -n, "answer": answers[r["wrong"]] if n else "ignore"}
+        for n, r in enumerate(_rows())
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    done = _called("doctor", path)
+    assert "people accept or reject" in " ".join(done.stdout.split())
+    words = shlex.split(done.stdout.splitlines()[-1])[3:]
+    run = _called("test", path, *words, "--threshold", 0.5, "--higher", "hallucinated", "--json")
+    assert json.loads(run.stdout)["test"]["n_hallucinated"] == 26
