@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from click.testing import CliRunner
 
 import calibrail
 from calibrail.cli import app
+from calibrail.data.columns import likely_labels
 from calibrail.errors import DataError, GuardrailError, InputError
 from calibrail.formatting import Scale
 from calibrail.report.documents.calibrate_sections import to_try
+from tests.workbooks import write_workbook
 
 
 def _rows(n: int = 80) -> list[dict[str, Any]]:
@@ -366,3 +369,130 @@ def test_a_suggested_command_stands_alone_on_its_line(tmp_path: Path) -> None:
 def test_what_is_piped_in_is_called_standard_input() -> None:
     done = CliRunner().invoke(app, ["doctor", "-"], input="\n")
     assert "/tmp" not in done.stderr
+
+
+_SHEET = [[n, f"Answer {n}.", str(0.01 * n), ("yes", "no")[n % 3 > 0]] for n in range(60)]
+_NAMES = ["id", "answer", "hallucination_score", "hallucinated"]
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "row"),
+    [
+        ([["Report, 2026"]], [], 3),
+        ([["Report"], [], ["As of", "1 May"], []], [], 6),
+        ([["Chatbot", "", "Judge", ""]], [], 3),
+        (
+            [],
+            [["What", "was", "it?", "Is it?"], ['{"ImportId":"a"}', *['{"ImportId":"b"}'] * 3]],
+            4,
+        ),
+        ([], [], 2),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_a_heading_of_several_rows_holds_no_answer(
+    tmp_path: Path, above: list[Any], below: list[Any], row: int, suffix: str
+) -> None:
+    path, rows = tmp_path / f"a{suffix}", [*above, _NAMES, *below, *_SHEET]
+    if suffix == ".xlsx":
+        write_workbook(path, {"Sheet": rows})
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file, delimiter=";").writerows(rows)
+    opened = calibrail.read(path, require=())
+    answers = list(opened)
+    assert len(answers) == len(_SHEET) and opened.place[1] == row + len(_SHEET) - 1
+    n_told = sum(any(cells) for cells in (*above, *below))
+    assert dict(opened.reasons) == ({("row", "part of the heading"): n_told} if n_told else {})
+    done = _called("test", path, "--threshold", 0.3)
+    assert ("unusable" in done.stderr) is bool(n_told) and "hallucinated = yes" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("heading", "first", "said"),
+    [
+        # A row of numbers names no column, nor does one whose cells come again below it.
+        (["Report", "", "", ""], None, "its first row holds 'Report' alone"),
+        (["", "", "", "hallucinated"], "column_1", ""),
+        (["answer", "hallucinated"], "answer", ""),
+    ],
+)
+def test_a_row_of_answers_is_no_heading(
+    tmp_path: Path, heading: list[str], first: str | None, said: str
+) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([heading, *([*row[-len(heading) :]] for row in _SHEET)])
+    if said:
+        with pytest.raises(DataError, match=said):
+            calibrail.read(path, require=())
+        return
+    opened = calibrail.read(path, require=(), labelled=False)
+    assert opened.fields[0] == first and len(list(opened)) == len(_SHEET)
+
+
+@pytest.mark.parametrize(
+    ("of_program", "of_people"),
+    [
+        ({"status": "pass"}, {"item.human": ("ok", "made up")}),
+        (
+            {"Faithfulness": "FAITHFUL", "Faithfulness reasoning": "since"},
+            {"seen": ("fine", "wrong")},
+        ),
+        ({"correctness": "True", "correctness_reason": "since"}, {"vérifié": ("vrai", "faux")}),
+        ({"scores.judge": "pass"}, {"scores.Revisión humana": ("correcto", "alucinado")}),
+    ],
+)
+def test_peoples_labels_are_named_before_a_judges(of_program: Any, of_people: Any) -> None:
+    ((name, words),) = of_people.items()
+    rows = [
+        {**of_program, name: words[n % 2], next(iter(of_program)): ("pass", "fail")[n % 3 > 0]}
+        for n in range(40)
+    ]
+    assert likely_labels(rows)[0] == name
+
+
+def test_labels_of_words_that_say_nothing_are_asked_for_with_their_meaning(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"label": [("ok", "bad")[r["wrong"]]], "score": r["score"]} for r in _rows()]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    said = str(_called("test", path, "--threshold", 0.5).exception)
+    assert "--positive bad" in said and "And: does a higher value of score" in said
+
+
+def test_dates_are_proposed_as_no_text(tmp_path: Path) -> None:
+    rows = [
+        {
+            "created": f"2026-09-{n + 1:02}T10:00:00.000Z",
+            "output": f"Answer {n}.",
+            "label": r["wrong"],
+        }
+        for n, r in enumerate(_rows(28))
+    ]
+    done = _called("doctor", _write(tmp_path / "a.csv", rows))
+    assert "contexts=created" not in done.stdout
+
+
+def test_what_never_happened_is_no_score(tmp_path: Path) -> None:
+    rows = [
+        {"groundedness/score": int(r["score"] < 0.5), "failure": 0, "label": r["wrong"]}
+        for r in _rows()
+    ]
+    run = calibrail.test(_write(tmp_path / "a.csv", rows), label_column="label")
+    assert run.report.score["params"]["column"] == "groundedness/score"
+
+
+def test_what_prodigy_exports_is_read_by_what_doctor_says(tmp_path: Path) -> None:
+    """Its label is what was proposed, and its answer what people made of that."""
+    path, answers = tmp_path / "a.jsonl", ("reject", "accept")
+    rows = [
+        {"text": f"Text {n}.", "meta": {"score": r["score"]}, "label": "HALLUCINATED"}
+        | {"_input_hash": n, "_task_hash": -n, "answer": answers[r["wrong"]] if n else "ignore"}
+        for n, r in enumerate(_rows())
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    done = _called("doctor", path)
+    assert "people accept or reject" in " ".join(done.stdout.split())
+    words = shlex.split(done.stdout.splitlines()[-1])[3:]
+    run = _called("test", path, *words, "--threshold", 0.5, "--higher", "hallucinated", "--json")
+    assert json.loads(run.stdout)["test"]["n_hallucinated"] == 26

@@ -493,6 +493,13 @@ def test_arrow_is_read_in_every_form_and_refused_before_it_unpacks_to_too_much(
         assert sum(batch.num_rows for batch in tables.arrow_batches(path)) == 1
 
 
+def test_feather_of_version_1_is_said_to_be_that(tmp_path: Path) -> None:
+    path = tmp_path / "a.feather"
+    path.write_bytes(b"FEA1" + bytes(60) + b"FEA1")
+    with pytest.raises(DataError, match=r"of version 1; write it as version 2: python -c"):
+        list(tables.arrow_batches(path))
+
+
 def test_a_dictionary_of_arrow_that_is_damaged_is_refused(tmp_path: Path) -> None:
     """Its offsets lie in the file; used unseen, they end the process."""
     words = pa.array([f"word {n % 5}" for n in range(50)]).dictionary_encode()

@@ -103,6 +103,13 @@ def test_a_detector_that_beats_neither_simple_way_is_told_plainly(file: Path) ->
     assert "none of which picked the threshold" in good and "Freeze exactly this" in good
 
 
+def test_a_threshold_that_flags_all_at_these_costs_is_told_by_them() -> None:
+    given: dict[str, Any] = {"scores": np.arange(240) % 7, "labels": np.arange(240) % 3 == 0}
+    run = calibrail.calibrate(**given, higher="hallucinated", cost_miss=200, cost_alarm=1)
+    assert "that costs least flags 80 of 80 faithful test answers" in told(run)
+    assert "alpha" not in told(run) and "To catch 0%" not in told(run)
+
+
 def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     goals = ("--min-caught", 0.7, "--max-false-alarms", 0.5)

@@ -246,14 +246,20 @@ _CLASSES, _SHORT, _READ_FOR_LABELS = 6, 30, 1000
 PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
 
 
+_REASONS: Final = re.compile(NAMES["judges"]["reasons"])
+
+
 def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the columns that may hold labels by name or words: people's first, programs' last.
+
+    What gives its reasons in a column beside it is more likely a judge's verdict than a label.
 
     >>> rows = [("yes", 0.5, 1), ("no", 0.2, 0)]
     >>> likely_labels([dict(zip(("gpt_verdict", "score", "is_right"), row)) for row in rows])
     ['is_right', 'gpt_verdict']
     """
-    seen, found = Seen(rows[:_READ_FOR_LABELS]), list[str]()
+    seen, found = Seen(rows[:_READ_FOR_LABELS]), list[tuple[bool, bool, bool, str]]()
+    reasoned = tuple(m[1].lower() for name in seen.names if (m := _REASONS.fullmatch(name)))
     inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
     for name in dict.fromkeys((*seen.names, *inside)):
         values = [value for value in seen.values(name) if value not in (None, "")]
@@ -266,11 +272,16 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
         numbers = any(number_in(key) is not None for key in keys - PLAIN)
         named = any(part in own for part in NAMES["parts_of_names"]["label"].split())
         named |= meaning_of_one(own) is not None
-        words = keys.isdisjoint(PLAIN) and None not in map(side_of, keys)
+        sides = {side_of(key) for key in keys}
+        # Of two words one that says its class says the other's.
+        said = None not in sides or (len(keys) == 2 and not sides.isdisjoint((0, 1)))
+        words = said and keys.isdisjoint(PLAIN)
         # People may rate in more than two.
         if is_of_people(name) if numbers else named or words:
-            found.append(name)
-    return sorted(found, key=lambda name: (is_of_program(name), not is_of_people(name)))
+            people = is_of_people(name) or names_people(name)
+            judged = name.lower().startswith(reasoned)
+            found.append((is_of_program(name), not people, judged, name))
+    return [name for *_, name in sorted(found, key=lambda item: item[:3])]
 
 
 def is_of_program(name: str) -> bool:
@@ -292,15 +303,15 @@ def _to_label(program: str) -> str:
     )
 
 
-def which_label(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return the options that read a column of labels that has another name; and others.
+def which_label(rows: Sequence[Mapping[str, object]], named: Sequence[str] = ()) -> str:
+    """Return the options that read the column of labels, one that is named or looked for; others.
 
     What programs said is no label: where nothing else is there, people are to label.
     """
     # It reads columns itself.
     from calibrail.data.suggested_options import suggest_labels
 
-    likely = likely_labels(rows)
+    likely = [*named] or likely_labels(rows)
     programs = list(filter(is_of_program, likely))
     others = [name for name in likely if name not in programs]
     advice = suggest_labels(rows, others[:1])

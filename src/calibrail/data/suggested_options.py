@@ -23,7 +23,7 @@ from calibrail.data.labels import (
     votes_in,
 )
 from calibrail.data.traces._spans import SCORE
-from calibrail.data.values import chunks_of, column_value, nested_names, parse_cell, value_at
+from calibrail.data.values import chunks_of, nested_names, parse_cell, value_at
 from calibrail.options import ReadOptions
 from calibrail.options.data import PAIR
 from calibrail.serialization import Record
@@ -580,8 +580,8 @@ def _holds_text(rows: Sequence[Mapping[str, object]], column: str) -> bool:
 
 
 def _is_text(look: ColumnLook) -> bool:
-    # Numbers of many digits, as CSV spells them, are no texts.
-    digits = all(isinstance(column_value(example), float) for example in look.examples)
+    # Numbers of many digits, as CSV spells them, and dates are no texts.
+    digits = all(2 * sum(map(str.isdigit, example)) > len(example) for example in look.examples)
     return (
         look.kind in ("text", "list of texts")
         and not look.values

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from xml.parsers.expat import ExpatError, ParserCreate
@@ -47,7 +47,7 @@ from calibrail.data.files import (
     seekable,
     suffix_of,
 )
-from calibrail.data.values import in_microseconds, native
+from calibrail.data.values import in_microseconds, native, number_in
 from calibrail.errors import DataError, InputError, error_text, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, small_float, spell_option
@@ -68,6 +68,9 @@ _ROW: Final = 256
 _CELL: Final = 16
 _LISTED: Final = 64
 _UNFOLDED: Final = 1 << 31
+
+#: How a file of Feather began before it became one of Arrow.
+_FEATHER_1: Final = b"FEA1"
 
 #: Of a whole number; with more, Python writes no digits.
 _BITS: Final = 2048
@@ -297,14 +300,17 @@ def open_arrow(path: Path) -> Iterator[Any]:
     Raises
     ------
     DataError
-        Its compressed batches unpack to too much.
+        Its compressed batches unpack to too much, or it is Feather of version 1.
     """
     import pyarrow as pa
 
     with seekable(path) as held:
         named = isinstance(held, Path)
         with pa.memory_map(str(held)) if named else pa.PythonFile(held, "r") as source:
-            start = len(ARROW) + 2 if source.read(len(ARROW)) == ARROW else 0
+            begins = source.read(len(ARROW))
+            if begins.startswith(_FEATHER_1):
+                raise DataError(error_text("feather_of_version_1", path=path))
+            start = len(ARROW) + 2 if begins == ARROW else 0
             n_bytes = source.seek(start) - start
             for message in pa.ipc.MessageReader.open_stream(source):
                 n_bytes += _unpacked_bytes(message)
@@ -844,7 +850,8 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
     n_empty = 0
-    with _opened_csv(path, delimiter, encoding) as (reader, header, before):
+    with _opened_csv(path, delimiter, encoding) as (reader, header, before, aside):
+        yield from aside
         while True:
             number = reader.line_num + 1 + before
             try:
@@ -874,11 +881,13 @@ def csv_batches(
     Raises
     ------
     NotPlainError
-        Records take several lines, or one cannot be read.
+        Records take several lines, or one cannot be read; or some belong to the heading.
     """
     import pyarrow as pa
 
-    with _opened_csv(path, delimiter, encoding) as (reader, header, before):
+    with _opened_csv(path, delimiter, encoding) as (reader, header, before, aside):
+        if aside:
+            raise NotPlainError
         size = max(1, min(rows, _VALUES // len(header)))
         while True:
             number = reader.line_num + 1
@@ -904,8 +913,12 @@ def csv_batches(
 @contextmanager
 def _opened_csv(
     path: Path, delimiter: object, encoding: object
-) -> Iterator[tuple[Any, list[str], int]]:
-    """Open the records of a CSV file; give its column names and how many lines are before them."""
+) -> Iterator[tuple[Any, list[str], int, list[RowProblem]]]:
+    """Open a CSV file behind its heading.
+
+    Gives the records, the names of the columns, how many lines are before those that are counted,
+    and the records above or below the names that are no answers.
+    """
     encoding = None if encoding is None else str(encoding)
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
@@ -925,8 +938,75 @@ def _opened_csv(
     with _opened_text(path, encoding) as stream:
         if stated:
             stream.readline()
-        reader = csv.reader(stream, delimiter=chosen)
-        yield reader, _header(path, reader), int(bool(stated))
+        reader, before = csv.reader(stream, delimiter=chosen), int(bool(stated))
+        begins = io.StringIO(head[stated.end() if stated else 0 :], "")
+        records = list[list[str]]()
+        # A record that cannot be read, or is cut off, is told where it is read.
+        with suppress(csv.Error):
+            records.extend(islice(csv.reader(begins, delimiter=chosen), _HEADING))
+        above, below = _heading(path, records)
+        places = [(reader.line_num + 1 + before, next(reader)) for _ in range(above)]
+        header = _header(path, reader)
+        places += [(reader.line_num + 1 + before, next(reader)) for _ in range(below)]
+        yield reader, header, before, [_in_heading(*place) for place in places if any(place[1])]
+
+
+#: Records among which the names of the columns are looked for, and how Qualtrics begins the cells
+#: of the record below them that is the last one of its heading.
+_HEADING: Final = 60
+_IMPORT_ID: Final = '{"ImportId"'
+
+
+def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]:
+    """Return how many records above, and how many below, the names of columns are no answers.
+
+    Titles, and headings of several columns, fill at most half of them. What is taken for the names
+    below fills more, with different texts that are no numbers, and that no column of numbers or of
+    a few values holds.
+
+    Raises
+    ------
+    DataError
+        A title of one cell stands above the table, and nobody can tell which record names columns.
+    """
+    filled = [sum(cell not in (None, "") for cell in record) for record in records]
+    sizes = Counter(map(len, filter(None, records))).most_common(1)
+    width = next((size for size, n in sizes if 2 * n > sum(map(bool, records))), 0)
+    at = next((i for i, n in enumerate(filled) if 2 * n > width), 0)
+    names = [name for name in records[at] if name not in (None, "")] if records else []
+    rest = [record for record in records[at + 1 :] if len(record) == width]
+    if at and any(filled[:at]):
+        texts = all(isinstance(name, str) and number_in(name) is None for name in names)
+        columns = list(zip(records[at], zip(*rest, strict=True), strict=False))
+        sure = texts and len({*names}) == len(names) and any(_tells(*pair) for pair in columns)
+        sure &= all(name in (None, "") or name not in cells for name, cells in columns)
+        if not sure and records[0] and records[0][0] and filled[0] == 1 and width > _OF_TITLE:
+            seen = shorten(records[0][0])
+            raise DataError(error_text("title_above", path=path, seen=seen, width=width))
+        at = at if sure else 0
+    ends = [
+        any(record) and all(str(cell).startswith(_IMPORT_ID) for cell in record if cell)
+        for record in records[at + 1 : at + 4]
+    ]
+    return at, ends.index(True) + 1 if True in ends else 0
+
+
+#: Columns beside which a record of one cell is a title, and answers that show a column's kind.
+_OF_TITLE: Final = 2
+_SHOWN: Final = 5
+
+
+def _tells(name: object, cells: Sequence[object]) -> bool:
+    """Say whether a column has a name, and below it numbers or the same few values alone."""
+    held = [cell for cell in cells if cell not in (None, "")]
+    numbers = sum(number_in(cell) is not None for cell in held)
+    few = 2 * len({*map(str, held)}) <= len(held)
+    return name not in (None, "") and len(held) >= _SHOWN and (few or 2 * numbers > len(held))
+
+
+def _in_heading(number: int, cells: Sequence[object]) -> RowProblem:
+    remedy = "it counts as no answer; delete it if that is so"
+    return RowProblem(number, WHOLE_ROW, "part of the heading", shorten(cells), "", remedy)
 
 
 #: Characters that tell what parts the cells, and the line in which Excel says so itself.
@@ -947,6 +1027,10 @@ def _delimiter(path: Path, head: str) -> str:
             # The last one may be cut off.
             del records[max(1, len(records) - (len(head) == _HEAD)) :]
             sizes = [len(cells) for cells in records if cells]
+            # Titles above a table have fewer cells.
+            table = list(dropwhile(max(sizes, default=0).__gt__, sizes))
+            if len(table) > max(_SHOWN, len(sizes) // 2) and len({*table}) == 1 < table[0] - 1:
+                sizes = table
             if sizes and sizes[0] > 1:
                 (alike if len(set(sizes)) == 1 else others).append(mark)
     if usual in alike and usual == "\t":
@@ -960,7 +1044,7 @@ def _delimiter(path: Path, head: str) -> str:
 
 
 def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
-    """Yield the rows of a sheet of an Excel workbook, whose first row with anything is the header.
+    """Yield the rows of a sheet of an Excel workbook; titles may stand above the names of columns.
 
     Of a formula the value is read that was last computed. Dates are texts as ISO 8601 has them;
     empty rows and columns are passed over. Rows have the numbers that Excel shows.
@@ -998,6 +1082,10 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         named = spell_option(ReadOptions, "options", {"sheet": "NAME"})
         listed = ", ".join(book.sheet_names)
         raise DataError(f"{path} has nothing in a sheet {name!r}; {named} reads one of: {listed}")
+    above, below = _heading(path, [row for _, row in rows[:_HEADING]])
+    for number, row in (*rows[:above], *rows[above + 1 : above + 1 + below]):
+        yield _in_heading(number, [cell for cell in row if cell is not None])
+    rows = [rows[above], *rows[above + 1 + below :]]
     columns = zip(*(row for _, row in rows), strict=True)
     used = [place for place, column in enumerate(columns) if any(c is not None for c in column)]
     titles = ["" if rows[0][1][place] is None else str(rows[0][1][place]) for place in used]

@@ -347,7 +347,7 @@ def _as_published(opened: Reading) -> Suggestion | None:
     described = labels.described()
     others = (described["others"] or {"values": ()})["values"]
     values = {label_key(item["value"]) for item in (*described["values"], *others)}
-    reason = "inferred" if "label_map" in known["options"] else "public"
+    reason = known.get("reason", "public")
     if not values <= set(known["values"].split()) or (reason == "inferred" and values <= PLAIN):
         return None
     return Suggestion(known["options"], reason, known["name"])

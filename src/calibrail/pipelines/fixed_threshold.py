@@ -370,12 +370,15 @@ def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None
         opened = read(source, how, require=(), allow_none=True)
         columns, marks = opened.columns, opened.columns.marks
         given = filterfalse(columns.labels.is_missing, map(columns.label_of, opened.head))
-        words = [value for value in given if not isinstance(value, list | tuple | Mapping)]
-        known = not words or any(columns.labels.of_one(word) is not None for word in words)
-        if ("label" in columns.present and known) or (marks is not None and marks.gives_labels):
+        listed = (value if isinstance(value, list | tuple) else (value,) for value in given)
+        words = [word for item in listed for word in item if isinstance(word, str | int | float)]
+        n_unread = sum(columns.labels.of_one(word) is None for word in words)
+        known = "label" in columns.present and 2 * n_unread <= len(words)
+        if known or (marks is not None and marks.gives_labels):
             return opened, None
         # Of JSON lines a later row may have one.
-        return opened, DataError(f"{opened.source}: {which_label(opened.head)}")
+        there = columns.label_columns if "label" in columns.present else ()
+        return opened, DataError(f"{opened.source}: {which_label(opened.head, there)}")
     except DataError as error:
         return read(source, how, require=(), labelled=False, allow_none=True), error
 
@@ -514,9 +517,10 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
         own, verdict = name.removeprefix(SCORE).partition("/")[0], known <= _VERDICTS
         speaks = bool(direction_of(own)) or speaks_of_score(own)
         speaks |= not known.isdisjoint((FAITHFUL, HALLUCINATED))
-        speaks |= verdict and meaning_of_one(own) is not None
+        constant = len({str(value_at(row, name)) for row in head}) == 1
+        # What never happened, such as failure, judges no answer.
+        speaks |= verdict and not constant and meaning_of_one(own) is not None
         if known and (None not in known or (strange and speaks)):
-            constant = len({str(value_at(row, name)) for row in head}) == 1
             aside = not speaks and (constant or not _OF_RUNS.isdisjoint(words_of(own)))
             rank = bool(strange), aside, not speaks, verdict != (threshold is None)
             ranks.setdefault(rank, []).append(name)
