@@ -43,7 +43,7 @@ def document(card: Json) -> Document:
     rates = measures.trim_rates if about["trims"] else measures.of_verdict
     region = (headline.get("certificate") or {}).get("region") or headline["fpr"]
     shown, confidence = f"What the {seen_on} show", region["confidence"]
-    warned = [capital(title(f"warning.{code}")) for code in headline["warnings"]]
+    warned = [title(f"warning.{code}") for code in headline["warnings"]]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))
@@ -78,7 +78,7 @@ def document(card: Json) -> Document:
             section("Its file", parts.Facts(file)),
             section("Check it", parts.Code(_commands(config, name))),
         ),
-        warnings=[Bullet(say("card.warning", name=name)) for name in warned],
+        warnings=[Bullet(say("card.warning", titles=warned))] if warned else [],
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,
     )
