@@ -128,8 +128,14 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
             "On average at most 10% of the released answers are hallucinated, and at most 10% "
             "times the share of hallucinated answers in the batch",
         ),
-        "storey": ("batches of independent answers", "at most 10% of the released answers are hallucinated (method storey"),
-        "both-classes": ("hallucinated as often as these (19", "of 600), and neither was chosen by"),
+        "storey": (
+            "batches of independent answers",
+            "at most 10% of the released answers are hallucinated (method storey",
+        ),
+        "both-classes": (
+            "hallucinated as often as these (19",
+            "of 600), and neither was chosen by",
+        ),
     }
     for method, parts in sentences.items():
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))

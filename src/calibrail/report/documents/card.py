@@ -12,7 +12,7 @@ from calibrail.report.document import Bullet, Document, Json, Table, listing, se
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_sections import by_sentence, sure, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
-from calibrail.report.text import capital, group_label, group_of, is_proven, plain, short
+from calibrail.report.text import group_label, group_of, is_proven, plain, short
 
 #: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
 MOST_GROUPS: Final = 20
