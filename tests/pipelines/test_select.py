@@ -124,9 +124,18 @@ def printed(found: BatchSelection) -> str:
 def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path: Path) -> None:
     source = write(tmp_path / "b.jsonl", answers(np.random.default_rng(2), 100, 0.2, "B"))
     sentences: dict[SelectionMethod, tuple[str, ...]] = {
-        "bh": ("at most 10% times their share in the batch, so at most 10% whatever that is",),
-        "storey": ("batches of independent answers", "at most 10% (method storey"),
-        "both-classes": ("hallucinated as often as these (19", "of 600) and neither chosen by"),
+        "bh": (
+            "On average at most 10% of the released answers are hallucinated, and at most 10% "
+            "times the share of hallucinated answers in the batch",
+        ),
+        "storey": (
+            "batches of independent answers",
+            "at most 10% of the released answers are hallucinated (method storey",
+        ),
+        "both-classes": (
+            "hallucinated as often as these (19",
+            "of 600), and neither was chosen by",
+        ),
     }
     for method, parts in sentences.items():
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))

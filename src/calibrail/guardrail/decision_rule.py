@@ -9,12 +9,14 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
+from calibrail.conformal.argument_checks import Floats
 from calibrail.conformal.group_thresholds import By, columns_of_groups, group_key
 from calibrail.conformal.overlapping_groups import OverlappingCalibration
 from calibrail.conformal.threshold_rule import Decision as Said
@@ -193,7 +195,7 @@ def decide_stably(
     """
     missing = np.isnan(values)
 
-    def said(scores: NDArray[np.float64]) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    def said(scores: Floats) -> tuple["NDArray[np.int8]", Floats]:
         p_values = rule.p_value(np.where(missing, 0.0, scores), groups, tolerance)
         return rule.decide(scores, groups, tolerance), p_values
 
@@ -325,7 +327,7 @@ class DecisionRule:
     def __init__(self, rule: Rule, score: Score, by: By) -> None:
         self._rule, self._score, self._by = rule, score, by
 
-    @property
+    @cached_property
     def scale(self) -> Scale:
         """In which numbers the detector's user knows its score."""
         return scale_of(self._score)

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from os import PathLike
 from typing import Any, Final, Self, cast
@@ -42,7 +43,6 @@ from calibrail.options import Promise
 from calibrail.options.fields import Cell, share, spell_option
 from calibrail.options.guarantee import Unit
 from calibrail.scores.base import Score
-from calibrail.scores.registry import scale_of
 from calibrail.text.words import rules_of
 from calibrail.working_folder import UNVOUCHED
 
@@ -220,7 +220,7 @@ class Guardrail(Shown):
         """
         return self.rule.calibration.as_known(self.scale.negated)
 
-    @property
+    @cached_property
     def judge(self) -> DecisionRule:
         """What judges answers, or sentences, by the rule."""
         return DecisionRule(self.rule, self.score, self.config.promise.by)
@@ -258,7 +258,7 @@ class Guardrail(Shown):
     @property
     def scale(self) -> Scale:
         """In which numbers its user knows the score."""
-        return scale_of(self.score)
+        return self.judge.scale
 
     @classmethod
     def coerce(cls, value: object) -> "Guardrail":

@@ -320,7 +320,7 @@ def small_float(values: Any) -> str:
     """
     kind = getattr(values, "dtype", None)
     kind = getattr(getattr(kind, "categories", None), "dtype", kind)
-    held = _SMALL.search(str(kind))
+    held = None if getattr(kind, "char", "") == "d" else _SMALL.search(str(kind))
     if held is None or "bfloat" in str(kind) or "complex" in str(kind):
         return ""
     return "float16" if held[1] or held[0].endswith("16") else "float32"

@@ -21,10 +21,8 @@ from calibrail.errors import InputError, error_text, extra
 from calibrail.options import SplitOptions
 from calibrail.options.fields import one_of, spell_option
 from calibrail.scores import base
-from calibrail.scores.members import Members, member_items, pinned_member
+from calibrail.scores.members import Floats, Members, member_items, pinned_member
 from calibrail.scores.registry import build, key_of, parse_specs, spell
-
-_Floats = NDArray[np.float64]
 
 
 class Combined(base.Learning, Members):
@@ -70,10 +68,10 @@ class Combined(base.Learning, Members):
 
     def explained(
         self,
-        values: _Floats,
+        values: Floats,
         scored: Mapping[str, base.Scores],
         reasons: dict[int, str],
-        **details: _Floats,
+        **details: Floats,
     ) -> base.Scores:
         """Return the combined values, with what each member said of an example as evidence.
 
@@ -111,7 +109,7 @@ def build_members(scores: str, name: str) -> list[base.Score]:
     return [build(spec) for spec in parse_specs(scores)]
 
 
-def matrix(scored: Mapping[str, base.Scores]) -> _Floats:
+def matrix(scored: Mapping[str, base.Scores]) -> Floats:
     """Return the members' values as columns, float64, shape (n, members)."""
     return np.stack([scores.values for scores in scored.values()], axis=1)
 
@@ -132,7 +130,7 @@ FOREST: Final[Mapping[str, Any]] = {
 
 
 def train(
-    kind: Kind, features: _Floats, labels: NDArray[np.int8], strength: float = 1.0
+    kind: Kind, features: Floats, labels: NDArray[np.int8], strength: float = 1.0
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model trained on features, NaN where missing.
 
@@ -186,11 +184,11 @@ def unweighted(state: State | None, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _compressed(features: _Floats) -> _Floats:
+def _compressed(features: Floats) -> Floats:
     return np.asarray(np.sign(features) * np.log1p(np.abs(features)))
 
 
-def _filled(state: State, compressed: _Floats) -> _Floats:
+def _filled(state: State, compressed: Floats) -> Floats:
     """Return the features without gaps, and the flags of those that were ever missing."""
     missing = np.isnan(compressed)
     flags = missing[:, state["flagged"]].astype(np.float64)
@@ -198,12 +196,12 @@ def _filled(state: State, compressed: _Floats) -> _Floats:
 
 
 def _logistic(
-    inputs: _Floats, labels: NDArray[np.int8], strength: float, bound: NDArray[np.bool_]
+    inputs: Floats, labels: NDArray[np.int8], strength: float, bound: NDArray[np.bool_]
 ) -> dict[str, NDArray[Any]]:
     """Return weights, at least 0 where bound, of the least loss with an L2 penalty."""
     signs = 2.0 * labels - 1.0
 
-    def loss(x: _Floats) -> tuple[float, _Floats]:
+    def loss(x: Floats) -> tuple[float, Floats]:
         weights, total = x[:-1], inputs @ x[:-1] + x[-1]
         slope = -signs * expit(-signs * total)
         value = float(-log_expit(signs * total).sum() + weights @ weights / (2.0 * strength))
@@ -223,7 +221,7 @@ def _logistic(
 
 
 def _forest(
-    inputs: _Floats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
+    inputs: Floats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
 ) -> dict[str, NDArray[Any]]:
     """Return the nodes of boosted trees that rise with what is bound; leaves have no children."""
     with extra("learning", "an ensemble of boosted trees"):
@@ -250,7 +248,7 @@ def _forest(
     }
 
 
-def logits(state: State, features: _Floats) -> _Floats:
+def logits(state: State, features: Floats) -> Floats:
     """Return log-odds of a hallucination, float64, shape (n,)."""
     filled = _filled(state, _compressed(np.where(state["kept"] > 0, features, 0.0)))
     inputs = (filled - state["mean"]) / state["scale"]
@@ -282,7 +280,7 @@ def tolerance(state: State | None, tolerances: Sequence[float]) -> float:
     return max(largest, float(0.25 * (np.abs(slopes) * np.array(tolerances)).sum()))
 
 
-def probabilities(state: State, features: _Floats) -> _Floats:
+def probabilities(state: State, features: Floats) -> Floats:
     """Return probabilities of a hallucination, float64, shape (n,), in [0, 1]."""
     return np.asarray(expit(logits(state, features)))
 
@@ -337,7 +335,7 @@ class Ensemble(Combined):
         InputError
             If a member is defined on none of them.
         """
-        state: dict[str, _Floats] = {}
+        state: dict[str, Floats] = {}
         labels = np.array([-1 if example.label is None else example.label for example in examples])
         reached = []
         for key, scores in self.scored(examples).items():
@@ -453,7 +451,7 @@ class Fused(Combined):
         return self.explained(values, scored, self.lacking(examples))
 
 
-def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
+def _ranks(values: Floats, reference: Floats, width: float) -> Floats:
     """Return the share of the reference below each value, equal ones half; NaN stays.
 
     With a width, the mean of that share over all values so near: a step would turn the rounding of
@@ -466,7 +464,7 @@ def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
     # The integral of a step function that climbs by 1/n at each value of the reference.
     sums = np.concatenate([np.zeros(1), np.cumsum(reference)])
 
-    def integral(x: _Floats) -> _Floats:
+    def integral(x: Floats) -> Floats:
         below = np.searchsorted(reference, x, "right")
         return np.asarray((below * x - sums[below]) / n)
 

@@ -18,7 +18,7 @@ from calibrail.models.embeddings import Encoder, load_encoder
 from calibrail.models.loading import DEFAULT_MODEL, Architecture
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base
-from calibrail.scores.embedding import Rad
+from calibrail.scores.embedding import Floats, Rad
 from calibrail.scores.ensemble import Combined, matrix
 from calibrail.scores.entailment import NLI_MODEL, Sec, filled_places, quoted
 
@@ -82,8 +82,6 @@ Relevance = Literal["cross_encoder", "dot", "cosine"]
 #: The models of the paper.
 FACTUALITY = "vectara/hallucination_evaluation_model"
 RELEVANCE = "mixedbread-ai/mxbai-rerank-base-v1"
-
-_Floats = NDArray[np.float64]
 
 
 class Provenance(base.LocalScore):
@@ -194,7 +192,7 @@ class Provenance(base.LocalScore):
         how = {"max": factuality.max(), "min": factuality.min(), "weighted": weights @ factuality}
         return 1.0 - float(how[self.aggregation]), {"kind": "sources", "items": items}
 
-    def _sources(self, example: Example) -> tuple[list[int], _Floats]:
+    def _sources(self, example: Example) -> tuple[list[int], Floats]:
         """Return the chunks kept, in their original order, with their weights."""
         chunks = filled_places(example.contexts)
         inputs = self.inputs(example)
@@ -210,7 +208,7 @@ class Provenance(base.LocalScore):
         chosen, weights = select(softmax(logits), self.selection, self.top_p, self.top_k)
         return [chunks[place] for place in chosen], weights
 
-    def _steady(self, logits: _Floats, tolerance: float) -> bool:
+    def _steady(self, logits: Floats, tolerance: float) -> bool:
         """Return whether the choice of sources is far from any other, as far as rounding goes."""
         ordered = np.sort(logits)[::-1]
         n = len(select(softmax(logits), self.selection, self.top_p, self.top_k)[0])
@@ -223,8 +221,8 @@ class Provenance(base.LocalScore):
 
 
 def select(
-    probabilities: _Floats, selection: Selection, top_p: float, top_k: int
-) -> tuple[list[int], _Floats]:
+    probabilities: Floats, selection: Selection, top_p: float, top_k: int
+) -> tuple[list[int], Floats]:
     """Return which sources stay, in their original order, with weights that add up to 1.
 
     >>> select(np.array([0.1, 0.6, 0.3]), "top_p", 0.8, 5)[0]

@@ -103,7 +103,7 @@ def member_items(scored: Mapping[str, base.Scores], row: int) -> list[dict[str, 
 #: Why an example of the fit split has no value.
 LEARNT_FROM: Final = "it is one of those that the hybrid learnt from, and is not judged"
 
-_Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 #: The cheap score where none is named: it needs no model and takes milliseconds.
 CHEAP: Final = "novel_stretch"
@@ -181,7 +181,7 @@ class Hybrid(base.Learning, Members):
         """Return what the cheap score will look up; the expensive one's cases are not known yet."""
         return demands_of(self.members["cheap"], examples)
 
-    def undecided(self, examples: Sequence[Example], cheap: _Floats | None = None) -> list[int]:
+    def undecided(self, examples: Sequence[Example], cheap: Floats | None = None) -> list[int]:
         """Return the positions of the examples that the expensive score has to judge.
 
         The cheap score's values are computed where they are not given.
@@ -293,7 +293,7 @@ class Hybrid(base.Learning, Members):
         learnt_from = (row for row, item in enumerate(examples) if item.id in self._learnt_from)
         return {**super().lacking(examples), **dict.fromkeys(learnt_from, LEARNT_FROM)}
 
-    def _cheap_values(self, examples: Sequence[Example]) -> _Floats:
+    def _cheap_values(self, examples: Sequence[Example]) -> Floats:
         """Return the cheap values, those at an edge of the band as each is by itself.
 
         Rounding depends on the batch, and here it would decide who is judged.
@@ -308,7 +308,7 @@ class Hybrid(base.Learning, Members):
         return values
 
 
-def band(hallucinated: _Floats, faithful: _Floats, lost: float) -> tuple[float, float]:
+def band(hallucinated: Floats, faithful: Floats, lost: float) -> tuple[float, float]:
     """Return the smallest band outside which a score errs on no more than ``lost`` of a class.
 
     Parameters

@@ -10,7 +10,7 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import answers_more, label_anew
+from calibrail.report.documents.calibrate_sections import STEPS, answers_more, label_anew
 from calibrail.report.documents.measures import part_note
 from calibrail.report.figures.scores import groups_svg
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
@@ -108,8 +108,10 @@ def _in_short(item: Json, result: Json, reason: str) -> str:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
         return text
-    verdict = say(f"agree.{item['verdict']}", result, judge=name if alone else "It")
-    return f"{verdict} {text} {reason}".rstrip()
+    if item["certificate"].get("reason_code") not in STEPS:
+        verdict = say(f"agree.{item['verdict']}", result, judge=name if alone else "It")
+        text = f"{verdict} {text}"
+    return f"{text} {reason}".rstrip()
 
 
 def _segment(row: Json) -> str:

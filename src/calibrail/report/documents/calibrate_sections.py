@@ -305,11 +305,11 @@ def baselines_finding(report: Json) -> str:
 
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
-    # Labels of a judge show that it is met, of what the judge calls hallucinated.
-    silent = is_unasked(result) or result.get("reason_code") == "labels_of_judge"
+    # Of a verdict that was taken back the evidence is not what is missing.
+    silent = is_unasked(result) or result.get("reason_code") in STEPS
     meaning = "" if silent else f"{say('verdict.' + result['verdict'])} "
     summary = f"{meaning}{result['reason']}{_guessing(result)}"
-    if result.get("reason_code") in _STEPS or "test" not in result:
+    if result.get("reason_code") in STEPS or "test" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
     if result["max_fpr"] is None or n == n_test:
@@ -333,9 +333,12 @@ def verdict_headline(result: Json) -> str:
     """Return the verdict of a report, or that a threshold was found where none was asked for."""
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
+    given = result.get("warnings", ())
+    codes = [item["code"] if isinstance(item, dict) else item for item in given]
     if not is_unasked(result):
-        return say("verdict.with_doubt", {"warnings": ()}, result, judge=judge)
-    return say(f"verdict.{'found_none' if result.get('flag_all') else 'found'}", judge=judge)
+        return say("verdict.with_doubt", verdict=result["verdict"], codes=codes, judge=judge)
+    useless = result.get("flag_all") or "flags_everything" in codes
+    return say(f"verdict.{'found_none' if useless else 'found'}", judge=judge)
 
 
 def _guessing(result: Json) -> str:
@@ -400,7 +403,7 @@ _DIGITS: Final = 12
 
 
 #: What to do where a verdict was taken back, by the reason.
-_STEPS: Final = {
+STEPS: Final = {
     "looked_before": "certify_anew",
     "rows_alike": "name_rows",
     "near_copies": "name_copies",
@@ -414,8 +417,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
         return "export", {}
-    if code in _STEPS:
-        return _STEPS[code], {}
+    if code in STEPS:
+        return STEPS[code], {}
     if "reversed_direction" in codes and not sentences:
         if report["score"]["name"] == "column":
             return "check_direction", {"command": turned(report)}

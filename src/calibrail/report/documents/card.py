@@ -12,7 +12,7 @@ from calibrail.report.document import Bullet, Document, Json, Table, listing, se
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate_sections import by_sentence, sure, verdict_summary
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
-from calibrail.report.text import capital, group_label, group_of, is_proven, plain, short
+from calibrail.report.text import group_label, group_of, is_proven, plain, short
 
 #: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
 MOST_GROUPS: Final = 20
@@ -43,7 +43,7 @@ def document(card: Json) -> Document:
     rates = measures.trim_rates if about["trims"] else measures.of_verdict
     region = (headline.get("certificate") or {}).get("region") or headline["fpr"]
     shown, confidence = f"What the {seen_on} show", region["confidence"]
-    warned = [capital(title(f"warning.{code}")) for code in headline["warnings"]]
+    warned = [title(f"warning.{code}") for code in headline["warnings"]]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))
@@ -78,7 +78,7 @@ def document(card: Json) -> Document:
             section("Its file", parts.Facts(file)),
             section("Check it", parts.Code(_commands(config, name))),
         ),
-        warnings=[Bullet(say("card.warning", name=name)) for name in warned],
+        warnings=[Bullet(say("card.warning", titles=warned))] if warned else [],
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,
     )

@@ -158,8 +158,8 @@ def _summary(selection: Json) -> str:
         "reckoned": upper_percent(min(1.0, selection["share"])),
     }
     sentences = (
-        say("decisions.released_all" if every else "decisions.released_some", selection),
         say(f"decisions.promise_{method}", selection, about),
+        say("decisions.released_all" if every else "decisions.released_some", selection),
         say("decisions.alike", selection) if alike else "",
     )
     return " ".join(filter(None, sentences))
