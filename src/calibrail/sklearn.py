@@ -42,6 +42,8 @@ _ASKED: Final = 300
 _NEAR: Final = 1e-9
 #: What an undefined score counts as, by its policy.
 _END: Final = {"flag": np.inf, "review": np.inf, "pass": -np.inf}
+#: What a search may choose, since no score depends on it.
+_OF_THE_PROMISE: Final = ("alpha", "guarantee", "delta", "undefined", "allow_flag_all")
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -159,7 +161,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         InputError
             If a parameter is outside its domain, or the labels are not of two kinds; or if the
             promise would not hold: a search or cross-validation was given groups that do not reach
-            this method, or an earlier step of a ``Pipeline`` learnt from the labels of these rows.
+            this method, an earlier step of a ``Pipeline`` learnt from the labels of these rows, or
+            a search is to choose between scores by them.
         """
         if groups is None:
             self._refuse_lost_groups()
@@ -293,7 +296,20 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         # A search clones before it parts the rows, and reports what fit refuses as a failed score.
         if not sklearn.get_config()["enable_metadata_routing"]:
             self._refuse_lost_groups()
+        self._refuse_chosen_scores()
         return super().__sklearn_clone__()
+
+    def _refuse_chosen_scores(self) -> None:
+        """Refuse where a search is to choose the scores by the rows that then set the threshold."""
+        crossed = self.cv != "prefit" and getattr(self.cv, "n_splits", 2) > 1
+        if self.estimator is not None and self.guarantee == "marginal" and crossed:
+            # Of several folds no more is said than about alpha.
+            return
+        for frame in _frames():
+            search = frame.f_locals.get("self")
+            here = str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection.")
+            if here and getattr(search, "refit", False) and (names := _chosen(search)):
+                raise InputError(error_text("sklearn_chosen_scores", names=", ".join(names)))
 
     def _refuse_lost_groups(self) -> None:
         """Refuse where a search or cross-validation has groups and hands none on."""
@@ -380,6 +396,20 @@ def _frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         yield frame
+
+
+def _chosen(search: Any) -> list[str]:
+    """Return of which parameters a search tries several values, but for those of the promise."""
+    given = getattr(search, "param_grid", getattr(search, "param_distributions", {}))
+    grids = [given] if isinstance(given, dict) else list(given)
+    own, varied = search.estimator.get_params(), dict[str, None]()
+    for name, values in chain.from_iterable(grid.items() for grid in grids):
+        place, _, last = name.rpartition("__")
+        owner = own.get(place, search.estimator)
+        promised = isinstance(owner, ConformalThresholdClassifier) and last in _OF_THE_PROMISE
+        if not promised and (len(grids) > 1 or not hasattr(values, "__len__") or len(values) > 1):
+            varied[name] = None
+    return [*varied]
 
 
 def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
