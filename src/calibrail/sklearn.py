@@ -42,8 +42,6 @@ _ASKED: Final = 300
 _NEAR: Final = 1e-9
 #: What an undefined score counts as, by its policy.
 _END: Final = {"flag": np.inf, "review": np.inf, "pass": -np.inf}
-#: What a search may choose, since no score depends on it.
-_OF_THE_PROMISE: Final = ("alpha", "guarantee", "delta", "undefined", "allow_flag_all")
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -301,14 +299,12 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
     def _refuse_chosen_scores(self) -> None:
         """Refuse where a search is to choose the scores by the rows that then set the threshold."""
-        crossed = self.cv != "prefit" and getattr(self.cv, "n_splits", 2) > 1
-        if self.estimator is not None and self.guarantee == "marginal" and crossed:
-            # Of several folds no more is said than about alpha.
-            return
-        for frame in _frames():
-            search = frame.f_locals.get("self")
-            here = str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection.")
-            if here and getattr(search, "refit", False) and (names := _chosen(search)):
+        # Of several folds no more is said than about alpha.
+        folds = self.estimator is not None and self.cv != "prefit" and self.guarantee == "marginal"
+        for frame in () if folds and getattr(self.cv, "n_splits", 2) > 1 else _frames():
+            home, search = str(frame.f_globals.get("__name__")), frame.f_locals.get("self")
+            refits = home.startswith("sklearn.model_selection.") and getattr(search, "refit", None)
+            if refits and (names := _chosen(search)):
                 raise InputError(error_text("sklearn_chosen_scores", names=", ".join(names)))
 
     def _refuse_lost_groups(self) -> None:
@@ -402,14 +398,15 @@ def _chosen(search: Any) -> list[str]:
     """Return of which parameters a search tries several values, but for those of the promise."""
     given = getattr(search, "param_grid", getattr(search, "param_distributions", {}))
     grids = [given] if isinstance(given, dict) else list(given)
-    own, varied = search.estimator.get_params(), dict[str, None]()
-    for name, values in chain.from_iterable(grid.items() for grid in grids):
-        place, _, last = name.rpartition("__")
-        owner = own.get(place, search.estimator)
-        promised = isinstance(owner, ConformalThresholdClassifier) and last in _OF_THE_PROMISE
-        if not promised and (len(grids) > 1 or not hasattr(values, "__len__") or len(values) > 1):
-            varied[name] = None
-    return [*varied]
+    parts = {"": search.estimator, **search.estimator.get_params()}
+    own = [name for name, part in parts.items() if isinstance(part, ConformalThresholdClassifier)]
+    # No score depends on what is promised.
+    free = {f"{name}__{item}".strip("_") for name in own for item in Promise.__dataclass_fields__}
+    return [
+        name
+        for name, values in chain.from_iterable(grid.items() for grid in grids)
+        if name not in free and (len(grids) > 1 or getattr(values, "__len__", lambda: 2)() > 1)
+    ]
 
 
 def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:

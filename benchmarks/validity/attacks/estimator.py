@@ -115,7 +115,7 @@ ATTACKS = [
         "search that chooses its score where it calibrates",
         f"pac threshold misses over {ALPHA:g}, 24 equal scores, 100 answers a class",
         DELTA,
-        (0, 100),
+        (35, 100),
         choose_where_it_calibrates,
         200,
     ),
