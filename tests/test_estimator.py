@@ -21,6 +21,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
+    RandomizedSearchCV,
     RepeatedKFold,
     ShuffleSplit,
     cross_val_score,
@@ -398,6 +399,36 @@ def test_groups_of_a_search_reach_it_or_it_refuses() -> None:
         search = GridSearchCV(crossed, {"estimator__C": [0.1, 1.0]}, cv=folds)
         best = search.fit(FEATURES, MIXED, groups=QUESTIONS).best_estimator_
         assert best.calibration_.n_clusters == len(set(QUESTIONS[MIXED == 1]))
+
+
+def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> None:
+    scores = np.random.default_rng(0).normal(size=(len(LABELS), 2)) + 2.0 * LABELS[:, None]
+    step = FunctionTransformer(lambda x, number=0: x[:, [number]])
+    columns = {"functiontransformer__kw_args": [{"number": 0}, {"number": 1}]}
+    raw = make_pipeline(step, ConformalThresholdClassifier(0.2))
+    inside = GridSearchCV(make_pipeline(step, LogisticRegression()), columns, cv=2)
+    model = make_pipeline(step, LogisticRegression())
+    pac: dict[str, Any] = {"guarantee": "pac", "cv": ShuffleSplit(1, test_size=0.5, random_state=0)}
+    crossed = ConformalThresholdClassifier(0.2, estimator=model)
+    nested = {f"estimator__{name}": values for name, values in columns.items()}
+    for refused, asked in (
+        (GridSearchCV(raw, columns, cv=2), "functiontransformer__kw_args"),
+        (GridSearchCV(raw, [{}, columns], cv=2), "functiontransformer__kw_args"),
+        (RandomizedSearchCV(raw, columns, n_iter=2, cv=2), "functiontransformer__kw_args"),
+        (GridSearchCV(raw[-1], {"higher": ["hallucinated", "faithful"]}, cv=2), "higher"),
+        (GridSearchCV(clone(crossed).set_params(**pac), nested, cv=2), "estimator__func"),
+    ):
+        with pytest.raises(InputError, match=asked):
+            refused.fit(scores, LABELS)
+    # What no score depends on may be chosen; so may what is chosen, or measured, on other rows.
+    alphas = {"conformalthresholdclassifier__alpha": [0.2, 0.3]}
+    GridSearchCV(raw, alphas | {name: values[:1] for name, values in columns.items()}).fit(
+        scores, LABELS
+    )
+    GridSearchCV(raw, columns, cv=2, refit=False).fit(scores, LABELS)
+    GridSearchCV(crossed, nested, cv=2).fit(scores, LABELS)
+    best = ConformalThresholdClassifier(0.2, **pac, estimator=inside).fit(scores, LABELS)
+    assert best.estimators_[0].best_params_ and best.calibration_.n < LABELS.sum()
 
 
 def test_text_labels_and_columns_of_a_table_are_kept() -> None:

@@ -159,7 +159,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         InputError
             If a parameter is outside its domain, or the labels are not of two kinds; or if the
             promise would not hold: a search or cross-validation was given groups that do not reach
-            this method, or an earlier step of a ``Pipeline`` learnt from the labels of these rows.
+            this method, an earlier step of a ``Pipeline`` learnt from the labels of these rows, or
+            a search is to choose between scores by them.
         """
         if groups is None:
             self._refuse_lost_groups()
@@ -293,7 +294,18 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         # A search clones before it parts the rows, and reports what fit refuses as a failed score.
         if not sklearn.get_config()["enable_metadata_routing"]:
             self._refuse_lost_groups()
+        self._refuse_chosen_scores()
         return super().__sklearn_clone__()
+
+    def _refuse_chosen_scores(self) -> None:
+        """Refuse where a search is to choose the scores by the rows that then set the threshold."""
+        # Of several folds no more is said than about alpha.
+        folds = self.estimator is not None and self.cv != "prefit" and self.guarantee == "marginal"
+        for frame in () if folds and getattr(self.cv, "n_splits", 2) > 1 else _frames():
+            home, search = str(frame.f_globals.get("__name__")), frame.f_locals.get("self")
+            refits = home.startswith("sklearn.model_selection.") and getattr(search, "refit", None)
+            if refits and (names := _chosen(search)):
+                raise InputError(error_text("sklearn_chosen_scores", names=", ".join(names)))
 
     def _refuse_lost_groups(self) -> None:
         """Refuse where a search or cross-validation has groups and hands none on."""
@@ -380,6 +392,21 @@ def _frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         yield frame
+
+
+def _chosen(search: Any) -> list[str]:
+    """Return of which parameters a search tries several values, but for those of the promise."""
+    given = getattr(search, "param_grid", getattr(search, "param_distributions", {}))
+    grids = [given] if isinstance(given, dict) else list(given)
+    parts = {"": search.estimator, **search.estimator.get_params()}
+    own = [name for name, part in parts.items() if isinstance(part, ConformalThresholdClassifier)]
+    # No score depends on what is promised.
+    free = {f"{name}__{item}".strip("_") for name in own for item in Promise.__dataclass_fields__}
+    return [
+        name
+        for name, values in chain.from_iterable(grid.items() for grid in grids)
+        if name not in free and (len(grids) > 1 or getattr(values, "__len__", lambda: 2)() > 1)
+    ]
 
 
 def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:

@@ -13,8 +13,9 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from calibrail.errors import InputError
 from calibrail.sklearn import ConformalThresholdClassifier
@@ -72,6 +73,36 @@ def learn_and_calibrate(rng: np.random.Generator, folder: Path, step: Any) -> bo
     return not detector.predict(rng.normal(size=(1, 60)) + shift)[0]
 
 
+def column(X: Any, number: int = 0) -> Any:  # noqa: N803
+    """Return one column of scores."""
+    return X[:, [number]]
+
+
+def choose_where_it_calibrates(rng: np.random.Generator, folder: Path) -> bool:
+    """Let a search choose one of 24 equal scores: its threshold misses more than alpha."""
+    n, shift = 24, 1.5
+    labels = rng.permutation(np.repeat([0, 1], 100))
+    scores = rng.normal(size=(len(labels), n)) + shift * labels[:, None]
+    step = FunctionTransformer(column)
+    which = [{"number": number} for number in range(n)]
+    asked: dict[str, Any] = {"guarantee": "pac", "delta": DELTA}
+    detector = make_pipeline(step, ConformalThresholdClassifier(ALPHA, **asked))
+    search: dict[str, Any] = {
+        "param_grid": {"functiontransformer__kw_args": which},
+        "cv": 2,
+        "scoring": "balanced_accuracy",
+    }
+    try:
+        detector = GridSearchCV(detector, **search).fit(scores, labels).best_estimator_
+    except InputError:
+        inside = GridSearchCV(make_pipeline(step, LogisticRegression()), **search)
+        half = StratifiedShuffleSplit(1, test_size=0.5, random_state=int(rng.integers(1 << 30)))
+        detector = ConformalThresholdClassifier(ALPHA, **asked, estimator=inside, cv=half)
+        detector.fit(scores, labels)
+    new = rng.normal(size=(10_000, n)) + shift
+    return bool(np.mean(detector.predict(new) == 0) > ALPHA)
+
+
 ATTACKS = [
     Attack(
         "search with groups, refit without",
@@ -79,6 +110,14 @@ ATTACKS = [
         DELTA,
         (53, 300),
         search_with_groups,
+    ),
+    Attack(
+        "search that chooses its score where it calibrates",
+        f"pac threshold misses over {ALPHA:g}, 24 equal scores, 100 answers a class",
+        DELTA,
+        (35, 100),
+        choose_where_it_calibrates,
+        200,
     ),
     *(
         Attack(
