@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from calibrail.atomic_files import append_whole
 from calibrail.errors import GuardrailError, InputError, error_text
 
 #: Names the folder, for the processes that a command starts, too.
@@ -144,8 +145,8 @@ def note_own_file(sha256: str) -> None:
         return
     path = _own_files()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w") as file:
-        file.write(f"{sha256}\n")
+    path.touch(0o600)
+    append_whole(path, f"{sha256}\n".encode())
 
 
 def is_own_file(sha256: str) -> bool:
