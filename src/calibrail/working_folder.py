@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from calibrail.atomic_files import append_whole
 from calibrail.errors import GuardrailError, InputError, error_text
 
 #: Names the folder, for the processes that a command starts, too.
@@ -141,6 +140,9 @@ def note_own_file(sha256: str) -> None:
     OSError, RuntimeError
         It cannot be written, or there is no home.
     """
+    # Not before it is known that nothing is found in the working folder.
+    from calibrail.atomic_files import append_whole
+
     if is_own_file(sha256):
         return
     path = _own_files()
