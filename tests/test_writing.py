@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -135,3 +135,20 @@ def test_what_stands_in_a_files_place_is_looked_at_before_anything_is_replaced(
         (made / "link").write_bytes(b"new")
     assert (run / "a").stat().st_mode & 0o777 == 0o600
     assert (run / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_folders_that_an_error_leaves_empty_go(tmp_path: Path) -> None:
+    def half() -> Iterator[bytes]:
+        yield b"half"
+        raise ZeroDivisionError
+
+    (tmp_path / "there").mkdir()
+    for folder in ("new/below", "there/new/below"):
+        path = tmp_path / folder / "file"
+        with pytest.raises(ZeroDivisionError):
+            write_atomically(path, half())
+        with pytest.raises(ZeroDivisionError), whole_file(path):
+            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError), whole_folder(path):
+            raise ZeroDivisionError
+    assert [*tmp_path.rglob("*")] == [tmp_path / "there"]

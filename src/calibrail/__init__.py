@@ -18,6 +18,10 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import get_data
 
+if re.search(r" -m ?calibrail\.", " ".join(sys.orig_argv)):
+    # Started as a module, such as integrations.mcp: its libraries are not those of the folder.
+    import_module("calibrail.working_folder").forget_started_folder()
+
 
 def _stub(package: str) -> str:
     return (get_data(package, "__init__.pyi") or b"").decode("utf-8")

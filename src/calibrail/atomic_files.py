@@ -96,7 +96,7 @@ def append_whole(path: Path, raw: bytes, *, durable: bool = False) -> None:
     durable : bool
         Whether they survive a power cut.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
     try:
         with suppress(OSError):
             _lock(handle, wait=True)
@@ -155,25 +155,25 @@ def write_atomically(
         with path.open("wb") as file:
             file.writelines((raw,) if isinstance(raw, bytes) else raw)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     # ``tempfile`` would make it for nobody else, whatever the umask says. A name has 255 bytes.
-    temporary = str((beside or path.parent) / f".{path.name[:50]}.{secrets.token_hex(8)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
-    try:
-        with suppress(FileNotFoundError):
-            Path(temporary).chmod(stat.S_IMODE(path.stat().st_mode))
-        with os.fdopen(handle, "wb") as file:
-            file.writelines((raw,) if isinstance(raw, bytes) else raw)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        if new:
-            # A rename would replace what has come in between.
-            os.link(temporary, path)
-        else:
-            os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    temporary = (beside or path.parent) / f".{path.name[:50]}.{secrets.token_hex(8)}"
+    with new_folder(path.parent):
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+        try:
+            with suppress(FileNotFoundError):
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+            with os.fdopen(handle, "wb") as file:
+                file.writelines((raw,) if isinstance(raw, bytes) else raw)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            if new:
+                # A rename would replace what has come in between.
+                os.link(temporary, path)
+            else:
+                os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -190,11 +190,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         Its folder is made where it is missing.
     """
     path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     holder: AbstractContextManager[str | Path] = own_folder(path.parent, f".{path.name[:50]}.")
     if _is_written_through(path):
         holder = tempfile.TemporaryDirectory()
-    with holder as folder:
+    with new_folder(path.parent), holder as folder:
         yield (made := Path(folder) / "made")
         _put(made, path)
 
@@ -231,15 +230,15 @@ def final_place(path: Path) -> Path:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[None]:
-    """Make a folder where it is missing; one in which an error leaves nothing goes again."""
-    is_new = not path.exists()
+    """Make a folder, and those around it, where missing; those that an error leaves empty go."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        if is_new:
-            with suppress(OSError):
-                path.rmdir()
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
         raise
 
 

@@ -140,12 +140,15 @@ def note_own_file(sha256: str) -> None:
     OSError, RuntimeError
         It cannot be written, or there is no home.
     """
+    # Not before it is known that nothing is found in the working folder.
+    from calibrail.atomic_files import append_whole
+
     if is_own_file(sha256):
         return
     path = _own_files()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w") as file:
-        file.write(f"{sha256}\n")
+    path.touch(0o600)
+    append_whole(path, f"{sha256}\n".encode())
 
 
 def is_own_file(sha256: str) -> bool:

@@ -304,6 +304,10 @@ def _beside(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+def _folders(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_dir()}
+
+
 FULL = [
     f"calibrate t.jsonl -o new {' '.join(SCORES)}",
     f"calibrate t.jsonl -o run {' '.join(SCORES)} --alpha 0.2",
@@ -317,6 +321,10 @@ FULL = [
     "check g.json t.jsonl -o decisions.jsonl",
     "doctor t.jsonl --page doctor.html",
     "label t.jsonl -o fresh --export answers.csv",
+    "label d.jsonl -o fresh --guardrail g.json --from-log --per-day 5",
+    "monitor g.json d.jsonl -o fresh",
+    "plan --alpha 0.2 --max-fpr 0.3 --base-rate 0.5 --auroc 0.9 --figure fresh/below/plan.svg",
+    "score t.jsonl --score length -o fresh/scores.parquet",
 ]
 
 
@@ -329,7 +337,9 @@ def test_on_a_full_disk_a_command_ends_in_one_line_and_leaves_nothing(
 
     from calibrail.cli import main
 
-    before, limit = _beside(folder), resource.getrlimit(resource.RLIMIT_FSIZE)
+    call("check g.json t.jsonl -o d.jsonl")
+    before, folders = _beside(folder), _folders(folder)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     monkeypatch.setattr(sys, "argv", ["calibrail", *words.split()])
     resource.setrlimit(resource.RLIMIT_FSIZE, (900, limit[1]))
     try:
@@ -342,6 +352,7 @@ def test_on_a_full_disk_a_command_ends_in_one_line_and_leaves_nothing(
     assert told.splitlines()[-1].startswith("error: ")
     assert "File too large" in told and "/." not in told
     assert _beside(folder) == before
+    assert _folders(folder) <= {*folders, folder / "new"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="other words of the system")

@@ -131,6 +131,18 @@ def test_as_a_module_only_the_named_detector_runs(folder: Path, engine: str) -> 
     assert not (folder / "RAN").exists()
 
 
+@pytest.mark.parametrize("module", ["mcp", "nemo"])
+def test_an_adapter_that_is_started_as_a_module_imports_nothing_of_the_folder(
+    tmp_path: Path, module: str
+) -> None:
+    # What is installed is found there first: the adapter ends at its first library.
+    for name in (*TRIED, "mcp", "pydantic", "nemoguardrails"):
+        (tmp_path / f"{name}.py").write_text('open("RAN", "a")\nraise ImportError("a trap")')
+    line = [sys.executable, "-m", f"calibrail.integrations.{module}", "--help"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+    assert not (tmp_path / "RAN").exists() and "a trap" not in done.stderr
+
+
 def test_a_detector_of_the_working_folder_goes_through_every_step(folder: Path) -> None:
     run, guardrail = folder / "run", folder / "g.json"
     made = calibrail(

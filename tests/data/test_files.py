@@ -10,6 +10,7 @@ import lzma
 import os
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
@@ -355,6 +356,23 @@ def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
     (tmp_path / f"bomb.jsonl.{end}").write_bytes(SQUEEZE[end](body))
     with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
         read_all(tmp_path / f"bomb.jsonl.{end}")
+
+
+def test_what_unpacks_to_200_times_its_size_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "SMALL", 1 << 16)
+    body = lines(good(response="x" * (1 << 20)))
+    body += b" " * (-len(body) % 200)
+    for less, read_on in ((0, True), (1, False)):
+        packed = gzip.compress(body, mtime=0)
+        # The name of what was packed makes the file as long as it is to be.
+        name = b"n" * (len(body) // 200 - len(packed) - 1 - less) + b"\0"
+        packed = packed[:3] + b"\x08" + packed[4:10] + name + packed[10:]
+        assert len(body) == 200 * (len(packed) + less)
+        (tmp_path / "rows.jsonl.gz").write_bytes(packed)
+        with nullcontext() if read_on else pytest.raises(DataError, match="200 times its size"):
+            assert len(read_all(tmp_path / "rows.jsonl.gz")[0]) == 1
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "commas"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,17 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(
     monkeypatch.setattr(files, "SMALL", 1 << 16)
     with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
         read_all(path)
+
+
+def test_a_row_of_a_workbook_as_long_as_the_limit_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
+    n_bytes = sum(len(cell.encode()) for cell in row(1) if isinstance(cell, str))
+    for most, n in ((n_bytes, 1), (n_bytes - 1, 0)):
+        monkeypatch.setattr(tables, "ROW_LIMIT", most)
+        with nullcontext() if n else pytest.raises(DataError):
+            assert len(read_all(path)[0]) == n
 
 
 def test_a_row_of_a_workbook_beyond_the_limit_is_told(

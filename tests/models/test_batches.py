@@ -556,15 +556,18 @@ def test_what_a_provider_sends_has_an_end(monkeypatch: pytest.MonkeyPatch) -> No
     told = r"sent more than 1,000 bytes; leave --batch out"
     with says(b'"%s"' % (b"x" * 999)) as server, pytest.raises(ModelError, match=told):
         provider(server).send("GET", "/batches/x")
-    for name, most, what in (
-        ("MOST_FILE", 20, "20 bytes"),
-        ("MOST_LINE", 9, "9 bytes of one line"),
-        ("most", 2, "2 lines"),
+    for name, n_most, what in (
+        ("MOST_FILE", 22, "21 bytes"),
+        ("MOST_LINE", 9, "8 bytes of one line"),
+        ("most", 4, "3 lines"),
     ):
         with monkeypatch.context() as patched, says(b"[1234567]\n \n[]\n\n[]\n[2]") as server:
             assert list(provider(server).lines("/x")) == [[1234567], [], [], [2]]
             where = batches.OpenAIBatches if name == "most" else batches
-            patched.setattr(where, name, most)
+            # All that is sent comes at once: what stands behind a line is no part of it.
+            patched.setattr(where, name, n_most)
+            assert len(list(provider(server).lines("/x"))) == 4
+            patched.setattr(where, name, n_most - 1)
             with pytest.raises(ModelError, match=f"sent more than {what}; leave"):
                 list(provider(server).lines("/x"))
     monkeypatch.setattr(batches, "MOST_PAGES", 3)

@@ -262,7 +262,12 @@ def test_a_body_has_an_end() -> None:
     # What was asked for fits: of each token the 20 likeliest, names and bytes of each.
     asked = {"max_tokens": 500, "logprobs": True, "top_logprobs": 20}
     assert module.most_bytes("chat", asked) > 500 * 21 * 120
-    server = Answers(200, b" " * (most + 1))
+    kept = {"choices": [{"message": {"content": ""}, "finish_reason": "stop"}]}
+    empty = len(json.dumps(kept))
+    kept["choices"][0]["message"] = {"content": "a" * (most - empty)}
+    with Answers(200, json.dumps(kept).encode()) as server:
+        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+    server = Answers(200, json.dumps(kept).encode() + b" ")
     with server, pytest.raises(module.AgainError, match=f"more than {most:,} bytes"):
         module.OpenAITransport(server.url).send("chat", request(), 20.0)
 

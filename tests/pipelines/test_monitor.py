@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail import Example, Guardrail
+from calibrail import Example, Guardrail, atomic_files
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision_log import DecisionLog, Entry
-from calibrail.pipelines import monitor as watches
 from calibrail.pipelines.monitor import Watch
 from tests.labelling.logs import examples
 from tests.labelling.logs import logged as timed
@@ -133,15 +132,15 @@ def test_a_kill_between_state_and_status_loses_nothing(
 ) -> None:
     log = written(tmp_path / "log", guardrail, risks(100))
     calibrail.monitor(guardrail, log, tmp_path / "once", **FEW)
-    write = watches.write_atomically
+    put = atomic_files._put
 
-    def killed(path: Path, *content: Any, **options: Any) -> None:
+    def killed(made: Path, path: Path) -> None:
         if path.name == "status.json":
             raise KeyboardInterrupt
-        write(path, *content, **options)
+        put(made, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(watches, "write_atomically", killed)
+        patch.setattr(atomic_files, "_put", killed)
         with pytest.raises(KeyboardInterrupt):
             calibrail.monitor(guardrail, log, tmp_path / "w", **FEW)
     assert [path.name for path in (tmp_path / "w").glob("*.json")] == ["state.json"]

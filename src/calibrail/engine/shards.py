@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
-from calibrail.atomic_files import own_folder, write_atomically
+from calibrail.atomic_files import new_folder, own_folder, write_atomically
 from calibrail.data.dataset import to_batch
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
@@ -74,8 +74,8 @@ class ShardStore:
         inputs = folder / _INPUTS
         with ExitStack() as stack:
             with file_errors(f"cannot keep shards in {folder}", "; name another folder"):
-                inputs.mkdir(parents=True, exist_ok=True)
-                (folder / _RESULTS).mkdir(exist_ok=True)
+                for item in (inputs, folder / _RESULTS):
+                    stack.enter_context(new_folder(item))
                 own = stack.enter_context(own_folder(inputs))
                 # On a cluster others may have to read it: those who may read what it stands in.
                 own.chmod(inputs.stat().st_mode & 0o777)

@@ -199,7 +199,7 @@ def prepared_folder(folder: Path) -> Iterator[None]:
     except BaseException:
         if new and not has_labels(folder):
             # Rows that say why nothing can be labelled stay, and the folder with them.
-            for name in (LOCK, DRAWING):
+            for name in (LOCK, DRAWING, POOL_FILE, GUARDRAIL):
                 (folder / name).unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()

@@ -221,14 +221,11 @@ class AuditRun(Shown):
         """
         from calibrail.report.documents.audit import document
 
-        content = self.to_dict()
-        files = {"audit.json": content}
-        place = run.write_run(
-            folder, files, document(content), self.table, codes=self.codes, force=force
-        )
+        files = {"audit.json": (content := self.to_dict())}
         if self.look.compared:
-            data_reuse.DataUseHistory(place / "looks.json").record(data_reuse.SPLIT, self.look)
-        return place
+            files = data_reuse.with_look(files, folder, self.look)
+        page, table, codes = document(content), self.table, self.codes
+        return run.write_run(folder, files, page, table, codes=codes, force=force)
 
 
 @options_from_keywords(reading=ReadOptions)

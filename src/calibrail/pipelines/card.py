@@ -84,7 +84,6 @@ class GuardrailCard(ShownContent):
         content = getattr(self, ENDINGS[ending(path)])()
         refuse_foreign([Output("", path, kind="page")], force=force)
         with file_errors(f"cannot write {path}", "; name another place"):
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, content.encode("utf-8", "replace"))
         return path
 

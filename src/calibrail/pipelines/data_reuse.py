@@ -518,6 +518,12 @@ def look_of_run(scored: Scored, keys: Sequence[str], asked: Requirement) -> Data
     return replace(look, verdict="inconclusive")
 
 
+def with_look(files: Mapping[str, Any], folder: str | Path, look: DataUse) -> dict[str, Any]:
+    """Return the files of a run with the look that it is, which is kept before any can be read."""
+    history = DataUseHistory(Path(folder) / "looks.json")
+    return {**files, "looks.json": lambda _: history.record(SPLIT, look)}
+
+
 def _looks_beside(path: Path | None, below: bool = False) -> Iterator[DataUse]:
     """Yield the looks of runs in the folders beside a file's and, with ``below``, beside it."""
     own = Path() if path is None else path.absolute()

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import which_label
 from calibrail.data.example import TEXT_FIELDS, Example, RowProblem, shorten
@@ -407,8 +408,7 @@ class JudgedLabels:
             return
         with file_errors(f"cannot write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8", newline="\n") as file:
-                file.writelines(self.entries)
+            append_whole(path, "".join(self.entries).encode())
 
 
 def _label(value: object, reader: LabelReader) -> int | None:

@@ -5,14 +5,14 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from threading import Event
 from typing import Any, Final, Literal, Self, cast
 
-from calibrail.atomic_files import read_regular, write_atomically
+from calibrail.atomic_files import new_folder, read_regular, whole_folder, write_atomically
 from calibrail.data import outputs
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.formatting import Scale, ShownContent
@@ -102,8 +102,8 @@ class Watch(ShownContent):
     def save(self, folder: str | PathLike[str], *, page: bool = True) -> Path:
         """Write the watch into a folder, from which a later one goes on.
 
-        The state is written first: a process that is killed before the status stands there writes
-        the same one the next time.
+        The state takes its place first: a process that is killed before the status stands there
+        writes the same one the next time.
 
         Parameters
         ----------
@@ -124,14 +124,14 @@ class Watch(ShownContent):
         """
         path = fields.path(folder, "folder")
         outputs.refuse_foreign([outputs.Output("", path, outputs.WATCH_FILES)], force=None)
-        remedy = "; make room, or name another one"
-        with file_errors(f"cannot write the watch into {path}", remedy):
-            write_atomically(path / STATE, self.state, durable=True)
-            write_atomically(path / STATUS, json_parts(self.content), durable=True)
+        told = f"cannot write the watch into {path}", "; make room, or name another one"
+        with file_errors(*told), whole_folder(path) as made:
+            write_atomically(made / STATUS, json_parts(self.content), durable=True)
             if page:
                 document = words.document(self.content, **self.details())
-                write_figures(document, path / "figures")
-                write_page(document, path / PAGE)
+                write_figures(document, made / "figures")
+                write_page(document, made / PAGE)
+            write_atomically(path / STATE, self.state, durable=True)
         return path
 
 
@@ -508,21 +508,19 @@ def _exclusive(folder: Path) -> Iterator[None]:
     DataError
         Another one does, or the folder cannot be written.
     """
-    missing = [item for item in (folder, *folder.parents) if not item.exists()]
-    with file_errors(f"cannot write into {folder}", "; name another folder"):
-        folder.mkdir(parents=True, exist_ok=True)
     busy = f"another process keeps its watch in {folder}; end it, or name another folder"
-    try:
-        with Lock(folder / _LOCK)(busy):
-            yield
-    except BaseException:
-        # Where nothing was written, nothing is left behind.
-        if missing and [item.name for item in folder.iterdir()] == [_LOCK]:
-            with suppress(OSError):
+    with ExitStack() as stack:
+        is_new = not folder.exists()
+        with file_errors(f"cannot write into {folder}", "; name another folder"):
+            stack.enter_context(new_folder(folder))
+        try:
+            with Lock(folder / _LOCK)(busy):
+                yield
+        except BaseException:
+            # Where nothing was written, nothing is left behind.
+            if is_new and [item.name for item in folder.iterdir()] == [_LOCK]:
                 (folder / _LOCK).unlink()
-                for item in missing:
-                    item.rmdir()
-        raise
+            raise
 
 
 @keywords.options_from_keywords(options=runtime.WatchOptions, only={"reference": int})

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from calibrail.atomic_files import write_atomically
+from calibrail.atomic_files import whole_folder, write_atomically
 from calibrail.conformal import Calibration
 from calibrail.conformal.argument_checks import Bools
 from calibrail.conformal.sequential import audited_calibration
@@ -103,10 +103,10 @@ class Recalibration(ShownContent):
         refuse_other(file, self.config.to_bytes(), force=force)
         beside = Output("", page, kind="page"), Output("", comparison, kind="recalibration")
         refuse_foreign(beside, force=force)
-        with file_errors(f"cannot write {file}", "; name another place"):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(comparison, json_parts(self.content))
-            run.write_page(words.document(self.to_dict()).naming(NEW=file), page)
+        told = file_errors(f"cannot write {file}", "; name another place")
+        with told, whole_folder(file.parent) as made:
+            write_atomically(made / comparison.name, json_parts(self.content))
+            run.write_page(words.document(self.to_dict()).naming(NEW=file), made / page.name)
             write_file(self.config, file, sign, force=True, terms=terms)
         return page
 

@@ -58,10 +58,9 @@ class ShiftRun(ShownContent):
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json``, ``looks.json`` and ``figures/``."""
-        tables, files = (scored.table for scored in self.scored), {"shift.json": self.content}
-        place = write_run(folder, files, document(self.content), *tables, force=force)
-        data_reuse.DataUseHistory(place / "looks.json").record(data_reuse.SPLIT, self.look)
-        return place
+        tables = (scored.table for scored in self.scored)
+        files = data_reuse.with_look({"shift.json": self.content}, folder, self.look)
+        return write_run(folder, files, document(self.content), *tables, force=force)
 
 
 @keywords.options_from_keywords(

@@ -279,13 +279,17 @@ def write_scores(path: str | Path, table: pa.Table) -> None:
     DataError
         If the file cannot be written.
     """
+    with file_errors(f"cannot write {final_place(Path(path))}"), whole_file(Path(path)) as made:
+        _write(made, table)
+
+
+def _write(path: Path, table: pa.Table) -> None:
     import pyarrow.parquet as pq
 
     # Ids and scores hardly ever repeat.
     often = [name for name in table.column_names if name in RESERVED[1:] or name.endswith(REASON)]
     table = table.replace_schema_metadata({"content": '{"schema": "calibrail.scores/1"}'})
-    with file_errors(f"cannot write {final_place(Path(path))}"):
-        pq.write_table(table, path, row_group_size=WRITTEN, use_dictionary=often)
+    pq.write_table(table, path, row_group_size=WRITTEN, use_dictionary=often)
 
 
 def column_of(score: str, ending: str = "") -> str:
@@ -317,7 +321,7 @@ def score_file(path: Path) -> Iterator[ScoreFile]:
     with file_errors(f"cannot write {path}"), whole_file(path) as made:
         file = ScoreFile()
         yield file
-        write_scores(made, file.table())
+        _write(made, file.table())
 
 
 class ScoreFile:

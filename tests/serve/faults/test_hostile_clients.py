@@ -239,6 +239,65 @@ def test_a_body_just_above_the_limit_is_told_so(service: Service, bodies: Bodies
     assert answer.status == 413 and "1" in answer.json()["detail"]
 
 
+def _filled(body: dict[str, Any], n_bytes: int) -> bytes:
+    raw = json.dumps({**body, "response": ""}).encode()
+    words, left = divmod(n_bytes - len(raw), 2)
+    return json.dumps({**body, "response": "a " * words + "a" * left}).encode()
+
+
+def test_limits_of_a_body_are_those_that_are_stated(service: Service, bodies: Bodies) -> None:
+    body = next(bodies)
+    for more, status in ((0, 200), (1, 413)):
+        raw = _filled(body, 2**20 + more)
+        assert service.ask("POST", "/v1/check", raw).status == status
+        head = b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        (answer,) = answers_in(service.raw(head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(raw), raw)))
+        assert answer.status == status
+        items = [{"question": "q", "contexts": ["c"], "response": "r"}] * (1_024 + more)
+        for path, asked in (("/v1/check/batch", {}), ("/v1/select", {"fdr": 0.2})):
+            answer = service.ask("POST", path, {"items": items, **asked})
+            assert answer.status == status, answer.body[:500]
+        columns = {f"c{k}": k for k in range(1_000 + more)}
+        answer = service.check({**body, "columns": columns})
+        assert answer.status == (422 if more else 200)
+        assert not more or "1,001 columns" in answer.json()["detail"]
+        # Of unknown fields each is told, of too many that they are.
+        answer = service.check(dict(list({**body, **columns}.items())[: 1_000 + more]))
+        assert answer.status == 422
+        assert ("1,001 fields" in answer.json()["detail"]) == bool(more)
+        assert len(answer.json()["errors"]) == (1 if more else 20)
+
+
+@pytest.mark.parametrize(("n", "last"), [(101, 200), (102, 429)])
+def test_a_request_and_a_hundred_behind_it_are_answered(
+    service: Service, n: int, last: int
+) -> None:
+    lines = (b"GET /healthz HTTP/1.1", b"Host: 127.0.0.1", b"")
+    ending = b"\r\n".join([*lines[:-1], b"Connection: close", b"", b""])
+    *answers, end = answers_in(service.raw(b"\r\n".join([*lines, b""]) * (n - 1) + ending))
+    assert len(answers) == n - 1 and all(answer.status == 200 for answer in answers)
+    assert end.status == last
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 431)])
+def test_limits_of_headers_are_those_that_are_stated(
+    service: Service, more: int, status: int
+) -> None:
+    stated = b"Host: 127.0.0.1\r\nConnection: close\r\n"
+    many = b"GET /healthz HTTP/1.1\r\n" + stated + b"a: b\r\n" * (98 + more) + b"\r\n"
+    for line in (
+        b"GET /healthz HTTP/1.1\r\n%sa: %s\r\n\r\n",
+        b"GET /healthz?%s HTTP/1.1\r\n%s\r\n",
+    ):
+        is_address = b"?" in line
+        pad = b"b" * (65_536 + more - len(line) + 4 - len(stated))
+        given = (pad, stated) if is_address else (stated, pad)
+        assert len(long := line % given) == 65_536 + more
+        assert [answer.status for answer in answers_in(service.raw(long))] == [status]
+    assert [answer.status for answer in answers_in(service.raw(many))] == [status]
+
+
 def test_a_thousand_connections_at_a_time(
     file: Path, guardrail: Guardrail, tmp_path: Path, bodies: Bodies
 ) -> None:

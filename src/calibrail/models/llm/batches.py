@@ -229,8 +229,8 @@ class OpenAIBatches:
         rest, n = bytearray(), 0
         for part in chain(self._parts("GET", path, {}, MOST_FILE), (b"\n",)):
             rest += part
-            self._at_most(len(rest), MOST_LINE, "bytes of one line")
             *whole, rest = rest.split(b"\n") if b"\n" in part else [rest]
+            self._at_most(max(map(len, [*whole, rest])), MOST_LINE, "bytes of one line")
             for line in filter(bytearray.strip, whole):
                 self._at_most(n := n + 1, self.most, "lines")
                 yield self._value(line)
