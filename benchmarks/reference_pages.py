@@ -121,9 +121,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Fill a page's tables; who searches for another name of a thing finds the glossary first."""
+    """Fill a page's tables; who searches finds the glossary first, and generated pages last."""
     if page.file.src_uri == "glossary.md":
         page.meta["search"] = {"boost": 4}
+    elif page.file.src_uri.startswith(("commands/", "reference/")):
+        page.meta["search"] = {"boost": 0.3}
     return filled(markdown)
 
 

@@ -198,8 +198,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         summary=messages.removal_summary(test),
         lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
         tiles=(
-            parts.Tile("Fully cleaned", *lines[0][1:4]),
-            parts.Tile("Supported kept", *lines[1][1:4]),
+            *measures.tiles(lines[:2]),
             parts.Tile("Nothing left", share(test["emptied"]), interval(test["emptied"])),
             parts.Tile("AUROC by sentence", estimate(area), bounds(area)),
         ),
