@@ -313,7 +313,7 @@ def test_the_guardrail_and_its_card_carry_what_errors_cost(file: Path, tmp_path:
     assert "its errors cost at most" in said and "| pass everything | 2,000 |" in said
     assert "Required" not in said and not re.search(r"(?<!\d)0%", said)
     assert f"calibrail certify {path.name} FRESH_LABELS\n" in said
-    assert "**Next:** Certify it on new labelled answers" in said
+    assert "Next: Certify it on new labelled answers:" in said
     # A file without costs holds no word of them: its digest is what it was before there were any.
     plain = calibrail.calibrate(file, SCORE, alpha=0.1).freeze()
     assert b'"cost"' not in plain.config.to_bytes()

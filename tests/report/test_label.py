@@ -14,7 +14,6 @@ from calibrail.formatting import lower_percent
 from calibrail.options import Drawing, Requirement
 from calibrail.report.document import Table, Text, all_blocks
 from calibrail.report.documents import label
-from calibrail.report.text import interval
 
 
 def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[str, Any]:
