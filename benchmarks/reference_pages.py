@@ -12,6 +12,11 @@ import click
 
 SERVE: Final = Path(__file__).resolve().parents[1] / "src" / "calibrail" / "serve"
 
+#: How much more than others a page, or a folder's pages, weigh in a search.
+BOOSTS: Final = {
+    **{"glossary.md": 4, "data.md": 4, "planning.md": 4, "guarantees.md": 4},
+    **{"commands": 0.1, "reference": 0.1, "integrations": 0.5},
+}
 #: Below which page of the navigation the commands stand.
 ABOVE: Final = "cli.md"
 #: The histogram that a service makes for each guardrail, of which metrics.toml knows nothing.
@@ -121,9 +126,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Fill a page's tables; who searches for another name of a thing finds the glossary first."""
-    if page.file.src_uri == "glossary.md":
-        page.meta["search"] = {"boost": 4}
+    """Fill a page's tables; what a newcomer's words mean is found before where they also stand."""
+    uri = page.file.src_uri
+    page.meta["search"] = {"boost": BOOSTS.get(uri, BOOSTS.get(uri.rpartition("/")[0], 1))}
     return filled(markdown)
 
 

@@ -75,6 +75,8 @@ def test_a_reader_chooses_light_or_dark_and_may_search() -> None:
     assert {"recall", "sensitivity", "0.5", "caught"} <= set(words)
     glossary = SimpleNamespace(file=SimpleNamespace(src_uri="glossary.md"), meta={})
     assert on_page_markdown("text", glossary) == "text" and glossary.meta["search"]["boost"] > 1
+    command = SimpleNamespace(file=SimpleNamespace(src_uri="commands/label.md"), meta={})
+    assert on_page_markdown("text", command) == "text" and command.meta["search"]["boost"] < 1
 
 
 def test_no_line_ends_within_an_option_or_an_identifier() -> None:

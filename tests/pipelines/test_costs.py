@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -135,9 +136,15 @@ def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path
 
 
 def test_large_and_small_costs_are_told_in_plain_digits(file: Path) -> None:
-    large = told(calibrail.calibrate(file, SCORE, cost_miss=250000, cost_alarm=2000, base_rate=0.1))
-    assert "(250,000 a miss, 2,000 a false alarm)" in large and "e+0" not in large
+    run = calibrail.calibrate(file, SCORE, cost_miss=5e6, cost_alarm=2000, base_rate=0.1)
+    large, shown = told(run), run.report.to_dict()["certificate"]["region"]["coverage"]
+    assert "With a miss counted as 5,000,000 and a false alarm as 2,000, as" in large
+    assert "(5,000,000 a miss, 2,000 a false alarm)" in large and "e+0" not in large
     assert "flagging everything costs 1,800,000." in large
+    # Both rates are said with exact bounds that hold together.
+    ends = math.floor(100 * shown["lower"]), math.ceil(100 * shown["upper"])
+    assert shown["method"] == "clopper-pearson"
+    assert f"catches {ends[0]} to {ends[1]} of 100" in large
     small = told(calibrail.calibrate(file, SCORE, cost_miss=0.002, cost_alarm=1e-4, base_rate=0.1))
     assert "flagging everything costs 0.09." in small and "errors cost at most 0.0" in small
 
@@ -313,6 +320,7 @@ def test_the_guardrail_and_its_card_carry_what_errors_cost(file: Path, tmp_path:
     assert "its errors cost at most" in said and "| pass everything | 2,000 |" in said
     assert "Required" not in said and not re.search(r"(?<!\d)0%", said)
     assert f"calibrail certify {path.name} FRESH_LABELS\n" in said
+    assert "Next: Certify it on new labelled answers:" in said
     # A file without costs holds no word of them: its digest is what it was before there were any.
     plain = calibrail.calibrate(file, SCORE, alpha=0.1).freeze()
     assert b'"cost"' not in plain.config.to_bytes()

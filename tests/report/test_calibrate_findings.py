@@ -226,7 +226,7 @@ def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() ->
         for name, verdict in (("law", "certified"), ("news", "rejected"), ("art", "certified"))
     ]
     assert said({"estimate": None}, 0.5, {"rows": groups}) == (
-        "Of 100 hallucinated answers nothing is promised of how many get through; of 100 good "
+        "Of 100 hallucinated answers an unknown number get through; of 100 good "
         "ones about 50 are flagged by mistake. By themselves law, art are certified; news is "
         "rejected."
     )

@@ -246,6 +246,10 @@ def test_headline_body_and_next_step(limit: float | None) -> None:
     assert document(value).summary.startswith("It flags")
     expected = {None: "Say how many", 0.01: "Label more", 0.9: "Freeze it"}[limit]
     assert document(value).next_step.startswith(expected)
+    # Without a requirement a winner is neither certified nor in doubt.
+    assert document(value).verdict == (
+        "" if limit is None else value["winner"]["certificate"]["verdict"]
+    )
 
 
 def test_a_lead_that_is_not_confirmed_is_said_to_be_open() -> None:

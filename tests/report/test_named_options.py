@@ -56,6 +56,7 @@ NEVER = {
     "removal.other_thresholds": "of sentences that are removed, as `calibrate` alone does",
     "guardrail_unvouched": "of a guardrail's file, by a command that takes one",
     "own_file_not_noted": "of the command that will load what was written",
+    "verdict.name_copies": "of a file of answers; `recalibrate` has a folder of labels",
     "calibrate.slider": "of a threshold that was calibrated",
     "fixed_threshold.turn": "`export` writes no report of a run",
     "fixed_threshold.cost_base": "a guardrail with costs states its base rate",

@@ -122,9 +122,7 @@ def count_of(value: Json) -> str:
 
 def tile_line(tile: Tile) -> str:
     """Return a number with its bounds and what is required of it, in one phrase."""
-    asked, _, bound = tile.asked.removesuffix(")").partition(" (")
-    shown = "" if bound == f"{tile.value} shown" else bound or tile.interval
-    inside = (shown, f"required {asked}" if asked else "")
+    inside = (tile.interval, f"required {tile.asked}" if tile.asked else "")
     told = "; ".join(plain(item) for item in inside if item)
     return f"{tile.name} {tile.value}{f' ({told})' if told else ''}" if tile.value else ""
 

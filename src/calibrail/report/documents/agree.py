@@ -59,6 +59,7 @@ def document(result: Json) -> Document:
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
                 "verdict.label_by_people": code == "labels_of_judge",
+                "verdict.name_copies": code == "near_copies",
                 "agree.again": code == "looked_before",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",

@@ -93,16 +93,19 @@ def _next_step(certificate: Json) -> str:
     trims, needed = messages.by_sentence(certificate), certificate["needed"]
     limits = "--min-caught, --min-kept" if trims else "--min-caught, --max-false-alarms"
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
+    reason = certificate.get("reason_code")
     look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
     spent = look.get("declared") and not look["next_level"]
     cases = {
         "certify.use": verdict == "certified",
         "certify.do_not_rely": verdict == "rejected",
-        "verdict.name_copies": certificate.get("reason_code") == "near_copies",
-        "verdict.label_by_people": certificate.get("reason_code") == "labels_of_judge",
+        "verdict.name_copies": reason == "near_copies",
+        "verdict.name_rows": reason == "rows_alike",
+        "verdict.label_by_people": reason == "labels_of_judge",
+        "agree.again": reason == "looked_before",
         "certify.use_unseen": freshness == "calibration data",
         "certify.identify_rows": freshness == "unknown" and not any(needed.values()),
-        "certify.no_look_left": spent or certificate.get("reason_code") == "no_look_left",
+        "certify.no_look_left": spent or reason == "no_look_left",
     }
     if code := next((code for code, is_so in cases.items() if is_so), None):
         return say(code, limits=limits)

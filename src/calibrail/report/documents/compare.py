@@ -422,11 +422,12 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
     detectors, winner = comparison["detectors"], comparison["winner"]
     lead, text = headline(comparison), plain(finding(comparison, ranked=False))
     text = text.removeprefix(f"{plain(lead)}: ")
+    asked = (winner["certificate"] or {}).get("reason_code") != "no_limit"
     return Document(
         "comparison of",
         subject=say("compare.subject", comparison) if detectors else "detectors",
         headline=lead,
-        verdict=winner["certificate"]["verdict"] if winner["confirmed"] else "",
+        verdict=winner["certificate"]["verdict"] if asked and winner["confirmed"] else "",
         # A detector's name stays as it is, at the beginning of a sentence, too.
         summary=text if text.startswith(plain(str(winner["candidate"]))) else capital(text),
         brief=f"{lead}: {text}",

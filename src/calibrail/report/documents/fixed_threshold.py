@@ -88,8 +88,8 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
 
 def _about(report: Json) -> dict[str, Any]:
     """Return what the sentences need beside the report."""
-    scale, test = Scale.of(report["score"]), report["test"]
-    caught, alarms = test["coverage"], test["fpr"]
+    scale, shown = Scale.of(report["score"]), measures.together(report["certificate"])
+    caught, alarms = shown["coverage"], shown["fpr"]
     goals = {"caught": report["min_coverage"], "alarms": report["max_fpr"]}
     labels = (report["data"].get("reading") or {}).get("labels")
     one = [item["value"] for item in (labels or {"values": ()})["values"] if item["class"] == 1]

@@ -78,18 +78,12 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
     expect, ends = found["expect"], list(_ends(found).values())
     shown = measures.together(certificate)
     known = not (expect["unforeseeable"] or expect["median"] is None or _at_an_end(certificate))
-    lines, tiles = [], []
-    for code, name, line in zip(
-        ("coverage", "fpr"),
-        ("Caught", "False alarms"),
-        measures.rates(shown, certificate),
-        strict=True,
-    ):
+    lines = []
+    for code, line in zip(("coverage", "fpr"), measures.rates(shown, certificate), strict=True):
         # Weighted rates are other numbers than the counts beside them.
         rate = shown[code]
         counts = f"weighted; {count_of(rate)} labelled" if rate["method"] == "betting" else line[4]
         lines.append((*line[:4], counts))
-        tiles.append(parts.Tile(name, *line[1:4]))
     more = f"about {expect['median']:,} more" if known else ""
     return Document(
         "certificate of",
@@ -97,7 +91,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         headline=verdict.capitalize(),
         verdict=verdict,
         summary=f"{verdict_summary(certificate)}{look_number(certificate)}",
-        tiles=(*tiles, parts.Tile("Labelled", f"{found['labelled']:,}", more)),
+        tiles=(*measures.tiles(lines), parts.Tile("Labelled", f"{found['labelled']:,}", more)),
         blocks=(
             parts.section(
                 "On the labels so far",

@@ -103,9 +103,11 @@ def left_whole(measured: Json) -> Iterator[Line]:
 
 
 def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
-    """Yield rates as the numbers to look at first."""
+    """Yield rates as the numbers to look at first, each with the bound that decides."""
     for name, value, span, asked, _ in lines:
-        yield parts.Tile(word("calibrate.brief", name, name), value, span, asked)
+        limit, _, end = asked.removesuffix(")").partition(" (")
+        bound = "" if end == f"{value} shown" else end or span
+        yield parts.Tile(word("calibrate.brief", name, name), value, bound, limit)
 
 
 #: Of what a limit may be set: the limit, and the end of a certificate that shows it to be kept.
@@ -314,6 +316,7 @@ def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
         "why": why,
         "most": amount(cost["upper"], upper=True),
         "least": amount(cost[best]),
+        "errors": _errors(cost),
     }
     return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
 
@@ -331,6 +334,11 @@ def amount(cost: float | None, *, upper: bool | None = None) -> str:
     return f"{cost:,.1f}".removesuffix(".0") if cost >= 1.0 else number(cost)
 
 
+def _errors(cost: Json) -> list[str]:
+    """Return what a miss and a false alarm cost."""
+    return [amount(cost["costs"][name]) for name in ("cost_miss", "cost_alarm")]
+
+
 def cost_section(cost: Json | None) -> parts.Section | None:
     """Set the threshold beside flagging and passing everything."""
     if cost is None:
@@ -339,8 +347,7 @@ def cost_section(cost: Json | None) -> parts.Section | None:
     ways["pass everything"] = "pass_all"
     most = amount(cost["upper"], upper=True)
     rows = [(name, amount(cost[way]), most * (way == "estimate")) for name, way in ways.items()]
-    errors = [amount(cost["costs"][name]) for name in ("cost_miss", "cost_alarm")]
-    title = say("fixed_threshold.cost_title", cost, errors=errors)
+    title = say("fixed_threshold.cost_title", cost, errors=_errors(cost))
     bound = f"At most ({floor_percent(cost['confidence'])})"
     columns = (*parts.texts("Way"), *parts.numbers("Cost", bound))
     table = parts.Table(title, columns, rows)

@@ -17,7 +17,7 @@ from calibrail.report.documents.examples import trimmed_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
 from calibrail.report.messages import facts, say, say_first
-from calibrail.report.text import bounds, estimate, interval, plain, share
+from calibrail.report.text import bounds, estimate, plain
 
 #: Thresholds in the folded table at most.
 _MOST_STEPS: Final = 20
@@ -198,9 +198,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         summary=messages.removal_summary(test),
         lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
         tiles=(
-            parts.Tile("Fully cleaned", *lines[0][1:4]),
-            parts.Tile("Supported kept", *lines[1][1:4]),
-            parts.Tile("Nothing left", share(test["emptied"]), interval(test["emptied"])),
+            *measures.tiles((*lines[:2], lines[-1])),
             parts.Tile("AUROC by sentence", estimate(area), bounds(area)),
         ),
         blocks=(

@@ -74,7 +74,7 @@ function showCounts(counts, name) {
   if (needed && found >= needed && !counts.decided && !counts.holding) parts.push("faithful ones missing");
   // Once labels are enough, nothing is to go, whatever could still be drawn.
   if (counts.decided) parts.push("enough");
-  else if (!needed && total) parts.push(`at most ${plural(total - settled, "answer")} to go`);
+  else if (!needed && total > settled) parts.push(`at most ${plural(total - settled, "answer")} to go`);
   if (counts.to_expect && !counts.decided) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
   if (counts.skipped) parts.push(`${counts.skipped} skipped`);
   // Answers count in the order they were drawn, up to the first that is open.
