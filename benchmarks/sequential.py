@@ -72,7 +72,7 @@ BET_RUNS = 500
 JUDGED_RATES = tuple(rates for rates in RATES if rates[1] - rates[0] > 0.04)
 #: How answers are drawn beside a judge.
 WITH_JUDGE = Drawing.beside("judge", None)
-#: How answers of a file are labelled, the same ones by each way, and how often.
+#: How answers of a file are labelled, the same ones by each way.
 WAYS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "score alone": {"drawing": WITH_JUDGE},
@@ -80,7 +80,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "judge right 85 %": {"judge_column": "right_85"},
     "judge useless": {"judge_column": "useless"},
 }
-FILE_RUNS = 24
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Labelled:
     """A set that is labelled from its file.
 
     The score whose threshold is to catch 1 - ``alpha``, the detector in a judge's place (higher =
-    more faithful, both), what is asked, and whether answers are grouped.
+    more faithful, both), what is asked, how often, and whether answers are grouped.
     """
 
     name: str
@@ -97,22 +96,23 @@ class Labelled:
     other: str
     alpha: float
     asked: Mapping[str, float]
+    runs: int
     grouped: bool = True
 
 
 LABELLED = (
     Labelled(
         *("FRANK", "frank/metric_scores.csv", "bertscore_p_article", "qags"),
-        *(0.15, {"min_caught": 0.75, "max_false_alarms": 0.65}),
+        *(0.15, {"min_caught": 0.75, "max_false_alarms": 0.65}, 22),
     ),
     Labelled(
         *("LLM-AggreFact", "aggrefact/scores.csv", "factcg_base", "factcg_wanli"),
-        *(0.1, {"min_caught": 0.8, "max_false_alarms": 0.55}),
+        *(0.1, {"min_caught": 0.8, "max_false_alarms": 0.55}, 5),
     ),
     # Its 75 articles are too few for a verdict: each summary by itself.
     Labelled(
         *("FaithBench", "faithbench/summaries.csv", "hhem_2_1", "gpt_4o"),
-        *(0.3, {"min_caught": 0.65, "max_false_alarms": 0.8}, False),
+        *(0.3, {"min_caught": 0.65, "max_false_alarms": 0.8}, 8, False),
     ),
 )
 #: Columns of other detectors whose word is a judge's: hallucinated below this score.
@@ -553,11 +553,11 @@ def labelled_by_hand(
     return n, calibrail.certify(file, labels=labels, looks=False).verdict, drawn
 
 
-def from_files(item: Labelled, runs: int = FILE_RUNS) -> list[str]:
+def from_files(item: Labelled) -> list[str]:
     """Return a line a way, with the standard error of means, and of what is saved by each pair."""
     rows = labelled_rows(item)
     found: dict[str, list[tuple[int, str, int]]] = {name: [] for name in WAYS}
-    for seed in range(100, 100 + runs):
+    for seed in range(100, 100 + item.runs):
         for name, way in WAYS.items():
             with tempfile.TemporaryDirectory() as folder:
                 found[name].append(labelled_by_hand(item, rows, seed, way, Path(folder)))
@@ -576,8 +576,9 @@ def file_lines(found: Mapping[str, Sequence[tuple[int, str, int]]]) -> list[str]
         saved, root = (1.0 - labels / base)[both], math.sqrt(len(every))
         cells = [name, str(len(every)), f"{np.median(labels):.0f}"]
         cells.append(f"{labels.mean():.0f} ± {labels.std(ddof=1) / root:.0f}")
-        error = saved.std(ddof=1) / math.sqrt(len(saved))
-        cells.append(f"{saved.mean():+.0%} ± {error:.0%} ({len(saved)})")
+        # One pair has no standard error.
+        error = f" ± {saved.std(ddof=1) / math.sqrt(len(saved)):.0%}" if len(saved) > 1 else ""
+        cells.append(f"{saved.mean():+.0%}{error} ({len(saved)})" if len(saved) else "- (0)")
         cells.append(f"{np.median([drawn for *_, drawn in every]):.0f}")
         kinds = ("certified", "rejected", "inconclusive")
         cells.append(" / ".join(str(verdicts.count(kind)) for kind in kinds))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import math
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -43,6 +45,19 @@ def test_the_fixed_number_is_that_of_one_look_at_the_confidence_of_the_streams(
     page = (repository / "benchmarks/results/sequential.md").read_text(encoding="utf-8")
     n = benchmark_module.fixed_number(Requirement(0.2, 0.9), (0.95, 0.1), 0.5)
     assert f"\n| 0.95 (0.9) | 0.1 (0.2) | 0.5 | {n:,} |" in page
+
+
+def test_what_the_page_says_of_judges_is_what_was_simulated(repository: Path) -> None:
+    page = (repository / "benchmarks/results/sequential.md").read_text(encoding="utf-8")
+    table = page.partition("## With a judge")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[4:] for line in table.splitlines() if line.startswith("| 0.")]
+    labels = [[int(cell.split()[0].replace(",", "")) for cell in row] for row in rows]
+    saved = [int(re.findall(r"\(\+(\d+)%\)", row[1])[0]) for row in rows]
+    more = math.ceil(max(100 * (useless / alone - 1) for alone, _, useless in labels))
+    text = " ".join((repository / "docs/label.md").read_text(encoding="utf-8").split())
+    said = f"saved {min(saved)} to {max(saved)}% of the labels (median {np.median(saved):.0f}%)"
+    assert len(rows) == 9 and said in text
+    assert f"a useless judge cost up to {more}% more" in text
 
 
 def test_every_answer_is_replayed_once(benchmark_module: ModuleType) -> None:
@@ -194,3 +209,12 @@ def test_bets_that_are_compared_are_won_alike_where_they_are_the_same(
         assert 10 * np.log(2.0) > path[9] > np.log(20.0), name
     row = benchmark_module.judged_row("a", (200.0, 100.0, 210.0, np.inf))
     assert row == "| a | 200 | 100 (+50%) | 210 (-5%) | - |"
+
+
+def test_one_pair_has_no_standard_error_and_none_saves_nothing(
+    benchmark_module: ModuleType,
+) -> None:
+    ended, open_ = (100, "certified", 100), (50, "inconclusive", 90)
+    one, none = [(40, "rejected", 80), open_], [open_, open_]
+    lines = benchmark_module.file_lines({"uniform": [ended] * 2, "one": one, "none": none})
+    assert [line.split(" | ")[4] for line in lines] == ["+0% ± 0% (2)", "+60% (1)", "- (0)"]
