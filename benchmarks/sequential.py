@@ -543,7 +543,7 @@ def labelled_by_hand(
     file, labels = folder / "guardrail.json", folder / "labels"
     run.freeze().save(file)
     truth = {row["id"]: int(row["label"]) for row in rows}
-    asked = {"guardrail": file, "looks": False, "seed": seed, **item.asked}
+    asked: dict[str, Any] = {"guardrail": file, "looks": False, "seed": seed, **item.asked}
     n = 0
     with calibrail.label(folder / "traces.csv", labels, **asked, **way) as session:
         while not session.counts("ada").decided and (task := session.next("ada")) is not None:
