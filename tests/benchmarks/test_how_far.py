@@ -99,6 +99,12 @@ def test_the_page_shows_the_results(
     assert f"(Reveal {limits['reveal'][0]}, RAGTruth's claims {limits['ragtruth'][0]})" in text
     assert f"HaluEval's {limits['halueval'][0]} is worth less" in text
     assert f"{limits['reveal'][1]} on Reveal, {limits['ragtruth'][1]} on RAGTruth's claims" in text
+    # "20% or little more on two sets, the best", and "two to three times that".
+    best = sorted(item["found"][0]["limit"] or 1.0 for item in sets.values())
+    assert len([limit for limit in best if limit < 0.25]) == 3 and "on two sets" in text
+    costs = [limits[name] for name in ("reveal", "ragtruth")]
+    times = [float(at_90.strip("%")) / float(at_80.strip("%")) for at_80, at_90, _ in costs]
+    assert 2 <= min(times) <= max(times) <= 3 and "costs two to three times that" in text
     lfqa = sets["LLM-AggreFact, Lfqa"]
     assert f"Lfqa has {lfqa['answers']} claims and {lfqa['groups']} groups" in text
     assert lfqa["found"][2]["had"] < lfqa["found"][2]["needed"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import math
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -37,6 +39,27 @@ def test_a_row_of_real_answers_says_what_ran_out(benchmark_module: ModuleType) -
     assert [cell.strip() for cell in line.strip("|").split("|")][7:9] == ["-", "-"]
 
 
+def test_the_fixed_number_is_that_of_one_look_at_the_confidence_of_the_streams(
+    benchmark_module: ModuleType, repository: Path
+) -> None:
+    page = (repository / "benchmarks/results/sequential.md").read_text(encoding="utf-8")
+    n = benchmark_module.fixed_number(Requirement(0.2, 0.9), (0.95, 0.1), 0.5)
+    assert f"\n| 0.95 (0.9) | 0.1 (0.2) | 0.5 | {n:,} |" in page
+
+
+def test_what_the_page_says_of_judges_is_what_was_simulated(repository: Path) -> None:
+    page = (repository / "benchmarks/results/sequential.md").read_text(encoding="utf-8")
+    table = page.partition("## With a judge")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[4:] for line in table.splitlines() if line.startswith("| 0.")]
+    labels = [[int(cell.split()[0].replace(",", "")) for cell in row] for row in rows]
+    saved = [int(re.findall(r"\(\+(\d+)%\)", row[1])[0]) for row in rows]
+    more = math.ceil(max(100 * (useless / alone - 1) for alone, _, useless in labels))
+    text = " ".join((repository / "docs/label.md").read_text(encoding="utf-8").split())
+    said = f"saved {min(saved)} to {max(saved)}% of the labels (median {np.median(saved):.0f}%)"
+    assert len(rows) == 9 and said in text
+    assert f"a useless judge cost up to {more}% more" in text
+
+
 def test_every_answer_is_replayed_once(benchmark_module: ModuleType) -> None:
     rng, guess = np.random.default_rng(0), np.arange(30.0)
     draw = benchmark_module.pool(guess > 9, guess > 19, guess)
@@ -61,17 +84,38 @@ def test_labels_of_a_file_are_counted_until_its_verdict(
             "id": f"a{i}",
             "group": f"g{i}",
             "label": str(int(label[i])),
-            "bertscore_p_article": f"{rng.normal(-4.0 * label[i]):.4f}",
-            "qags": f"{rng.normal(-float(label[i])):.4f}",
+            "score": f"{rng.normal(-4.0 * label[i]):.4f}",
+            "other": f"{rng.normal(-float(label[i])):.4f}",
             "response": benchmark_module.own_text(f"a{i}"),
         }
         for i in range(150)
     ]
-    way = benchmark_module.WAYS["qags as judge"]
-    n, verdict, drawn = benchmark_module.labelled_by_hand(rows, 5, way, tmp_path)
+    way = benchmark_module.WAYS["another detector as judge"]
+    item = benchmark_module.LABELLED[0]
+    n, verdict, drawn = benchmark_module.labelled_by_hand(item, rows, 5, way, tmp_path)
     told = (tmp_path / "labels" / "labels.jsonl").read_text("utf-8").splitlines()
     assert verdict == "certified" and n == len(told) <= drawn < 120
     assert "label" not in (tmp_path / "traces.csv").read_text("utf-8").splitlines()[0]
+
+
+def test_each_set_is_labelled_from_its_own_columns(
+    benchmark_module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmark_module, "DATA", tmp_path)
+    said = {
+        "FRANK": "id,group,label,bertscore_p_article,qags\n0,g,1,0.9,0.5\n1,g,0,0.8,\n",
+        "LLM-AggreFact": "id,label_supported,factcg_base,factcg_wanli\n0,0,0.9,0.5\n1,1,0.8,0.4\n",
+        "FaithBench": "id,group,label,hhem_2_1,gpt_4o\n0,g,1,0.9,0.5\n1,g,0,0.8,1\n",
+    }
+    for item in benchmark_module.LABELLED:
+        path = tmp_path / item.file
+        path.parent.mkdir()
+        path.write_text(said[item.name], encoding="utf-8")
+        rows = benchmark_module.labelled_rows(item)
+        # A row without a score is no row; 1 is hallucinated, whatever the file's label means.
+        assert [row["label"] for row in rows] == (["1"] if item.name == "FRANK" else ["1", "0"])
+        assert (rows[0]["score"], rows[0]["other"]) == ("0.9", "0.5")
+        assert {row["group"] for row in rows} == {"b0" if item.name == "LLM-AggreFact" else "g"}
 
 
 def test_a_line_of_files_has_its_errors(benchmark_module: ModuleType) -> None:
@@ -165,3 +209,12 @@ def test_bets_that_are_compared_are_won_alike_where_they_are_the_same(
         assert 10 * np.log(2.0) > path[9] > np.log(20.0), name
     row = benchmark_module.judged_row("a", (200.0, 100.0, 210.0, np.inf))
     assert row == "| a | 200 | 100 (+50%) | 210 (-5%) | - |"
+
+
+def test_one_pair_has_no_standard_error_and_none_saves_nothing(
+    benchmark_module: ModuleType,
+) -> None:
+    ended, open_ = (100, "certified", 100), (50, "inconclusive", 90)
+    one, none = [(40, "rejected", 80), open_], [open_, open_]
+    lines = benchmark_module.file_lines({"uniform": [ended] * 2, "one": one, "none": none})
+    assert [line.split(" | ")[4] for line in lines] == ["+0% ± 0% (2)", "+60% (1)", "- (0)"]

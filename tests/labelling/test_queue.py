@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +43,18 @@ def label_all(session: Session, n: int, annotator: str = "ada", wrong: int = 10*
             return k - 1
         session.put(annotator, task.order, truth(task.id) ^ (k % wrong == 0))
     return n
+
+
+def test_a_queue_that_is_through_leads_to_the_judge_and_to_no_threshold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, folder = write(tmp_path / "rows.jsonl", judged(40)), tmp_path / "labels"
+    with calibrail.label(rows, folder, judge_column=("judge", "lazy_judge"), **QUEUE) as session:
+        label_all(session, 40)
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    shown = command("label", "-o", folder, "--annotator", "ada", "--terminal").stdout
+    assert "calibrail agree" in shown and "--judge-column JUDGE" in shown
+    assert "--alpha" not in shown and "--until" not in shown
 
 
 def test_disagreements_are_all_handed_out_and_others_with_the_floor(

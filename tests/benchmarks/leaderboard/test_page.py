@@ -228,6 +228,20 @@ def test_figures_in_names_are_none() -> None:
     assert figures == ["1,204", "-0.5"]
 
 
+def test_length_costs_less_than_every_embedding_detector_as_the_readme_says(
+    repository: Path,
+) -> None:
+    said = " ".join((repository / "README.md").read_text(encoding="utf-8").split())
+    claim = "On HaluEval QA answer length costs fewer false alarms than every embedding detector"
+    assert claim in said
+    board = json.loads((repository / "docs/leaderboard/leaderboard.json").read_text("utf-8"))
+    [rows] = [item["rows"] for item in board["data_sets"] if item["name"] == "HaluEval QA"]
+    found = {row["name"]: row["targets"][0]["fpr"] for row in rows}
+    costs = {name: fpr["estimate"] for name, fpr in found.items() if fpr}
+    embedding = ("sgi", "rad", "dgi", "redeep", "local_sgi", "displacement_magnitude", "tfg")
+    assert all(costs["length"] < costs[name] for name in embedding)
+
+
 def test_every_link_of_the_page_leads_to_a_committed_file() -> None:
     text = (FOLDER / "index.html").read_text(encoding="utf-8")
     links = set(re.findall(r'<a href="([^"]+)"', text))
