@@ -184,7 +184,7 @@ def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> 
 
 def axis_text(text: str, narrow: bool = False) -> str:
     """Return a name that fits the figure."""
-    flat, most = plain(text), 20 if narrow else 32
+    flat, most = plain(text), 24 if narrow else 32
     return flat if len(flat) <= most else flat[: most - 3] + "..."
 
 
