@@ -306,7 +306,8 @@ def baselines_finding(report: Json) -> str:
 def verdict_summary(result: Json) -> str:
     """Return what the verdict of a report or a certificate means, and why it is what it is."""
     # Of a verdict that was taken back the evidence is not what is missing.
-    silent = is_unasked(result) or result.get("reason_code") in STEPS
+    taken_back = {*STEPS, "calibration_data", "unknown_data"}
+    silent = is_unasked(result) or result.get("reason_code") in taken_back
     meaning = "" if silent else f"{say('verdict.' + result['verdict'])} "
     summary = f"{meaning}{result['reason']}{_guessing(result)}"
     if result.get("reason_code") in STEPS or "test" not in result:
