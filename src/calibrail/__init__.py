@@ -18,7 +18,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import get_data
 
-if re.search(r" -m ?calibrail\.", " ".join(sys.orig_argv)) and sys.argv[0] == "-m":
+if re.search(r" -\w*m ?calibrail\.", " ".join(sys.orig_argv)) and sys.argv[0] == "-m":
     # Started as a module, such as integrations.mcp: its libraries are not those of the folder.
     import_module("calibrail.working_folder").forget_started_folder()
 

@@ -250,7 +250,13 @@ def _put(made: Path, path: Path) -> None:
         return
     with suppress(FileNotFoundError):
         made.chmod(stat.S_IMODE(path.stat().st_mode))
-    os.replace(made, path)
+    try:
+        os.replace(made, path)
+    except OSError as error:
+        # A link may lead to another file system.
+        if error.errno != errno.EXDEV:
+            raise
+        write_atomically(path, made.read_bytes())
 
 
 def _is_written_through(path: Path) -> bool:

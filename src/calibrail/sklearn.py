@@ -4,7 +4,7 @@ import copy
 import inspect
 import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
 from types import FrameType
 from typing import Any, Final, Literal, Self
@@ -297,11 +297,16 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         self._refuse_chosen_scores()
         return super().__sklearn_clone__()
 
+    @property
+    def _n_folds(self) -> int:
+        """How many folds ``cv`` makes; at least two where only the rows tell."""
+        return getattr(self.cv, "n_splits", len(self.cv) if isinstance(self.cv, list) else 2)
+
     def _refuse_chosen_scores(self) -> None:
         """Refuse where a search is to choose the scores by the rows that then set the threshold."""
         # Of several folds no more is said than about alpha.
         folds = self.estimator is not None and self.cv != "prefit" and self.guarantee == "marginal"
-        for frame in () if folds and getattr(self.cv, "n_splits", 2) > 1 else _frames():
+        for frame in () if folds and self._n_folds > 1 else _frames():
             home, search = str(frame.f_globals.get("__name__")), frame.f_locals.get("self")
             refits = home.startswith("sklearn.model_selection.") and getattr(search, "refit", None)
             if refits and (names := _chosen(search)):
@@ -402,11 +407,17 @@ def _chosen(search: Any) -> list[str]:
     own = [name for name, part in parts.items() if isinstance(part, ConformalThresholdClassifier)]
     # No score depends on what is promised.
     free = {f"{name}__{item}".strip("_") for name in own for item in Promise.__dataclass_fields__}
+    tried = {name: [grid.get(name) for grid in grids] for name in chain.from_iterable(grids)}
     return [
         name
-        for name, values in chain.from_iterable(grid.items() for grid in grids)
-        if name not in free and (len(grids) > 1 or getattr(values, "__len__", lambda: 2)() > 1)
+        for name, lists in tried.items()
+        if name not in free
+        and not (all(map(_is_sized, lists)) and len({*map(repr, chain(*lists))}) == 1)
     ]
+
+
+def _is_sized(value: object) -> bool:
+    return isinstance(value, Sized)
 
 
 def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:

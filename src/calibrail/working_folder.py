@@ -179,10 +179,11 @@ def admit(modules: Iterable[str]) -> None:
 def forget_started_folder() -> None:
     """Take the folder off the Python path where ``python -m`` has put it there.
 
-    It stays where calibrail itself was found in it.
+    It stays where calibrail itself was found in it. A detector that is named is found there.
     """
     if sys.flags.safe_path or not sys.path:
         return
     first, here = Path(sys.path[0] or ".").resolve(), Path.cwd().resolve()
     if first == here != Path(__file__).resolve().parents[1]:
         del sys.path[0]
+        _let({VARIABLE: str(here), _SAFE: "1"})

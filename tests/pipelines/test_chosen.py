@@ -181,7 +181,7 @@ def test_a_choice_is_carried_into_what_is_calibrated_on_the_same_answers(tmp_pat
     printed = command(0, "export", tmp_path / "later", "-o", guardrail)
     assert "compared with 1 other on these answers" in printed
     page = calibrail.card(guardrail).markdown()
-    assert "There is no verdict" in page and "Chosen among others on the same answers" in page
+    assert "There is no verdict" in page and "chosen among others on the same answers" in page
     # What stood beside the detector of a run may have been chosen by it; its own was named before.
     calibrated("cd", "beside")
     assert calibrated("d", "d")["verdict"] == "inconclusive"
@@ -279,7 +279,7 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     printed = " ".join(command(0, "export", tmp_path / "runs" / "first", "-o", guardrail).split())
     assert "2 other detectors were tried on these answers" in printed
     assert "others_tried" in read_file(guardrail)[0].headline.warnings
-    assert "Other detectors were tried on the same answers" in calibrail.card(guardrail).markdown()
+    assert "other detectors were tried on the same answers" in calibrail.card(guardrail).markdown()
     alone = " ".join(
         command(0, "export", tmp_path / "runs" / "elsewhere", "-o", tmp_path / "e.json").split()
     )

@@ -279,7 +279,7 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
         # People may rate in more than two.
         if is_of_people(name) if numbers else named or words:
             people = is_of_people(name) or names_people(name)
-            judged = name.lower().startswith(reasoned)
+            judged = name.lower() in reasoned
             found.append((is_of_program(name), not people, judged, name))
     return [name for *_, name in sorted(found, key=lambda item: item[:3])]
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
 from importlib import import_module
-from itertools import chain, dropwhile, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from xml.parsers.expat import ExpatError, ParserCreate
@@ -24,6 +24,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import (
     WHOLE_ROW,
     Example,
@@ -960,9 +961,9 @@ _IMPORT_ID: Final = '{"ImportId"'
 def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]:
     """Return how many records above, and how many below, the names of columns are no answers.
 
-    Titles, and headings of several columns, fill at most half of them. What is taken for the names
-    below fills more, with different texts that are no numbers, and that no column of numbers or of
-    a few values holds.
+    Titles, and headings of several columns, fill at most half of them and have the name of no
+    field. The names below fill more: different texts that are no numbers and come not again below
+    themselves, of which one is that of a field.
 
     Raises
     ------
@@ -975,15 +976,17 @@ def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]
     at = next((i for i, n in enumerate(filled) if 2 * n > width), 0)
     names = [name for name in records[at] if name not in (None, "")] if records else []
     rest = [record for record in records[at + 1 :] if len(record) == width]
-    if at and any(filled[:at]):
-        texts = all(isinstance(name, str) and number_in(name) is None for name in names)
-        columns = list(zip(records[at], zip(*rest, strict=True), strict=False))
-        sure = texts and len({*names}) == len(names) and any(_tells(*pair) for pair in columns)
+    if at and any(filled[:at]) and not any(map(_names_fields, records[:at])):
+        sure = len({*names}) == len(names) and _names_fields(names)
+        sure &= all(isinstance(name, str) and number_in(name) is None for name in names)
+        columns = zip(records[at], zip(*rest, strict=True), strict=False)
         sure &= all(name in (None, "") or name not in cells for name, cells in columns)
         if not sure and records[0] and records[0][0] and filled[0] == 1 and width > _OF_TITLE:
             seen = shorten(records[0][0])
             raise DataError(error_text("title_above", path=path, seen=seen, width=width))
         at = at if sure else 0
+    elif any(filled[:at]):
+        at = 0
     ends = [
         any(record) and all(str(cell).startswith(_IMPORT_ID) for cell in record if cell)
         for record in records[at + 1 : at + 4]
@@ -991,17 +994,14 @@ def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]
     return at, ends.index(True) + 1 if True in ends else 0
 
 
-#: Columns beside which a record of one cell is a title, and answers that show a column's kind.
+#: Columns beside which a record of one cell is a title.
 _OF_TITLE: Final = 2
-_SHOWN: Final = 5
 
 
-def _tells(name: object, cells: Sequence[object]) -> bool:
-    """Say whether a column has a name, and below it numbers or the same few values alone."""
-    held = [cell for cell in cells if cell not in (None, "")]
-    numbers = sum(number_in(cell) is not None for cell in held)
-    few = 2 * len({*map(str, held)}) <= len(held)
-    return name not in (None, "") and len(held) >= _SHOWN and (few or 2 * numbers > len(held))
+def _names_fields(record: Sequence[object]) -> bool:
+    """Say whether a cell is a name by which a field is known."""
+    names = [cell for cell in record if isinstance(cell, str)]
+    return "id" in names or any(aliases_of(field, names) for field in NAMES["fields"])
 
 
 def _in_heading(number: int, cells: Sequence[object]) -> RowProblem:
@@ -1020,26 +1020,28 @@ def _opened_text(path: Path, encoding: str | None) -> io.TextIOWrapper:
 
 def _delimiter(path: Path, head: str) -> str:
     """Return what parts the cells of a file: the header, and every row that is seen, alike."""
-    usual, alike, others = "\t" if suffix_of(path) == ".tsv" else ",", list[str](), list[str]()
+    usual = "\t" if suffix_of(path) == ".tsv" else ","
+    alike, others, titled = list[str](), list[str](), list[str]()
     for mark in DELIMITERS:
         with suppress(csv.Error):
             records = list(csv.reader(io.StringIO(head, ""), delimiter=mark))
             # The last one may be cut off.
             del records[max(1, len(records) - (len(head) == _HEAD)) :]
             sizes = [len(cells) for cells in records if cells]
-            # Titles above a table have fewer cells.
-            table = list(dropwhile(max(sizes, default=0).__gt__, sizes))
-            if len(table) > max(_SHOWN, len(sizes) // 2) and len({*table}) == 1 < table[0] - 1:
-                sizes = table
             if sizes and sizes[0] > 1:
                 (alike if len(set(sizes)) == 1 else others).append(mark)
+            # Titles above a table have fewer cells, and no field's name.
+            first = sizes.index(max(sizes)) if sizes else 0
+            above = [_names_fields(cells) for cells in filter(None, records)][: first + 1]
+            if first and len({*sizes[first:]}) == 1 and not any(above[:-1]) and above[-1]:
+                titled.append(mark)
     if usual in alike and usual == "\t":
         return usual
     if len(alike) > 1:
         choose = spell_option(ReadOptions, "options", {"delimiter": alike[-1]})
         marks = " or ".join(map(repr, alike))
         raise DataError(error_text("delimiter_unclear", path=path, marks=marks, choose=choose))
-    likely = alike or others
+    likely = alike or others or titled
     return likely[0] if len(likely) == 1 else usual
 
 
