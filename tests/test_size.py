@@ -15,7 +15,7 @@ from benchmarks.size import Size, measure
 #: judges came to be tested, when judges came to speed verdicts and two systems to be compared,
 #: when looks in other folders, keys in answers and redirections were found, and when logs of
 #: Inspect were read and silent judges told.)
-LINES, LINES_BUDGET = 60_578, 46_000
+LINES, LINES_BUDGET = 60_593, 46_000
 MODULES, MODULES_BUDGET = 240, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220

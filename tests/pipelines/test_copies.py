@@ -551,7 +551,7 @@ def test_figures_of_earlier_files_are_shown_without_how_copies_count_at_best(ver
     at_best = {**kept, "best": {**way, "coverage": [70, 73]}}
     shown = spell(say("warning.near_copies", values=at_best))
     assert ("at best" in shown, "70 of 73" in shown) == (verdict == "rejected",) * 2
-    assert ("look worst" in shown, "7 of 30" in shown) == (verdict == "certified",) * 2
+    assert ("at worst" in shown, "7 of 30" in shown) == (verdict == "certified",) * 2
 
 
 @pytest.mark.parametrize(("coverage", "fpr"), [([0, 0], [1, 10]), ([7, 10], [0, 0])])

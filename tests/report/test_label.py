@@ -10,7 +10,7 @@ import pytest
 from calibrail.conformal import SequentialTest
 from calibrail.conformal.sequential.forecast import labels_left
 from calibrail.conformal.sequential.sequential_test import UnsureTest
-from calibrail.formatting import lower_percent
+from calibrail.formatting import lower_percent, upper_percent
 from calibrail.options import Drawing, Requirement
 from calibrail.report.document import Table, Text, all_blocks
 from calibrail.report.documents import label
@@ -88,7 +88,9 @@ def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
     assert shown in texts(found)
     # A tile shows the end that decides; what stands side by side in the table holds together, and
     # so reaches further than an interval by itself.
-    assert [tile.interval[:8] for tile in made.tiles[:2]] == ["at least", "at most "]
+    least, most = lower_percent(found["coverage_at_least"]), upper_percent(found["fpr_at_most"])
+    bounds = [tile.interval for tile in made.tiles[:2]]
+    assert bounds == [f"at least {least} shown", f"at most {most} shown"]
     for name in ("coverage", "fpr"):
         together, alone = found["region"][name], found[name]
         assert together["lower"] <= alone["lower"] and alone["upper"] <= together["upper"]
