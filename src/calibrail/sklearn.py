@@ -4,7 +4,7 @@ import copy
 import inspect
 import math
 import numbers
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from types import FrameType
 from typing import Any, Final, Literal, Self
@@ -407,17 +407,16 @@ def _chosen(search: Any) -> list[str]:
     own = [name for name, part in parts.items() if isinstance(part, ConformalThresholdClassifier)]
     # No score depends on what is promised.
     free = {f"{name}__{item}".strip("_") for name in own for item in Promise.__dataclass_fields__}
-    tried = {name: [grid.get(name) for grid in grids] for name in chain.from_iterable(grids)}
+    # A distribution has no length, and what a grid leaves out stays as it is: two values or more.
+    tried = {
+        name: [v if isinstance(v := grid.get(name), Collection) else (0, 1) for grid in grids]
+        for name in chain.from_iterable(grids)
+    }
     return [
         name
         for name, lists in tried.items()
-        if name not in free
-        and not (all(map(_is_sized, lists)) and len({*map(repr, chain(*lists))}) == 1)
+        if name not in free and len({*map(repr, chain.from_iterable(lists))}) != 1
     ]
-
-
-def _is_sized(value: object) -> bool:
-    return isinstance(value, Sized)
 
 
 def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
