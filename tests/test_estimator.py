@@ -411,9 +411,12 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
     pac: dict[str, Any] = {"guarantee": "pac", "cv": ShuffleSplit(1, test_size=0.5, random_state=0)}
     crossed = ConformalThresholdClassifier(0.2, estimator=model)
     nested = {f"estimator__{name}": values for name, values in columns.items()}
+    halves = np.split(np.arange(len(LABELS)), 2)
+    same = {name: values[:1] for name, values in columns.items()}
     for refused, asked in (
         (GridSearchCV(raw, columns, cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(raw, [{}, columns], cv=2), "functiontransformer__kw_args"),
+        (GridSearchCV(clone(crossed).set_params(cv=[halves]), nested, cv=2), "estimator__func"),
         (RandomizedSearchCV(raw, columns, n_iter=2, cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(raw[-1], {"higher": ["hallucinated", "faithful"]}, cv=2), "higher"),
         (GridSearchCV(clone(crossed).set_params(**pac), nested, cv=2), "estimator__func"),
@@ -422,9 +425,7 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
             refused.fit(scores, LABELS)
     # What no score depends on may be chosen; so may what is chosen, or measured, on other rows.
     alphas = {"conformalthresholdclassifier__alpha": [0.2, 0.3]}
-    GridSearchCV(raw, alphas | {name: values[:1] for name, values in columns.items()}).fit(
-        scores, LABELS
-    )
+    GridSearchCV(raw, [alphas | same, same]).fit(scores, LABELS)
     GridSearchCV(raw, columns, cv=2, refit=False).fit(scores, LABELS)
     GridSearchCV(crossed, nested, cv=2).fit(scores, LABELS)
     best = ConformalThresholdClassifier(0.2, **pac, estimator=inside).fit(scores, LABELS)

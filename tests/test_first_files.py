@@ -439,7 +439,7 @@ def test_a_row_of_answers_is_no_heading(
             {"Faithfulness": "FAITHFUL", "Faithfulness reasoning": "since"},
             {"seen": ("fine", "wrong")},
         ),
-        ({"correctness": "True", "correctness_reason": "since"}, {"vérifié": ("vrai", "faux")}),
+        ({"correctness": "True", "correctness_reason": "since"}, {"vérifié": ("oui", "non")}),
         ({"scores.judge": "pass"}, {"scores.Revisión humana": ("correcto", "alucinado")}),
     ],
 )
@@ -496,3 +496,27 @@ def test_what_prodigy_exports_is_read_by_what_doctor_says(tmp_path: Path) -> Non
     words = shlex.split(done.stdout.splitlines()[-1])[3:]
     run = _called("test", path, *words, "--threshold", 0.5, "--higher", "hallucinated", "--json")
     assert json.loads(run.stdout)["test"]["n_hallucinated"] == 26
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "names"),
+    [
+        # A decimal comma in two columns parts no cells, nor do marks within a text.
+        (
+            "answer;score;other;label",
+            "Well {0};0,{0};0,4;{1}",
+            ["answer", "score", "other", "label"],
+        ),
+        ("answer", "First {0}; second; third", ["answer"]),
+        ("answer,label,link", "Well {0},{1},http://x/?a={0};b=2;c=3", ["answer", "label", "link"]),
+        # Columns without a name make no title of the header.
+        (",label", "Well {0},{1}", ["column_1", "label"]),
+        ("answer,label,,,", "Well {0},{1},a{0},b{0},c{0}", ["answer", "label"]),
+    ],
+)
+def test_a_header_is_no_title(tmp_path: Path, header: str, row: str, names: list[str]) -> None:
+    lines = [row.format(number, ["bad", "good"][number > 0]) for number in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join([header, *lines]))
+    opened = calibrail.read(tmp_path / "a.csv", require=(), labelled=False)
+    assert len(list(opened)) == 40 and not opened.reasons
+    assert [*opened.head[0]][: len(names)] == names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -30,6 +31,26 @@ def test_a_link_stays_one(write: Callable[[Path, bytes], None], tmp_path: Path) 
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "real").read_bytes() == content
     assert sorted(item.name for item in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_link_of_a_folder_may_lead_to_another_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "link").symlink_to(tmp_path / "there" / "real")
+    replace = os.replace
+
+    def within(made: Path, path: Path) -> None:
+        if ("here" in Path(made).parts) != ("here" in Path(path).parts):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        replace(made, path)
+
+    monkeypatch.setattr("calibrail.atomic_files.os.replace", within)
+    with whole_folder(tmp_path / "here") as made:
+        (made / "link").write_bytes(b"one")
+    assert (tmp_path / "there" / "real").read_bytes() == b"one"
+    assert [item.name for item in (tmp_path / "here").iterdir()] == ["link"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")

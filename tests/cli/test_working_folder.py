@@ -138,9 +138,10 @@ def test_an_adapter_that_is_started_as_a_module_imports_nothing_of_the_folder(
     # What is installed is found there first: the adapter ends at its first library.
     for name in (*TRIED, "mcp", "pydantic", "nemoguardrails"):
         (tmp_path / f"{name}.py").write_text('open("RAN", "a")\nraise ImportError("a trap")')
-    line = [sys.executable, "-m", f"calibrail.integrations.{module}", "--help"]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
-    assert not (tmp_path / "RAN").exists() and "a trap" not in done.stderr
+    for option in ("-m", "-um"):
+        line = [sys.executable, option, f"calibrail.integrations.{module}", "--help"]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+        assert not (tmp_path / "RAN").exists() and "a trap" not in done.stderr
 
 
 def test_a_detector_of_the_working_folder_goes_through_every_step(folder: Path) -> None:

@@ -1041,7 +1041,7 @@ def _delimiter(path: Path, head: str) -> str:
         choose = spell_option(ReadOptions, "options", {"delimiter": alike[-1]})
         marks = " or ".join(map(repr, alike))
         raise DataError(error_text("delimiter_unclear", path=path, marks=marks, choose=choose))
-    likely = alike or others or titled
+    likely = alike or titled or others
     return likely[0] if len(likely) == 1 else usual
 
 
