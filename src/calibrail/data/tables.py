@@ -1032,9 +1032,9 @@ def _delimiter(path: Path, head: str) -> str:
                 (alike if len(set(sizes)) == 1 else others).append(mark)
             # Titles above a table have fewer cells, and no field's name.
             first = sizes.index(max(sizes)) if sizes else 0
-            above = [_names_fields(cells) for cells in filter(None, records)][: first + 1]
-            if first and len({*sizes[first:]}) == 1 and not any(above[:-1]) and above[-1]:
-                titled.append(mark)
+            if first and len({*sizes[first:]}) == 1:
+                *above, names = map(_names_fields, islice(filter(None, records), first + 1))
+                titled += [mark] * (names and not any(above))
     if usual in alike and usual == "\t":
         return usual
     if len(alike) > 1:
