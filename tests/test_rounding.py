@@ -86,7 +86,7 @@ def test_a_verdict_never_says_more_than_was_shown(m: int, n: int, data: st.DataO
     counts = ClassCounts(data.draw(st.integers(0, m)), m, data.draw(st.integers(0, n)), n)
     made = certify_counts(counts, Requirement(0.3, 0.7))
     if made.verdict == "certified":
-        caught, alarms = numbers(spell(made.reason).partition("each alone: ")[2])
+        caught, alarms = numbers(spell(made.reason).partition("taken singly: ")[2])
         # The one end of each that certifies errs with 5 %: that of an interval at 90 %.
         ends = [clopper_pearson(bound.count, bound.n, 0.9) for bound in (made.coverage, made.fpr)]
         # So nothing that is shown contradicts a limit that is kept.

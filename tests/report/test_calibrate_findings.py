@@ -40,7 +40,7 @@ def test_two_thresholds_with_nothing_between() -> None:
     assert text.startswith("The score takes only 2 distinct values on 99 hallucinated calibration")
     assert "can only catch 66.7% and 100% of them. No threshold catches just 95%: " in text
     assert "the threshold in use, 0, catches more than is required and flags 100 of 100" in text
-    assert "Below it, 66% (at 10% false alarms) can be promised." in text
+    assert "Less can be promised: 66% (at 10% false alarms)." in text
     assert "cannot be had" not in few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90, 0.35)
 
 

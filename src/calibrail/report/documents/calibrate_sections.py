@@ -38,8 +38,9 @@ ONE_ONLY: Final = (
 )
 #: Options of shift that calibrate does not take.
 SIDES: Final = spellings(ShiftSplit, without=("by",))
-#: Where the results of the command went; those of the next one go elsewhere.
+#: Where the results of the command went, in the place of what; those of the next one go elsewhere.
 PLACE: Final = {"-o="}
+ELSEWHERE: Final = {*PLACE, "--force"}
 
 
 def for_several(content: Json) -> str:
@@ -47,11 +48,11 @@ def for_several(content: Json) -> str:
 
     NAME stands for these others; DATA where no command made the run.
     """
-    if not (words := _words(content, "calibrate")):
+    if not (words := _words(content, "calibrate") or _words(content, "test")):
         return "calibrail compare DATA --score NAME --score NAME"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
     other = "--score-column COL" if without_texts else "--score NAME"
-    kept = shlex.join(without_options(words, ONE_ONLY | PLACE)[2:])
+    kept = shlex.join(without_options(words, ONE_ONLY | ELSEWHERE)[2:])
     return f"calibrail compare {kept} {other} -o RUN-compared"
 
 
@@ -62,7 +63,7 @@ def after_audit(content: Json, *, explained: bool) -> str:
     alone is calibrated.
     """
     words, several = _words(content, "audit"), len(content["detectors"]) > 1
-    kept = shlex.join(without_options(words, {"--by=", "--no-geometry"} | PLACE)[2:])
+    kept = shlex.join(without_options(words, {"--by=", "--no-geometry"} | ELSEWHERE)[2:])
     kept, other = kept or "DATA --score NAME", " --score NAME" * explained
     if explained or several:
         return f"calibrail compare {kept}{other} -o RUN-compared"
@@ -74,7 +75,7 @@ def for_groups(content: Json) -> str:
     words = _words(content, "shift")
     if not (by := _values(words, "--by")):
         return ""
-    kept = shlex.join(without_options(words, SIDES | PLACE)[2:])
+    kept = shlex.join(without_options(words, SIDES | ELSEWHERE)[2:])
     name = re.sub(r"[\W_]", "-", by[-1])[:40].strip("-")
     return f"calibrail calibrate {kept} -o RUN-by-{name}"
 
@@ -431,7 +432,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     if sentences and report["requirement"].get("min_kept") is None:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
-        return "state_limit", {}
+        useless = "flags_everything" in codes
+        return ("use_another", {"command": for_several(report)}) if useless else ("state_limit", {})
     if code == "groups_apart":
         return "look_at_groups", {}
     certificate, required = report["certificate"], report["min_coverage"]

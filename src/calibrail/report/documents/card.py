@@ -27,7 +27,8 @@ def document(card: Json) -> Document:
         What ``calibrail guardrail card --json`` prints.
     """
     config, name = card["guardrail"], card["file"]["name"] or "guardrail.json"
-    headline = {**config["headline"], "requirement": config["requirement"]}
+    unit = config["promise"].get("unit")
+    headline = {**config["headline"], "requirement": config["requirement"], "unit": unit}
     scale = Scale.of(config["score"])
     detector = plain(scale.column or config["score"]["name"])
     kind = "labelled" if is_proven(headline["coverage"]) else "held-out"

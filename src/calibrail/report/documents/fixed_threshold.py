@@ -29,7 +29,7 @@ _USUAL = {"min_coverage": 0.8, "max_fpr": 0.2}
 def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about a threshold that was given says."""
     about = _about(report)
-    asked, headline = about["asked"], say("fixed_threshold.headline", about)
+    asked, headline = about["asked"], say("fixed_threshold.headline", report, about)
     measured = say("fixed_threshold.measured", report, about)
     guess = report["test"]["auroc"]["lower"]
     unsure = guess is not None and guess <= 0.5 <= report["test"]["auroc"]["upper"]
@@ -225,7 +225,7 @@ def _command(report: Json) -> list[str]:
 def _next_step(report: Json, about: Json) -> str:
     """Return what to do now, with its command where a command made the report."""
     words = _command(report)
-    kept = shlex.join(sections.without_options(words, _GOALS | sections.PLACE)[2:])
+    kept = shlex.join(sections.without_options(words, _GOALS | sections.ELSEWHERE)[2:])
     if _is_of_other_unit(report):
         far = report["data"]["far"]
         again = [*sections.without_options(words, {"--threshold="}), "--threshold"]
@@ -243,7 +243,13 @@ def _next_step(report: Json, about: Json) -> str:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
         this = shlex.join(sections.without_options(words, sections.PLACE))
         return say("fixed_threshold.ask", command=f"{this} {goals}")
-    if report["verdict"] == "rejected":
+    points = sections.possible(report) or {"alarms": None, "caught": None}
+    fewest, better = points["alarms"], points["caught"]
+    if report["verdict"] == "rejected" and not about["yes_no"]:
+        if fewest is None or fewest["rate"] < report["min_coverage"]:
+            return say("fixed_threshold.change", command=sections.for_several(report))
+    elsewhere = about["anew"] is None and better and better["bound"] <= report["max_fpr"]
+    if report["verdict"] == "rejected" or (report["verdict"] == "inconclusive" and elsewhere):
         score, params = list[str](), report["score"]["params"]
         given = {word.partition("=")[0] for word in words}
         if about["scale"].column and "--score" not in given:

@@ -132,13 +132,10 @@ def _asked(name: str, asked: Json) -> str:
 
 
 def shown_end(name: str, asked: Json) -> str:
-    """Return the end of a share that decides about its limit, in words; empty without one."""
+    """Return the end of a share that decides about its limit, in words; empty where none does."""
     side, end = _deciding(name, asked)
     if end is None:
         return ""
-    shown = (asked.get("certificate") or asked)[name]
-    if not is_proven(shown) and (shown["lower"] or 0.0) < 0.005 and (shown["upper"] or 1.0) > 0.995:
-        return say("verdict.nothing_shown")
     return f"at {'least' if side == 'lower' else 'most'} {_END[side](end)} shown"
 
 
@@ -148,16 +145,20 @@ _END: Final = {"lower": lower_percent, "upper": upper_percent}
 
 
 def _deciding(name: str, asked: Json) -> tuple[str, float | None]:
-    """Return which end of a share decides about its limit, and where it lies, if there is one."""
+    """Return which end of a share decides about its limit, and where it lies, if either does."""
     (limit_of, end_of), certificate = _LIMITS[name], asked.get("certificate") or asked
     sides = ("upper", "lower") if name == "fpr" else ("lower", "upper")
     limit, end = asked.get(limit_of), certificate.get(end_of)
     if limit is None or end is None or (name != "fpr" and not limit):
         return sides[0], None
-    other = certificate[name][sides[1]]
-    if other is not None and (other > limit if name == "fpr" else other < limit):
+    other, sign = certificate[name][sides[1]], 1.0 if name == "fpr" else -1.0
+    if other is not None and sign * (other - limit) > 0.0:
         return sides[1], other
-    return sides[0], end
+    return sides[0], None if sign * (end - limit) > _ROUNDING else end
+
+
+#: What float arithmetic adds to a limit.
+_ROUNDING: Final = 1e-12
 
 
 def target_box(asked: Json) -> figures.TargetBox | None:
