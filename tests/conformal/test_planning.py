@@ -229,16 +229,16 @@ def test_the_minimum_of_labels_is_the_smallest_that_leaves_enough(
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({**FIXED, "coverage": 0.9}, "share caught"),
-        ({**FIXED, "coverage": 0.5}, "share caught"),
+        ({**FIXED, "coverage": 0.9}, "catches"),
+        ({**FIXED, "coverage": 0.5}, "catches"),
         # No further above what is required than rounding might put it.
-        ({**FIXED, "coverage": 0.9 + 1e-12}, "is not above"),
-        ({**FIXED, "fpr": 0.2}, "false alarms"),
+        ({**FIXED, "coverage": 0.9 + 1e-12}, "not more than"),
+        ({**FIXED, "fpr": 0.2}, "flags"),
         ({**FIXED, "coverage": 0.900001}, "not even"),
-        ({**DETECTOR, "separation": 1.0}, "false alarms"),
-        ({**DETECTOR, "separation": -3.0}, "false alarms"),
-        ({**DETECTOR, "guarantee": "marginal"}, "share caught"),
-        ({**DETECTOR, "min_coverage": 0.95}, "share caught"),
+        ({**DETECTOR, "separation": 1.0}, "flags"),
+        ({**DETECTOR, "separation": -3.0}, "flags"),
+        ({**DETECTOR, "guarantee": "marginal"}, "catches"),
+        ({**DETECTOR, "min_coverage": 0.95}, "catches"),
     ],
 )
 def test_what_no_number_of_labels_proves_has_a_reason(options: dict[str, Any], word: str) -> None:

@@ -109,13 +109,13 @@ class Design:
             float(1 - decimal(alpha)),
             float(_roc(np.array(alpha), self.separation)),
         )
-        who = "the assumed" if self.rates else "however many labels set it, the threshold's"
+        who = "the assumed threshold" if self.rates else "such a detector, set to catch so many,"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
             caught, least = 100.0 * coverage, 100.0 * self.required
-            return f"{who} share caught, {caught:.4g}%, is not above {least:.4g}%"
+            return f"{who} catches {caught:.4g}%, not more than the {least:.4g}% required"
         if self.limit <= fpr and self.limit < 1.0:
             alarms, most = 100.0 * fpr, 100.0 * self.limit
-            return f"{who} share of false alarms, {alarms:.4g}%, is not below {most:.4g}%"
+            return f"{who} flags {alarms:.4g}% of faithful answers, not less than the {most:.4g}% allowed"
         return None
 
     def smallest(self, power: float) -> int | None:

@@ -172,12 +172,13 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     dict
         ``costs`` with the base rate; ``base_rate_is``, ``given`` or ``of the data``. For ``per``
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
-        lies below both of these.
+        lies below both of these; ``by_group``: whether each group counts with all its answers.
     """
     given, members = costs.base_rate is not None, sample.members
     weights = misses, alarms = costs.weights(sample.base_rate)
     mixed = len(np.unique(2 * members + sample.labels)) > len(np.unique(members))
-    if sample.whole or (given and not mixed):
+    by_group = not (sample.whole or (given and not mixed))
+    if not by_group:
         at = sample.one_per_group(flagged)
         sides = (at.n_hallucinated - at.caught, at.n_hallucinated), (at.false_alarms, at.n_faithful)
         estimate = float(np.dot(weights, [wrong / max(1, n) for wrong, n in sides]))
@@ -195,6 +196,7 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
         "pass_all": PER * misses,
         "beats": beats,
         "base_rate_is": "given" if given else "of the data",
+        "by_group": by_group,
     }
 
 

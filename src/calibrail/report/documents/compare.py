@@ -56,7 +56,7 @@ def all_scores(comparison: Json) -> parts.Section:
         parts.TableColumn("Overlap", "right", where=where),
         # In place of the table of paired tests, which would not fit on the screen.
         parts.TableColumn("p", "right", where="terminal"),
-        parts.TableColumn("Verdict"),
+        parts.TableColumn("If named before"),
     )
     every = (*comparison["detectors"], *others)
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)

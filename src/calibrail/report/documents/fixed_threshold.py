@@ -39,12 +39,14 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     codes = {item["code"] for item in report["warnings"]}
     is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
     step, *others = _turns(report, about) if is_turned else [_next_step(report, about)]
+    costly = about["picked"] and report["cost"]["upper"] is not None and not report["cost"]["beats"]
+    first = say("fixed_threshold.costs_no_less", report["cost"]) if costly else headline
     return Document(
         "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
-        headline="" if asked else headline,
+        headline="" if asked else first,
         rule=headline,
-        summary=" ".join(filter(None, (answer, headline if asked else "", *cost[:1]))),
+        summary=" ".join(filter(None, (answer, headline if asked or costly else "", *cost[:1]))),
         lead=measures.in_short(report["test"]),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),

@@ -323,16 +323,17 @@ def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
 
 
 def amount(cost: float | None, *, upper: bool | None = None) -> str:
-    """Return a cost to a tenth, a small one to four digits, a bound rounded outward; or nothing.
+    """Return a cost to a tenth, or to what is worth showing; a bound rounded outward; or nothing.
 
-    >>> amount(500000.0), amount(345.44), amount(0.0123)
-    ('500,000', '345.4', '0.0123')
+    >>> amount(244613821.1), amount(345.44), amount(0.0123)
+    ('244,613,821', '345.4', '0.0123')
     """
     if cost is None:
         return ""
+    digits = 0 if cost >= 10_000.0 else 1
     if upper is not None:
-        cost = float(outward(cost, 1 if cost > 1.0 else 4, upper=upper))
-    return f"{cost:,.1f}".removesuffix(".0") if cost >= 1.0 else number(cost)
+        cost = float(outward(cost, digits if cost > 1.0 else 4, upper=upper))
+    return f"{cost:,.{digits}f}".removesuffix(".0") if cost >= 1.0 else number(cost)
 
 
 def _errors(cost: Json) -> list[str]:
