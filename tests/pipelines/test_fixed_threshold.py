@@ -142,6 +142,18 @@ def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
     assert "flagged where judge says hallucinated (yes, 1)." in " ".join(said.stdout.split())
 
 
+def test_the_next_step_is_one_that_these_scores_can_take(file: Path) -> None:
+    def step(caught: float, alarms: float) -> str:
+        goals = ("--min-caught", caught, "--max-false-alarms", alarms)
+        return " ".join(command("test", file, "--threshold", 1, *goals).stdout.split())
+
+    # No threshold does both; one that is not the given one does, whose alarms lie at the limit.
+    assert "No threshold on this score does both" in step(0.99, 0.01)
+    alarms = counted(answers(), 1.0).false_alarms / 100
+    assert "Find another threshold on these answers" in step(0.3, alarms)
+    assert "Find another" not in step(0.75, 0.25) and "No threshold" not in step(0.7, 0.3)
+
+
 @pytest.mark.parametrize(("column", "turn"), [("high", 1), ("low", -1)])
 def test_what_is_possible_ends_every_verdict_that_is_not_certified(
     tmp_path: Path, column: str, turn: int

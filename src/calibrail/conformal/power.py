@@ -115,7 +115,7 @@ class Design:
             return f"{who} catches {caught:.4g}%, not more than the {least:.4g}% required"
         if self.limit <= fpr and self.limit < 1.0:
             alarms, most = 100.0 * fpr, 100.0 * self.limit
-            return f"{who} flags {alarms:.4g}% of faithful answers, not less than the {most:.4g}% allowed"
+            return f"{who} flags {alarms:.4g}% of faithful answers, not less than {most:.4g}%"
         return None
 
     def smallest(self, power: float) -> int | None:

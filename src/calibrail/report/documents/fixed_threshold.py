@@ -246,12 +246,11 @@ def _next_step(report: Json, about: Json) -> str:
         this = shlex.join(sections.without_options(words, sections.PLACE))
         return say("fixed_threshold.ask", command=f"{this} {goals}")
     points = sections.possible(report) or {"alarms": None, "caught": None}
-    fewest, better = points["alarms"], points["caught"]
-    if report["verdict"] == "rejected" and not about["yes_no"]:
-        if fewest is None or fewest["rate"] < report["min_coverage"]:
-            return say("fixed_threshold.change", command=sections.for_several(report))
-    elsewhere = about["anew"] is None and better and better["bound"] <= report["max_fpr"]
-    if report["verdict"] == "rejected" or (report["verdict"] == "inconclusive" and elsewhere):
+    fails, least = report["verdict"] == "rejected", (points["alarms"] or {"rate": 0.0})["rate"]
+    if fails and not about["yes_no"] and least < report["min_coverage"]:
+        return say("fixed_threshold.change", command=sections.for_several(report))
+    alarms = (points["caught"] or {"bound": 2.0})["bound"]
+    if fails or (about["anew"] is None and alarms <= report["max_fpr"]):
         score, params = list[str](), report["score"]["params"]
         given = {word.partition("=")[0] for word in words}
         if about["scale"].column and "--score" not in given:

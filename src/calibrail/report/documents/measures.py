@@ -23,7 +23,7 @@ from calibrail.report.document import Json
 from calibrail.report.figures import scores as figures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.messages import say, word
-from calibrail.report.text import is_proven, share
+from calibrail.report.text import share
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
