@@ -236,8 +236,8 @@ def factuality(script: Callable[[str], ModuleType]) -> list[str]:
         f"stands on {stated['with_wrong']} answers with a wrong claim: by halves it is "
         f"{100 * facts[rag.TARGETS.index(alpha)]:.0f}%",
         f"lose {one:.1f}% ({low:.1f} to {high:.1f}; published {without:.1%}",
-        f"{popqa[0]:.1f} times as many right claims ({popqa[1]:.1f} to {popqa[2]:.1f}) on PopQA, "
-        f"random scores {more('PopQA', rag.LOT)[0]:.1f} times",
+        f"{popqa[0]:.1f} times as many right claims ({popqa[1]:.1f} to {popqa[2]:.1f}) on PopQA "
+        f"as without passages, random scores {more('PopQA', rag.LOT)[0]:.1f} times",
         f"HotpotQA {hotpotqa[0]:.1f} times ({hotpotqa[1]:.1f} to {hotpotqa[2]:.1f})",
         f"Of {either} claims that a model annotated as wrong, it did so twice for {both}.",
     ]
