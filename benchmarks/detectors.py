@@ -130,11 +130,11 @@ def main() -> None:
 def preface() -> list[str]:
     """Return what a reader of the tables must know first."""
     return [
-        "AUROC with DeLong's 95 % interval. FPR 95: false alarms at the threshold that catches "
-        "95 % of the hallucinated answers of the same data (no promise, a comparison), with a 95 % "
-        "bootstrap interval over sources. Seconds per 1,000 answers and forward passes hold those "
-        "of the models, which scores share in one run: two on the same model cost little more "
-        f"than one. The first {LARGEST:,} answers of each set, 2 threads.",
+        "AUROC with a 95 % interval by DeLong's variance. FPR 95: false alarms at the threshold "
+        "that catches 95 % of the hallucinated answers of the same data (no promise, a "
+        "comparison), with a 95 % bootstrap interval over sources. Seconds per 1,000 answers and "
+        "forward passes hold those of the models, which scores share in one run: two on the same "
+        f"model cost little more than one. The first {LARGEST:,} answers of each set, 2 threads.",
         "",
         f"{MARK} `novel_stretch` and `novel_run`, of which the default `fused` is made too, were "
         f"designed while looking at these very answers of {DESIGNED_ON}: the row is no result, and "

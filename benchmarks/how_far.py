@@ -225,7 +225,7 @@ def table(sets: Sequence[Mapping[str, Any]]) -> list[str]:
         return tuple(2.0 if limits[i] is None else limits[i] for i in (1, 0, 2))
 
     return [
-        f"| set | answers, groups | {' | '.join(f'{share:.0%} caught' for share in SHARES)} |",
+        f"| set | labels, groups | {' | '.join(f'{share:.0%} caught' for share in SHARES)} |",
         "|---" * (2 + len(SHARES)) + "|",
         *(
             f"| {item['name']} | {item['answers']:,}, {item['groups']:,} | "

@@ -2,14 +2,16 @@
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
 of the report in docs/report.md with numbered marks, photographed by chromium; ``watch-*.png`` that
-of a watch at the end of examples/year.py. ``first_run-*.svg`` is drawn by the README's own
-calibration.
+of a watch at the end of examples/year.py. A photograph holds the words of its page up to the first
+figure, and that of the watch what these were written from, so that tests see when it is of other
+words than today's. ``first_run-*.svg`` is drawn by the README's own calibration.
 
     PYTHONPATH=. python benchmarks/page_pictures.py
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from results import both_modes, light_and_dark
 
 from calibrail.report.figures.sequential import plan_svg
@@ -84,8 +87,26 @@ def year_watched(folder: Path) -> Path:
     return folder / "watch" / "watch.html"
 
 
-def photograph(page: Path, path: Path, height: int = HEIGHT) -> None:
+def words(page: str) -> str:
+    """Return the words of a page up to its first figure."""
+    shown = page.partition("<main")[2].partition("<svg")[0].partition(">")[2]
+    return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", shown).split()))
+
+
+def status(page: Path) -> str:
+    """Return what the words of a watch were written from, without what its figures alone show."""
+    found = json.loads(page.with_name("status.json").read_text(encoding="utf-8"))
+    for rows in (found["timeline"], found["prevalence"]["periods"]):
+        del rows[:-2]
+    return json.dumps(found, separators=(",", ":"))
+
+
+def photograph(page: Path, path: Path, height: int = HEIGHT, made_of: str = "") -> None:
     """Write what chromium shows of the page, as NAME-light.png and NAME-dark.png."""
+    kept = PngInfo()
+    kept.add_itxt("words", words(page.read_text(encoding="utf-8")), zip=True)
+    if made_of:
+        kept.add_itxt("made of", made_of, zip=True)
     for scheme, number in (("dark", 0), ("light", 1)):
         target = path.with_stem(f"{path.stem}-{scheme}")
         command = [
@@ -96,7 +117,7 @@ def photograph(page: Path, path: Path, height: int = HEIGHT) -> None:
         ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         with Image.open(target) as seen:
-            seen.convert("RGB").quantize(N_COLOURS).save(target, optimize=True)
+            seen.convert("RGB").quantize(N_COLOURS).save(target, optimize=True, pnginfo=kept)
 
 
 def draw_first_run(path: Path) -> None:
@@ -114,7 +135,8 @@ def main() -> None:
     draw_plan(FIGURES / "plan.svg")
     with tempfile.TemporaryDirectory() as folder:
         photograph(marked_report(Path(folder) / "report"), FIGURES / "report.png")
-        photograph(year_watched(Path(folder) / "year"), FIGURES / "watch.png", WATCH_HEIGHT)
+        page = year_watched(Path(folder) / "year")
+        photograph(page, FIGURES / "watch.png", WATCH_HEIGHT, status(page))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ def shipped_svg(board: Json, narrow: bool) -> str:
                     color=colour,
                     markersize=7.0,
                     fillstyle="none" if hollow else "full",
+                    clip_on=False,
                     label=None if hollow or label in known else label,
                 )
         plot.target(100.0 * board["data_sets"][0]["rows"][0]["targets"][0]["coverage"])
@@ -97,7 +98,8 @@ def forest_svg(item: Json, narrow: bool) -> str:
             target = row["targets"][0]
             colour = QUIET if row["baseline"] else look(0)[0]
             if target["state"] == "flags_all":
-                axes.plot([100.0], [y], "o", color=colour, markersize=6.0, fillstyle="none")
+                style = {"color": colour, "markersize": 6.0, "fillstyle": "none", "clip_on": False}
+                axes.plot([100.0], [y], "o", **style)
             elif target["fpr"] is not None:
                 plot.interval(y, target["fpr"], colour, scale=100.0)
                 if target["limit"] is not None and not row["baseline"]:

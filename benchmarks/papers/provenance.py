@@ -55,7 +55,7 @@ NEVER: Final = {
 }
 INTRODUCTION: Final = (
     "Sankararaman et al., arXiv 2411.01022. AUC of right against hallucinated answers with "
-    "DeLong's interval. The models are mixedbread-ai/mxbai-rerank-base-v1 and "
+    "an interval by DeLong's variance. The models are mixedbread-ai/mxbai-rerank-base-v1 and "
     "vectara/hallucination_evaluation_model; a stand-in for them is the embedded encoder's cosine "
     "and the model that `--stand-in factuality=FOLDER` names."
 )

@@ -41,3 +41,42 @@ def test_the_committed_tables_bear_the_marks_of_the_script(
             for specs in (single, learning)
             for name, spec in specs.items()
         }
+
+
+def table(repository: Path, data: str) -> dict[str, list[str]]:
+    """Return the rows of a data set by the scores' names, without marks."""
+    page = (repository / "benchmarks" / "results" / "detectors.md").read_text(encoding="utf-8")
+    part = page.split(f"\n## {data}", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {name.rstrip(" *†"): cells for name, *cells in rows}
+
+
+def said(repository: Path, page: str) -> str:
+    return " ".join((repository / "docs" / page).read_text(encoding="utf-8").split())
+
+
+def test_what_the_pages_quote_of_the_tables(detectors: ModuleType, repository: Path) -> None:
+    ragtruth, halueval = (table(repository, name) for name in detectors.SETS)
+    area, flagged, *_ = ragtruth["fused (default)"]
+    shown = f"AUROC {area.split()[0]} and {100 * float(flagged.split()[0]):.0f}%"
+    assert f"out of fold, it had seemed better: {shown}." in said(repository, "measured.md")
+    # Seconds of the models where scores share one run.
+    seconds = {name: float(row[3]) for name, row in ragtruth.items() if row[3][:1].isdigit()}
+    times = seconds["sgi"] / float(halueval["sgi"][3])
+    assert f"longer contexts take {times:.1f} times as long" in said(repository, "scale.md")
+    words = max(seconds[name] for name in (*detectors.BASELINES, *detectors.STRETCHES))
+    scores = said(repository, "scores.md")
+    assert words <= 2 and "| nothing | 2 or less |" in scores
+    embedded = [seconds[name] for name in detectors.EMBEDDED if name != "redeep"]
+    assert {round(taken, -1) for taken in embedded} == {180.0}
+    assert "| the built-in encoder (`[models]`) | 180 |" in scores
+    least = min(seconds[name] for name in detectors.WITH_NLI)
+    assert least >= 1000 and "| a model from the hub | 1,000 and more |" in scores
+
+
+def test_what_the_results_of_trimming_quote_of_the_tables(repository: Path) -> None:
+    halueval = table(repository, "HaluEval QA")
+    areas = [float(halueval[name][0].split()[0]) for name in ("nli", "sec", "claims")]
+    trimming = (repository / "benchmarks" / "results" / "trimming.md").read_text(encoding="utf-8")
+    assert f"its AUROC of whole answers of HaluEval QA is {max(areas):.2f} at most" in trimming

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, betabinom, binom
 
-from calibrail import Promise, Requirement
+from calibrail import Promise, Requirement, calibrate
 from calibrail.conformal import ClassCounts, calibrate_groups, certify_groups
 from calibrail.conformal.threshold import minimum_n, rank
 
@@ -108,3 +108,20 @@ def test_labels_for_certified_groups(page: Page) -> None:
         verdicts = certify_groups(counts, required, made)
         certified += sum(item.certificate.verdict == "certified" for item in verdicts.values())
     assert certified / (5 * runs) == pytest.approx(0.8, abs=0.08)
+
+
+def test_the_first_run_of_the_quickstart(page: Page) -> None:
+    said = page("quickstart")
+    [command] = re.findall(r"calibrail calibrate example:facts (.*?) -o runs/first", said)
+    assert command == "--score novelty \\ --alpha 0.2 --max-false-alarms 0.6"
+    found = calibrate("example:facts", score="novelty", alpha=0.2, max_fpr=0.6).report.to_dict()
+    fpr, both = found["test"]["fpr"], found["certificate"]["region"]
+    assert found["verdict"] == "certified" and both["coverage"]["lower"] >= 0.8
+    for sentence in (
+        f"`example:facts`, {found['data']['n_examples']} [synthetic]",
+        f"The threshold is {found['threshold']:.4f}. It catches at least 80%",
+        f"It flags {fpr['count']} of the {fpr['n']} faithful answers, {fpr['estimate']:.1%}, and "
+        f"at most {both['fpr']['upper']:.1%} of those to come; both bounds together have "
+        f"{both['confidence']:.0%} confidence",
+    ):
+        assert sentence in said

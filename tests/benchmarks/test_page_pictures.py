@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from markupsafe import Markup
+from PIL import Image
+
+from calibrail.options.fields import cli_spelling
+from calibrail.report import html
+from calibrail.report.documents import monitor
 
 
 @pytest.fixture
@@ -71,3 +78,30 @@ def test_the_marks_of_the_report_are_explained_below_it(
     for scheme in ("light", "dark"):
         path = repository / "docs" / "figures" / f"report-{scheme}.png"
         assert path.stat().st_size < 150_000
+
+
+def photographed(repository: Path, name: str) -> dict[str, str]:
+    """Return what both photographs of a page hold beside what they show."""
+    figures = repository / "docs" / "figures"
+    light, dark = (Image.open(figures / f"{name}-{each}.png").info for each in ("light", "dark"))
+    assert light["words"] == dark["words"]
+    return {key: str(value) for key, value in light.items()}
+
+
+def test_the_photograph_of_the_report_has_the_words_of_now(
+    pictures: ModuleType, repository: Path, tmp_path: Path
+) -> None:
+    page = pictures.marked_report(tmp_path / "report").read_text(encoding="utf-8")
+    assert pictures.words(page) == photographed(repository, "report")["words"]
+
+
+def test_the_photograph_of_the_watch_has_the_words_of_now(
+    pictures: ModuleType, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What its figures show is not kept.
+    monkeypatch.setattr(html, "_svg", lambda *_: Markup("<svg></svg>"))
+    kept = photographed(repository, "watch")
+    names = {"guardrail": "guardrail.json", "logs": ("log",), "labels": "audit"}
+    with cli_spelling():
+        page = html.render_page(monitor.document(json.loads(kept["made of"]), **names))
+    assert pictures.words(page) == kept["words"] and "Broken" in kept["words"]

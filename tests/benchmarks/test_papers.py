@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -184,63 +183,6 @@ def test_without_data_nothing_is_runnable(
 def test_an_unknown_model_is_refused(script: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         script("sources").parse("sgi", "?", ["--model", f"nothing={tmp_path}"])
-
-
-def measured(repository: Path, name: str, section: str) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return what a section of results published and measured, by row and column of its tables."""
-    results = (repository / "benchmarks" / "results" / f"papers_{name}.md").read_text("utf-8")
-    part = results.split(f"\n## {section}", 1)[1].split("\n## ", 1)[0]
-    rows = [line.split(" | ") for line in part.splitlines() if line.startswith("| ")]
-    return {(row[1], row[2]): (row[3], row[4]) for row in rows if len(row) > 5}
-
-
-def test_what_the_page_says_of_four_papers(repository: Path) -> None:
-    page = " ".join((repository / "docs" / "papers.md").read_text("utf-8").split())
-    right = measured(repository, "sgi", "Answers of at least 20 characters")
-    (valid, means), (bad, others) = (right["minilm", f"SGI {name}"] for name in ("valid", "halluc"))
-    first, second = (each.split(" ")[0] for each in (means, others))
-    assert f"means {first} and {second} (published {valid} and {bad})" in page
-    (d, ours), (auc, area) = (right["minilm", name] for name in ("d", "AUC"))
-    assert f"d {ours.split(' ')[0]} ({d}), AUC {area.split(' ')[0]} ({auc})" in page
-    ece, share = right["calibration", "ECE"]
-    assert f"ECE: {share.removesuffix(')')}; published {ece})" in page
-    everyone = measured(repository, "sgi", "All answers")["minilm", "AUC"][1]
-    assert f"not reproduced (AUC {everyone.split(' ')[0]})" in page
-    illusion = {
-        name: measured(repository, "semantic_illusion", name)
-        for name in ("Natural Questions, answers swapped", "HaluEval QA", "RAGTruth")
-    }
-    swapped, halueval, ragtruth = illusion.values()
-    shown = swapped["NQ, alpha 0.05", "FPR"][1].replace("%", "").replace(" (", "% (", 1)
-    assert f"the stand-ins flag {shown}" in page
-    cell = halueval["HaluEval, alpha 0.05", "FPR"][1]
-    flagged, low, high = (float(each) for each in re.findall(r"[\d.]+", cell))
-    assert f"flags {flagged}% of the right answers ({low} to {high:g}; published 100%)" in page
-    published, overlap = halueval["HaluEval", "overlap"]
-    assert f"{float(overlap.split('%')[0]):.1f}% ({float(published[:-1]):.1f}%)" in page
-    redeep = halueval["ReDeEP style", "FPR"][1]
-    assert f"`redeep` costs {float(redeep.split('%')[0]):.0f}% false alarms" in page
-    alarms = [float(each) for each in re.findall(r"[\d.]+", ragtruth["RAGTruth", "FPR"][1])]
-    assert f"{alarms[0]:.1f}% false alarms ({alarms[1]:.0f} to {alarms[2]:.0f};" in page
-    published, area = measured(repository, "provenance", "Table 3")["HaluEval QA", "AUC"]
-    assert f"AUC {area.removesuffix(')')}; published {published})" in page
-    for name, cells in (
-        ("expected response deviation", ("1.000", "0.24", "0.15")),
-        ("tangent residual", ("1.000", "0.914", "0.43")),
-    ):
-        assert f"| {' | '.join(cells)} |" in page
-        for cell, section in zip(
-            cells,
-            (
-                "With the leakage: references are the tested answers, 1 neighbour",
-                "With the leakage: references are the tested answers, 10 neighbours",
-                "Without leakage: references answer other questions, 10 neighbours",
-            ),
-            strict=True,
-        ):
-            rows = measured(repository, "displacement", section)
-            area = float(rows[name.replace(" ", "_"), "cross-domain"][1].split(" ")[0])
-            assert area == pytest.approx(float(cell), abs=0.5 * 10 ** -len(cell.split(".")[1]))
 
 
 class TestRealData:
