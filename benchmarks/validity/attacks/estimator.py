@@ -120,7 +120,7 @@ class Column(BaseEstimator):  # type: ignore[misc]
 
 
 def choose_around_folds(rng: np.random.Generator, folder: Path) -> bool:
-    """Let a search around a cross-fitted classifier choose one of 24 equal scores: one is missed."""
+    """Let a search around a cross-fitted classifier choose of 24 equal scores: one is missed."""
     n, shift = 24, 1.5
     labels = rng.permutation(np.repeat([0, 1], 40))
     scores = rng.normal(size=(len(labels), n)) + shift * labels[:, None]
