@@ -431,6 +431,7 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
     for refused, asked in (
         (GridSearchCV(raw, columns, cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(raw, [{}, columns], cv=2), "functiontransformer__kw_args"),
+        (GridSearchCV(raw, [{}, same], cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(clone(crossed).set_params(cv=[halves]), nested, cv=2), "estimator__func"),
         (RandomizedSearchCV(raw, columns, n_iter=2, cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(raw[-1], {"higher": ["hallucinated", "faithful"]}, cv=2), "higher"),

@@ -297,16 +297,13 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         # A search clones before it parts the rows, and reports what fit refuses as a failed score.
         if not sklearn.get_config()["enable_metadata_routing"]:
             self._refuse_lost_groups()
-        self._refuse_chosen_scores()
-        return super().__sklearn_clone__()
-
-    def _refuse_chosen_scores(self) -> None:
-        """Refuse where a search is to choose the scores by the rows that then set the threshold."""
+        # What a search is to choose the scores by are the rows that then set the threshold.
         for frame in _frames():
             search = frame.f_locals.get("self")
             searches = isinstance(search, BaseEstimator) and hasattr(search, "estimator")
             if searches and getattr(search, "refit", False) and (names := _chosen(search)):
                 raise InputError(error_text("sklearn_chosen_scores", names=", ".join(names)))
+        return super().__sklearn_clone__()
 
     def _refuse_lost_groups(self) -> None:
         """Refuse where a search or cross-validation has groups and hands none on."""
@@ -402,29 +399,24 @@ def _chosen(search: Any) -> list[str]:
     # No score depends on what is promised.
     free = {f"{name}__{item}".strip("_") for name in own for item in Promise.__dataclass_fields__}
     # Searches call their grids by many names, and some pair each with a number of trials.
-    given = chain.from_iterable(
-        value if isinstance(value, list | tuple) else [value]
-        for value in search.get_params(deep=False).values()
-    )
+    told = search.get_params(deep=False).values()
+    given = chain.from_iterable(item if isinstance(item, list | tuple) else [item] for item in told)
     pairs = [item[0] if isinstance(item, tuple) and item else item for item in given]
-    grids = [grid for grid in pairs if isinstance(grid, dict) and not parts.keys().isdisjoint(grid)]
-    # A distribution has no length, and what a grid leaves out stays as it is: two values or more.
-    tried = {
-        name: [v if isinstance(v := grid.get(name), Collection) else (0, 1) for grid in grids]
-        for name in chain.from_iterable(grids)
-    }
-    return [
-        name
-        for name, lists in tried.items()
-        if name not in free and len({*map(_told, chain.from_iterable(lists))}) != 1
-    ]
+    grids = [item for item in pairs if isinstance(item, dict) and (parts.keys() & item or not item)]
+
+    def several(name: str) -> bool:
+        # A distribution has no length, and what a grid leaves out stays as it is: two or more.
+        values = [v if isinstance(v := grid.get(name), Collection) else (0, 1) for grid in grids]
+        return len({*map(_told, chain.from_iterable(values))}) != 1
+
+    names = dict.fromkeys(chain.from_iterable(grids))
+    return [name for name in names if name not in free and several(name)]
 
 
 def _told(value: Any) -> Any:
     """Return what tells a value from others: of a classifier all but what it promises."""
     if isinstance(value, ConformalThresholdClassifier):
-        said = value.get_params(deep=False).items()
-        value = {name: item for name, item in said if name not in Promise.__dataclass_fields__}
+        value = {k: v for k, v in vars(value).items() if k not in Promise.__dataclass_fields__}
     try:
         return joblib.hash(value)
     except Exception:  # What cannot be pickled, such as a function without a name, is itself.
