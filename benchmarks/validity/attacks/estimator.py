@@ -156,7 +156,7 @@ ATTACKS = [
         "search around a cross-fitted classifier that chooses its score",
         f"24 equal scores, 40 answers a class, alpha {ALPHA:g}; an answer is missed",
         ALPHA,
-        (25, 150),
+        (32, 150),
         choose_around_folds,
     ),
     *(
