@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import BaggingClassifier, IsolationForest, VotingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
@@ -20,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    HalvingGridSearchCV,
     KFold,
     RandomizedSearchCV,
     RepeatedKFold,
@@ -27,7 +29,7 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -396,9 +398,19 @@ def test_groups_of_a_search_reach_it_or_it_refuses() -> None:
         best = GridSearchCV(told, {}, cv=folds).fit(scores, LABELS, groups=groups).best_estimator_
         assert not hasattr(best.calibration_, "n_clusters")
         crossed = ConformalThresholdClassifier(0.2, estimator=LogisticRegression())
-        search = GridSearchCV(crossed, {"estimator__C": [0.1, 1.0]}, cv=folds)
+        search = GridSearchCV(crossed, {"alpha": [0.1, 0.2]}, cv=folds)
         best = search.fit(FEATURES, MIXED, groups=QUESTIONS).best_estimator_
         assert best.calibration_.n_clusters == len(set(QUESTIONS[MIXED == 1]))
+
+
+class SpacesSearchCV(BaseEstimator):  # type: ignore[misc]
+    """A search by others, who call its grid otherwise."""
+
+    def __init__(self, estimator: Any, search_spaces: Any, refit: bool = True) -> None:
+        self.estimator, self.search_spaces, self.refit = estimator, search_spaces, refit
+
+    def fit(self, X: Any, y: Any) -> Any:  # noqa: N803
+        return clone(self.estimator).fit(X, y)
 
 
 def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> None:
@@ -413,13 +425,25 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
     nested = {f"estimator__{name}": values for name, values in columns.items()}
     halves = np.split(np.arange(len(LABELS)), 2)
     same = {name: values[:1] for name, values in columns.items()}
+    # Values that are written alike where they are long.
+    long = {"functiontransformer__kw_args": [{"number": np.arange(2000) != k} for k in (999, 1)]}
+    frozen = [FrozenEstimator(made) for made in (FITTED, clone(FITTED))]
     for refused, asked in (
         (GridSearchCV(raw, columns, cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(raw, [{}, columns], cv=2), "functiontransformer__kw_args"),
+        (GridSearchCV(raw, [{}, same], cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(clone(crossed).set_params(cv=[halves]), nested, cv=2), "estimator__func"),
         (RandomizedSearchCV(raw, columns, n_iter=2, cv=2), "functiontransformer__kw_args"),
         (GridSearchCV(raw[-1], {"higher": ["hallucinated", "faithful"]}, cv=2), "higher"),
         (GridSearchCV(clone(crossed).set_params(**pac), nested, cv=2), "estimator__func"),
+        # Of several folds it is said that about alpha is missed: of the best of many more is.
+        (GridSearchCV(crossed, nested, cv=2), "estimator__func"),
+        (GridSearchCV(crossed, {**nested, "cv": [pac["cv"]]}, cv=2), "estimator__func"),
+        (GridSearchCV(crossed, {"estimator": frozen}, cv=2), "estimator"),
+        (GridSearchCV(raw, long, cv=2), "functiontransformer__kw_args"),
+        (HalvingGridSearchCV(raw, columns, cv=2), "functiontransformer__kw_args"),
+        (SpacesSearchCV(raw, search_spaces=columns), "functiontransformer__kw_args"),
+        (SpacesSearchCV(raw, search_spaces=[(columns, 2)]), "functiontransformer__kw_args"),
     ):
         with pytest.raises(InputError, match=asked):
             refused.fit(scores, LABELS)
@@ -427,7 +451,10 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
     alphas = {"conformalthresholdclassifier__alpha": [0.2, 0.3]}
     GridSearchCV(raw, [alphas | same, same]).fit(scores, LABELS)
     GridSearchCV(raw, columns, cv=2, refit=False).fit(scores, LABELS)
-    GridSearchCV(crossed, nested, cv=2).fit(scores, LABELS)
+    halved = ConformalThresholdClassifier(estimator=clone(FITTED), cv=2)
+    whole = [clone(halved).set_params(alpha=alpha) for alpha in (0.2, 0.3)]
+    GridSearchCV(Pipeline([("last", crossed)]), {"last": whole}, cv=2).fit(scores, LABELS)
+    SpacesSearchCV(raw, search_spaces=alphas).fit(scores, LABELS)
     best = ConformalThresholdClassifier(0.2, **pac, estimator=inside).fit(scores, LABELS)
     assert best.estimators_[0].best_params_ and best.calibration_.n < LABELS.sum()
 

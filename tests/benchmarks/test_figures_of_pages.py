@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 from scipy.stats import beta, betabinom, binom
 
 from calibrail import Promise, Requirement, calibrate
 from calibrail.conformal import ClassCounts, calibrate_groups, certify_groups
 from calibrail.conformal.threshold import minimum_n, rank
+from calibrail.options.guarantee import TAKEN
 
 Page = Callable[[str], str]
 
@@ -125,3 +127,32 @@ def test_the_first_run_of_the_quickstart(page: Page) -> None:
         f"{both['confidence']:.0%} confidence",
     ):
         assert sentence in said
+
+
+def ever_rejected(levels: list[float]) -> float:
+    """Return how often looks at data that grows reject a truth on the limit, at their worst.
+
+    Before each look whoever knows the truth chooses by the last normal score z how many times as
+    many answers there are to be; the levels are those of the looks.
+    """
+    z, ever = np.linspace(-6.0, 5.0, 221), np.zeros(221)
+    first, *others = -ndtri(levels)
+
+    def expected(mean: np.ndarray, spread: float, limit: float) -> np.ndarray:
+        weights = np.exp(-0.5 * ((z - mean[:, None]) / spread) ** 2) * (z[1] - z[0])
+        later = weights @ np.where(z < limit, ever, 0.0) / spread / np.sqrt(2.0 * np.pi)
+        return ndtr((mean - limit) / spread) + later
+
+    for limit in others[::-1]:
+        times = 1.0 + np.geomspace(0.05, 60.0, 20)
+        ways = [expected(z / n**0.5, (1.0 - 1.0 / n) ** 0.5, limit) for n in times]
+        ever = np.max(ways, axis=0)
+    return float(expected(np.zeros(1), 1.0, first)[0])
+
+
+def test_numbers_of_answers_that_hang_on_the_last_look(page: Page) -> None:
+    said = re.search(r"5% may become ([\d.]+)%, with `--looks 6` ([\d.]+)%", page("certificates"))
+    assert said is not None
+    spent = [0.05 * TAKEN * (1.0 - TAKEN) ** look for look in range(6)]
+    for figure, levels in zip(said.groups(), (spent, [0.05 / 6] * 6), strict=True):
+        assert ever_rejected(levels) == pytest.approx(float(figure) / 100.0, abs=0.004)

@@ -105,6 +105,12 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
     assert "Copies cannot be told" in page and "Copies cannot be told" not in said
 
 
+def test_a_part_of_the_file_is_named_where_notes_are_not(file: Path) -> None:
+    done = command("test", file.name, "--threshold", 1, "--limit", 120, cwd=file.parent)
+    read = f"{file.name} (its first rows, which the others need not be like), 60 hallucinated"
+    assert read in " ".join(done.stdout.split())
+
+
 def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     done = command("test", file, "--threshold", 3, *GOALS)
     said = " ".join(done.stdout.split())

@@ -6,6 +6,7 @@ holds every answer lets who reads it choose by all of them.
 
 import shlex
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,49 @@ def best_row_again(rng: np.random.Generator, folder: Path) -> bool | None:
     return certify_counts(counts, asked).verdict == "certified"
 
 
+#: Questions of two systems that are equally often wrong, and how many of them are labelled.
+_QUESTIONS, _LABELLED = 600, (40, 60, 90, 130, 180, 250, 350, 500)
+
+
+def two_systems(rng: np.random.Generator, more: float) -> tuple[list[dict[str, Any]], ...]:
+    """Return answers of A, which is wrong by ``more`` more often, and of B, with a judge's word."""
+    hard, order = rng.random(_QUESTIONS) < 0.5, rng.permutation(_QUESTIONS)
+    lot, systems = rng.random(_QUESTIONS), []
+    for rate in (0.25 + more, 0.25):
+        wrong = np.where(hard, lot < rate, rng.random(_QUESTIONS) < rate)
+        said = np.where(rng.random(_QUESTIONS) < 0.85, wrong, ~wrong).astype(int).tolist()
+        rows = [{"id": f"q{row}", "judge": said[row]} for row in range(_QUESTIONS)]
+        systems.append([row | {"human": int(wrong[at])} for at, row in enumerate(rows)])
+    return tuple([rows[at] for at in order] for rows in systems)
+
+
+def versus(systems: tuple[list[dict[str, Any]], ...], n: int, folder: Path, **more: Any) -> Any:
+    """Compare two systems of whose questions the first n are labelled."""
+    known = (
+        [row | ({} if at < n else {"human": ""}) for at, row in enumerate(rows)] for rows in systems
+    )
+    asked: dict[str, Any] = {"label_column": "human", "judge_column": "judge", **more}
+    return calibrail.versus(*known, looks=folder / "looks.json", **asked).to_dict()
+
+
+def until_better(rng: np.random.Generator, folder: Path) -> bool:
+    """Label more and more questions of equals, until one of them is called better."""
+    systems = two_systems(rng, 0.0)
+    said = (versus(systems, n, folder)["outcome"] for n in _LABELLED)
+    return any(outcome in ("better", "worse") for outcome in said)
+
+
+def margin_read_off(rng: np.random.Generator, folder: Path) -> bool:
+    """Ask with the margin that a first look has shown, to a tenth of a point: it is exceeded."""
+    more = 0.03
+    systems = two_systems(rng, more)
+    margin = ceil(1000.0 * versus(systems, 200, folder)["difference"]["upper"]) / 1000.0
+    if margin <= 0.0:
+        return True
+    kept = versus(systems, 200, folder, margin=margin)["outcome"] in ("better", "non-inferior")
+    return bool(kept and margin < more)
+
+
 #: Columns of a file whose names say nothing, and by how much each tells hallucinated answers.
 _COLUMNS, _TOLD = 30, 1.5
 
@@ -144,6 +188,22 @@ ATTACKS = [
         0.05,
         (16, 100),
         as_doctor_says,
+        100,
+    ),
+    Attack(
+        "versus: one of two equals is better, or worse, in any of eight looks at more labels",
+        f"{_QUESTIONS} questions, {_LABELLED[0]} to {_LABELLED[-1]} labelled, a judge",
+        0.05,
+        None,
+        until_better,
+        100,
+    ),
+    Attack(
+        "versus: not worse by more than a margin read off the first look, though it is",
+        f"{_QUESTIONS} questions, 200 labelled, a judge, 3 points worse",
+        0.025,
+        None,
+        margin_read_off,
         100,
     ),
 ]

@@ -103,6 +103,39 @@ def choose_where_it_calibrates(rng: np.random.Generator, folder: Path) -> bool:
     return bool(np.mean(detector.predict(new) == 0) > ALPHA)
 
 
+class Column(BaseEstimator):  # type: ignore[misc]
+    """One column as a score; nothing is learnt."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    def fit(self, X: Any, y: Any) -> "Column":  # noqa: N803
+        """Note the classes."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X: Any) -> Any:  # noqa: N803
+        """Return the column."""
+        return X[:, self.number]
+
+
+def choose_around_folds(rng: np.random.Generator, folder: Path) -> bool:
+    """Let a search around a cross-fitted classifier choose of 24 equal scores: one is missed."""
+    n, shift = 24, 1.5
+    labels = rng.permutation(np.repeat([0, 1], 40))
+    scores = rng.normal(size=(len(labels), n)) + shift * labels[:, None]
+    asked: dict[str, Any] = {"cv": 2, "scoring": "balanced_accuracy"}
+    detector = ConformalThresholdClassifier(ALPHA, estimator=Column())
+    try:
+        detector = GridSearchCV(detector, {"estimator__number": range(n)}, **asked)
+        detector.fit(scores, labels)
+    except InputError:
+        asked["scoring"] = "roc_auc"
+        inside = GridSearchCV(Column(), {"number": range(n)}, **asked)
+        detector = ConformalThresholdClassifier(ALPHA, estimator=inside).fit(scores, labels)
+    return not detector.predict(rng.normal(size=(1, n)) + shift)[0]
+
+
 ATTACKS = [
     Attack(
         "search with groups, refit without",
@@ -118,6 +151,13 @@ ATTACKS = [
         (35, 100),
         choose_where_it_calibrates,
         200,
+    ),
+    Attack(
+        "search around a cross-fitted classifier that chooses its score",
+        f"24 equal scores, 40 answers a class, alpha {ALPHA:g}; an answer is missed",
+        ALPHA,
+        (32, 150),
+        choose_around_folds,
     ),
     *(
         Attack(

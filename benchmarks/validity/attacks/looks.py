@@ -1,5 +1,6 @@
 """Looks: certify again and again until it is certified."""
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil, floor
 from pathlib import Path
@@ -185,17 +186,42 @@ def _on_rewordings(rng: np.random.Generator, place: Path) -> bool:
     return "certified" in verdicts
 
 
+def _just_met(guardrail: Guardrail) -> Requirement:
+    """Return limits of which the guardrail just meets both."""
+    threshold = guardrail.calibration.threshold
+    return Requirement(ALONE.fpr(threshold) + _LITTLE, ALONE.coverage(threshold) - _LITTLE)
+
+
 def _growing(rng: np.random.Generator, place: Path) -> bool:
     """Reject a guardrail that just meets both limits, in one of nine looks at data that grows."""
-    guardrail, size = _guardrail(), 100
-    threshold = guardrail.calibration.threshold
-    limits = Requirement(ALONE.fpr(threshold) + _LITTLE, ALONE.coverage(threshold) - _LITTLE)
-    answers = ALONE.draw(rng, size)
+    guardrail = _guardrail()
+    limits, answers = _just_met(guardrail), ALONE.draw(rng, 100)
     for _ in range(9):
         made = calibrail.certify(guardrail, _rows(answers), limits, looks=place / "looks.json")
         if made.verdict == "rejected":
             return True
         answers = answers.joined(ALONE.draw(rng, int(0.3 * len(answers))))
+    return False
+
+
+def _mixed(rng: np.random.Generator, place: Path) -> bool:
+    """Reject it in one of eight looks: at fresh answers, at more, at a part, at respelt ones."""
+    guardrail = _guardrail()
+    limits, answers = _just_met(guardrail), ALONE.draw(rng, 200)
+    for _ in range(8):
+        made = calibrail.certify(guardrail, _rows(answers), limits, looks=place / "looks.json")
+        if made.verdict == "rejected":
+            return True
+        move, n = int(rng.integers(4)), len(answers)
+        if move == 0:
+            answers = ALONE.draw(rng, int(rng.integers(120, 400)))
+        elif move == 1:
+            answers = answers.joined(ALONE.draw(rng, int(0.4 * n)))
+        elif move == 2:
+            answers = answers.first(max(60, n // 2))
+        else:
+            ids = rng.integers(1 << 60, size=n)
+            answers = replace(answers, ids=ids, scores=np.round(answers.scores, 4))
     return False
 
 
@@ -284,6 +310,14 @@ ATTACKS = [
         0.05,
         (30, 200),
         _growing,
+    ),
+    Attack(
+        "rejected in any of eight looks at fresh, grown, halved or respelt answers",
+        "both limits just met, 200 answers at first",
+        0.05,
+        None,
+        _mixed,
+        100,
     ),
     Attack(
         "certified any of four batches by the limits it has shown",

@@ -163,6 +163,9 @@ def agree(
 ) -> JudgedRates:
     """Say whether a judge may stand in for people, and estimate rates from both.
 
+    Verdicts and intervals hold for independent answers, or groups, of which those with human labels
+    are a random sample, and for judges and limits that these labels did not choose.
+
     Rows take no part where a label is neither 0, 1 nor blank; they go to the quarantine file.
 
     Parameters

@@ -277,6 +277,9 @@ def calibrate(
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
 
+    Promise, bounds and verdict hold for independent answers, or groups, like those to come, rightly
+    labelled, where detector, promise and requirement were fixed before these answers were seen.
+
     Parameters
     ----------
     source : path, str or data in memory

@@ -327,7 +327,9 @@ def certify(
     The decisions are the guardrail's own, one by one the same as in production. Hallucinated
     answers that set the threshold are recognised by their digest and left out, since a threshold
     cannot be tested on what it was made from. Where groups hold several answers of a class, one
-    answer of each counts, which the digest of its content decides.
+    answer of each counts, which the digest of its content decides. A wrong ``certified``, and a
+    wrong ``rejected``, each have at most the stated probability, in all looks that are kept, for
+    independent answers or groups like those to come, rightly labelled, and limits fixed before.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ def compare(
     draws every bootstrap. A detector that cannot be calibrated keeps its row, with the reason. A
     ``margin`` asks of every detector whether its FPR exceeds that of the ``reference``, one of
     them, at the same coverage by so much at most; the intervals hold for all pairs of detectors
-    together, whichever is the reference.
+    together, whichever is the reference: approximately, by bootstrap, for independent groups.
 
     Returns
     -------

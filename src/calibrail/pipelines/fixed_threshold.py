@@ -79,6 +79,8 @@ def test(
 ) -> Run:
     """Test a threshold that was fixed beforehand on all labelled answers, with exact bounds.
 
+    They hold for independent answers, or groups, like those to come, that are rightly labelled.
+
     Parameters
     ----------
     source : path, str or data in memory

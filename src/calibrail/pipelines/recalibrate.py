@@ -130,10 +130,10 @@ def recalibrate(
     """Make a new guardrail from answers that people audited: same detector, new threshold.
 
     The threshold keeps the guarantee ``anytime``: with probability at least 1 - delta none made so,
-    whenever and however often, ever misses more than alpha. Where draws repeat a question, it is
-    the lower one of two: from all draws, and from the first of each question. Nothing is scored
-    again. Answers that have no label yet, or of which nobody can tell, count as what speaks against
-    the threshold.
+    whenever and however often, ever misses more than alpha, while answers stay alike and those to
+    label are drawn at random. Where draws repeat a question, it is the lower one of two: from all
+    draws, and from the first of each question. Nothing is scored again. Answers that have no label
+    yet, or of which nobody can tell, count as what speaks against the threshold.
 
     Parameters
     ----------

@@ -111,9 +111,10 @@ def versus(
 ) -> SystemComparison:
     """Say which of two systems hallucinates less often, from their answers to the same questions.
 
-    Each end of the interval errs with at most half of 1 - confidence, whatever the judge is like:
-    without a judge, groups and probabilities it is exact, else that of bets on paired
-    prediction-powered differences (`calibrail.evaluation.judge_agreement`).
+    Where questions are independent (or grouped) and drawn at random for people, each end of the
+    interval errs with at most half of 1 - confidence, whatever the judge is like: without a judge,
+    groups and probabilities it is exact, else that of bets on paired prediction-powered differences
+    (`calibrail.evaluation.judge_agreement`). After more labels it is another look.
 
     Parameters
     ----------
