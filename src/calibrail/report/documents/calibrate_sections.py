@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import Scale, count, exact, listed, lower_percent, percent
+from calibrail.formatting import Scale, count, exact, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Costs, Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.data import judge_of
@@ -200,9 +200,9 @@ def few_looked_before(looks: Sequence[Json]) -> str:
 
 
 def _looks(looks: Sequence[Json]) -> dict[str, Any]:
-    """Return earlier looks by size, place, seed and verdict, and which share they saw."""
+    """Return the first looks by size, place, seed and verdict, and which share all saw."""
     named = [say("verdict.look", look={"folder": "", "compared": 0, **look}) for look in looks]
-    return {"looks": listed(named), "shared": sum(look["shared"] for look in looks)}
+    return {"looks": named, "shared": sum(look["shared"] for look in looks)}
 
 
 def assumed(n: int) -> str:
