@@ -249,10 +249,10 @@ def _errors(result: Json) -> parts.Section | None:
         for row in result["errors"][:MOST]
     ]
     says = f"By {labeller(result['data'])}"
-    title = say("agree.errors_shown", n=len(result["errors"]), most=MOST)
+    shown = say("agree.errors_shown", result, n=len(result["errors"]), most=MOST)
+    heads = parts.texts("Segment", "Judge", "Answer", says, "Text")
     return parts.section(
-        "Disagreements",
-        parts.Table(title, parts.texts("Segment", "Judge", "Answer", says, "Text"), rows),
+        "Disagreements", parts.Text(shown, where="page"), parts.Table(shown, heads, rows)
     )
 
 
