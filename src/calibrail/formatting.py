@@ -94,9 +94,10 @@ def upward(value: float, digits: int = 2) -> str:
     """Return a p-value with so many significant digits, never below it.
 
     >>> upward(0.0451), upward(0.0123, 4), upward(1.0), upward(0.0), upward(3.21e-9)
-    ('0.046', '0.0123', '1', '0', '3.3e-09')
+    ('0.046', '0.0123', '1', '1e-300', '3.3e-09')
     """
-    exact = Decimal(f"{value:.{_NOISE}g}")
+    # What is too small for a number is no 0.
+    exact = Decimal(f"{max(value, 1e-300):.{_NOISE}g}")
     step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
     return f"{float(exact.quantize(step, ROUND_CEILING)):.{digits}g}"
 

@@ -90,7 +90,10 @@ def test_errors_are_listed_by_segment_on_request_alone(tmp_path: Path) -> None:
     without, page = run(source, *LABELS, "--by", "lang"), tmp_path / "page.html"
     assert "Answer " not in without.stdout and "By lang" in without.stdout
     listed = run(source, *LABELS, "--by", "lang", "--errors", "--page", page)
-    assert "disagreements" in listed.stdout and "Answer " in page.read_text()
+    content, shown = page.read_text(), re.findall(r"\d+ disagreements", listed.stdout)
+    assert len(shown) == 2 and "Answer " in content
+    # The page says how many there are, too, and of which the first are left out.
+    assert re.search(rf"<p[^>]*>\s*{shown[-1]}\b", content)
     assert json.loads(run(source, *LABELS, "--json").stdout)["errors"] == []
 
 

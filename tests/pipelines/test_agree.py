@@ -855,6 +855,23 @@ def test_a_judge_that_says_the_opposite_is_told_apart_from_a_bad_one() -> None:
     assert not mended.warnings and only(mended)["caught"]["estimate"] == 1.0
 
 
+def test_of_a_judge_that_is_rejected_a_leaning_to_the_opposite_is_told(tmp_path: Path) -> None:
+    """A column whose 1 means faithful, and that says it of nearly none, hardly leans that way."""
+    lines = [f"{i},{i % 2},{int(i % 20 not in (0, 1, 3))}" for i in range(100)]
+    path = table(tmp_path / "a.csv", ["id,human,judge", *lines])
+    asked = agree(path, **COLUMNS, **LIMITS)
+    assert asked.verdict == "rejected" and only(asked)["agreement"]["kappa"]["upper"] > 0.0
+    assert [item for item in asked.warnings if "1 means faithful" in item]
+    assert not agree(path, **COLUMNS).warnings
+    assert not agree(path, **COLUMNS, **LIMITS, judge_higher="faithful").warnings
+
+
+def test_labels_in_another_file_are_asked_for_first(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", ["id,judge", *(f"{i},{i % 2}" for i in range(20))])
+    with pytest.raises(DataError, match="name the file that has them"):
+        agree(path, judge_column="judge")
+
+
 def test_a_judge_that_says_nothing_catches_nothing(tmp_path: Path) -> None:
     source, made = standing_in(tmp_path, {"judge": (0.0, 0.0)})
     assert agree(source, **COLUMNS, **LIMITS).verdict == "certified"

@@ -534,6 +534,8 @@ def test_near_copies_that_may_speak_for_a_detector_refute_nothing(verb: str) -> 
     assert figures["best"]["verdict"] != "rejected" and reason.startswith("There is no verdict")
     caught, n = figures["best"]["coverage"]
     assert caught > 4 * (n - caught) and "look best" in reason
+    # What decides is told alone: both ways that agree, and the one that does not.
+    assert reason.count("hallucinations caught") == 2 and "look worst" not in reason
 
 
 @pytest.mark.parametrize("verdict", ["certified", "rejected"])

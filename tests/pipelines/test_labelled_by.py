@@ -76,6 +76,10 @@ def test_run_guardrail_and_card_keep_who_labelled(source: Path, score: Any, tmp_
     card = calibrail.card(file).to_dict()
     assert card["guardrail"]["data"]["reading"]["settings"]["labelled_by"] == JUDGE
     assert headline("card", card) == f"Threshold found, on labels of {JUDGE}"
+    asked = calibrail.calibrate(source, score, **LIMITS, labelled_by=JUDGE)
+    asked.freeze().save(tmp_path / "asked.json")
+    summary = build_document("card", calibrail.card(tmp_path / "asked.json").to_dict()).summary
+    assert summary.startswith(f"Agrees with {JUDGE}: the bounds meet the requirement")
     fresh = [
         {**item, "detector": 3 * item["label"] + item["detector"]}
         for item in rows(240, seed=5, prefix="New ")

@@ -247,7 +247,7 @@ def agree(
     seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
     human = cast(str, reading.label_column) or loading.column_of_people(
-        seen, others, labels is None
+        seen, others, here=labels is None, apart=True
     )
     for option, value in (("label_column", human), *(("judge_column", item) for item in judges)):
         fields.column(value, option)

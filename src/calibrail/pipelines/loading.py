@@ -284,13 +284,16 @@ class RowOrder:
         return places
 
 
-def column_of_people(seen: Reading, others: Sequence[str], here: bool) -> str:
-    """Return the column of people's labels; refuse data that is to have one, and has none."""
+def column_of_people(seen: Reading, others: Sequence[str], here: bool, apart: bool = False) -> str:
+    """Return the column of people's labels; refuse data that is to have one, and has none.
+
+    What is refused names the labels' own file where they may stand apart.
+    """
     found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
     if here and not any(name in others for name in found):
         rows = [{name: value_at(row, name) for name in others} for row in seen.head]
         about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
-        raise DataError(say("refused.no_people", about))
+        raise DataError(say("refused.no_people", about, apart=apart))
     return next((name for name in found if name in others), "human")
 
 

@@ -249,10 +249,10 @@ def _errors(result: Json) -> parts.Section | None:
         for row in result["errors"][:MOST]
     ]
     says = f"By {labeller(result['data'])}"
-    title = say("agree.errors_shown", n=len(result["errors"]), most=MOST)
+    shown = say("agree.errors_shown", result, n=len(result["errors"]), most=MOST)
+    heads = parts.texts("Segment", "Judge", "Answer", says, "Text")
     return parts.section(
-        "Disagreements",
-        parts.Table(title, parts.texts("Segment", "Judge", "Answer", says, "Text"), rows),
+        "Disagreements", parts.Text(shown, where="page"), parts.Table(shown, heads, rows)
     )
 
 
@@ -285,7 +285,8 @@ def warnings(result: Json) -> Iterator[str]:
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
             yield say("agree.not_alike", result, judge=phrases.plain(item["judge"]), doubt=doubt)
-        kappa = item["agreement"]["kappa"]["upper"]
+        # Of a judge that is rejected less is asked: its 1 may mean faithful, which nothing shows.
+        kappa = item["agreement"]["kappa"]["estimate" if item["verdict"] == "rejected" else "upper"]
         if kappa is not None and kappa < 0.0:
             about = {"judge": phrases.plain(item["judge"]), "turned": item.get("turned")}
             yield say("agree.against_people", result, about)

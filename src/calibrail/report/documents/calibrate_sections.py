@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.formatting import Scale, count, exact, listed, lower_percent, percent
+from calibrail.formatting import Scale, count, exact, lower_percent, percent
 from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Costs, Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.data import judge_of
@@ -201,9 +201,9 @@ def few_looked_before(looks: Sequence[Json]) -> str:
 
 
 def _looks(looks: Sequence[Json]) -> dict[str, Any]:
-    """Return earlier looks by size, place, seed and verdict, and which share they saw."""
+    """Return the first looks by size, place, seed and verdict, and which share all saw."""
     named = [say("verdict.look", look={"folder": "", "compared": 0, **look}) for look in looks]
-    return {"looks": listed(named), "shared": sum(look["shared"] for look in looks)}
+    return {"looks": named, "shared": sum(look["shared"] for look in looks)}
 
 
 def assumed(n: int) -> str:
@@ -309,8 +309,8 @@ def verdict_summary(result: Json) -> str:
     # Of a verdict that was taken back the evidence is not what is missing.
     taken_back = {*STEPS, "calibration_data", "unknown_data"}
     silent = is_unasked(result) or result.get("reason_code") in taken_back
-    meaning = "" if silent else f"{say('verdict.' + result['verdict'])} "
-    summary = f"{meaning}{result['reason']}{_guessing(result)}"
+    meaning = "" if silent else f"{say('verdict.' + result['verdict'], result)} "
+    summary = f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
     if result.get("reason_code") in STEPS or "test" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
