@@ -24,6 +24,7 @@ from calibrail.cli.output import (
 )
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling, help_texts
+from calibrail.serialization import harmless
 from calibrail.working_folder import working_folder
 
 #: The panels of the help, and in each the commands with the module of this package that has them.
@@ -167,7 +168,14 @@ def main() -> None:
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
-            app(prog_name="calibrail")
+            sys.exit(int(app.main(prog_name="calibrail", standalone_mode=False) or 0))
+    except click.Abort:
+        note("Aborted!")
+        sys.exit(FAILURE)
+    except click.ClickException as error:
+        error.message = harmless(error.message, line=True)
+        error.show()
+        sys.exit(error.exit_code)
     except CalibrailError as error:
         note(f"error: {error}")
         wrong = isinstance(error, InputError) and not isinstance(error, TooFewExamplesError)
