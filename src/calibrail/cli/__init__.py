@@ -49,13 +49,6 @@ class Commands(GroupHelp):
             note(f"calibrail {args[0]} is now: calibrail {shlex.join(words)}")
         return super().resolve_command(ctx, words)
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run what was asked for; an interrupt is no failure of it."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            ctx.exit(130)
-
     def _renamed(self, name: str, *rest: str) -> list[str]:
         if name in ("card", "verify"):
             return ["guardrail", name, *rest]
@@ -170,8 +163,8 @@ def main() -> None:
         with working_folder(Path.cwd()):
             sys.exit(int(app.main(prog_name="calibrail", standalone_mode=False) or 0))
     except click.Abort:
-        note("Aborted!")
-        sys.exit(FAILURE)
+        # An interrupt is no failure.
+        sys.exit(130)
     except click.ClickException as error:
         error.message = harmless(error.message, line=True)
         error.show()
