@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,11 +45,23 @@ def recording_connect(self, address):
 socket.getaddrinfo, socket.socket.connect = recording_resolve, recording_connect
 """
 
+#: Extras of which programs below run what they bring, and those that bring nothing of their own.
+RUN = {"models", "onnx", "openvino", "providers", "ray", "spark", "any-guardrail"}
+TOGETHER = {"full", "integrations", "dev", "docs"}
+
 ADAPTERS = sorted(
     path.stem
     for path in Path(calibrail.integrations.__file__ or "").parent.glob("*.py")
     if path.stem not in ("__init__", "gate", "streaming")
 )
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+ELSEWHERE = RUN | TOGETHER | {name.replace("_", "-") for name in ADAPTERS}
+#: What the other extras ask for.
+CORE = {
+    re.split(r"[\[<>=]", item)[0] for name in EXTRAS.keys() - ELSEWHERE for item in EXTRAS[name]
+}
 
 HAYSTACK_RUN = """
 from calibrail.integrations.haystack import GuardrailRouter
@@ -72,8 +86,16 @@ build(spec).score([Example("What is W?", ("Tungsten has the symbol W.",), "W is 
 """
 
 PROVIDER = """
+import os
+os.environ |= {"ANTHROPIC_API_KEY": "a-key-of-nobody", "ANTHROPIC_API_BASE": "http://127.0.0.1:9"}
 from calibrail.models.llm.providers import ProviderTransport
-ProviderTransport("anthropic")
+from calibrail.models.llm.transport import AgainError
+asked = {"model": "anthropic/claude-haiku-4-5", "messages": [{"role": "user", "content": "a"}]}
+try:
+    ProviderTransport("anthropic").send("chat", asked, 30)
+except AgainError:
+    asked = None
+assert asked is None
 """
 
 ANY_GUARDRAIL = """
@@ -81,6 +103,52 @@ from calibrail.scores.any_guardrail import AnyGuardrailScore
 from calibrail.data import Example
 found = AnyGuardrailScore(name="off_topic").score([Example("What is W?", ("Tungsten.",), "Yes.")])
 print(found.reasons)
+"""
+
+GUARDRAILS_RUN = """
+from calibrail import calibrate
+from calibrail.integrations.guardrails_ai import GuardrailValidator
+from guardrails import Guard
+guardrail = calibrate("example:facts", "novelty", alpha=0.2, baselines=False).freeze()
+asked = {"question": "What is W?", "contexts": ["Tungsten has the symbol W."]}
+Guard().use(GuardrailValidator(guardrail, on_fail="noop")).validate("Tungsten.", metadata=asked)
+"""
+
+NEMO_RUN = """
+from calibrail.integrations import nemo
+from nemoguardrails import LLMRails, RailsConfig
+from nemoguardrails.testing.fake_model import FakeLLMModel
+config = nemo.guarded(RailsConfig.from_content(yaml_content="models: []"))
+rails = LLMRails(config, llm=FakeLLMModel(responses=["Tungsten."]))
+rails.generate(messages=[{"role": "user", "content": "What is W?"}])
+"""
+
+#: What the extras without an adapter bring is loaded by the commands, and by the service.
+CORE_RUN = """
+import importlib, sys
+from importlib.metadata import packages_distributions
+import calibrail
+from calibrail.cli import main
+from calibrail.guardrail.signing import make_keys
+from pathlib import Path
+
+import calibrail.serve.app, calibrail.client, calibrail.ui.server
+for name, packages in packages_distributions().items():
+    packages = {item.lower().replace("_", "-") for item in packages}
+    if {packages!r} & packages and not name.startswith("_"):
+        importlib.import_module(name)
+make_keys(Path("key.pem"))
+for line in (
+    "calibrate example:facts --score novelty --alpha 0.2 --max-fpr 0.6 -o run",
+    "export run -o g.json --sign key.pem",
+    "guardrail verify g.json --key key.pub.pem",
+    "plan --alpha 0.2 --max-fpr 0.3 --base-rate 0.5 --auroc 0.9 --figure plan.svg",
+):
+    sys.argv = ["calibrail", *line.split()]
+    try:
+        main()
+    except SystemExit as end:
+        assert end.code in (0, 3, 4, None), (line, end.code)
 """
 
 RAY_RUN = """
@@ -117,7 +185,10 @@ PROGRAMS = {
     "a run of haystack": HAYSTACK_RUN,
     "a provider of judges": PROVIDER,
     "a detector of any-guardrail": ANY_GUARDRAIL,
+    "a run of guardrails_ai": GUARDRAILS_RUN,
+    "a run of nemo": NEMO_RUN,
     "a run of ray": RAY_RUN,
+    "a run of the core": CORE_RUN.replace("{packages!r}", repr(set(CORE))),
     "a run of spark": SPARK_RUN,
     **{backend: DETECTOR.format(backend=backend) for backend in ("torch", "onnx", "openvino")},
 }

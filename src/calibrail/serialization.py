@@ -93,6 +93,17 @@ def harmless(text: str, *, line: bool = False) -> str:
     return shown.replace("\n", "\N{REPLACEMENT CHARACTER}") if line else shown
 
 
+def logged_on_one_line(record: Any) -> bool:
+    """Let no foreign text act on a terminal, or write a line of its own to a log."""
+    from logging import Formatter
+
+    record.msg, record.args = harmless(record.getMessage().strip(), line=True), None
+    if record.exc_info:
+        record.exc_text = harmless(Formatter().formatException(record.exc_info))
+        record.exc_text = record.exc_text.replace("\n", "\n  ")
+    return True
+
+
 def encodable_json(text: str, stream: TextIO, *, indent: int | None = None) -> str:
     r"""Return JSON as a stream's encoding can hold it: escaped where that lacks a character.
 

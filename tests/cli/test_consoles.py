@@ -104,6 +104,18 @@ ACTS = (
     "\u200b\u2060\ufeff\xad\ufff9\U000e0041\nFORGED"
 )
 
+#: Detectors whose library logs what it read, and ends in an error that nobody expects.
+LOUD = """
+def logs(example):
+    import logging
+    logging.getLogger("loud").warning("read %s", ACTS)
+    return 0.5
+
+def breaks(example):
+    class Unexpected(BaseException): pass
+    raise Unexpected(ACTS)
+"""
+
 
 @pytest.mark.parametrize(
     "words",
@@ -118,6 +130,10 @@ ACTS = (
         ("guardrail", "verify", "FILE"),
         ("calibrate", "FILE", "--score", "SCORE", "-o", "FILE"),
         ("FILE",),
+        ("guardrail", "card", "FILE", "FILE"),
+        ("test", "FILE", "--FILE"),
+        ("score", "FILE", "--score", "custom:detector=loud:logs", "-o", "s.parquet"),
+        ("score", "FILE", "--score", "custom:detector=loud:breaks", "-o", "s.parquet"),
     ],
 )
 def test_nothing_of_the_data_acts_on_a_terminal(
@@ -127,6 +143,7 @@ def test_nothing_of_the_data_acts_on_a_terminal(
     rows = [{**row, score: k % 7, "id": f"{k}{ACTS}"} for k, row in enumerate(labelled(20))]
     write_rows(tmp_path / file, [{**row, "label": f"{row['label']}{ACTS}"} for row in rows])
     shutil.copy(folder / "column.json", tmp_path)
+    (tmp_path / "loud.py").write_text(f"ACTS = {ACTS!r}\n{LOUD}", "utf-8")
     given = [{"FILE": file, "SCORE": score}.get(word, word) for word in words]
     shown = run(tmp_path, *given)
     for text in (shown.stdout.decode(), shown.stderr.decode()):

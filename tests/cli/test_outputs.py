@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -353,6 +354,21 @@ def test_on_a_full_disk_a_command_ends_in_one_line_and_leaves_nothing(
     assert "File too large" in told and "/." not in told
     assert _beside(folder) == before
     assert _folders(folder) <= {*folders, folder / "new"}
+
+
+@pytest.mark.parametrize("kind", ["shift", "audit"])
+def test_what_nobody_could_read_is_no_look(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*about: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("calibrail.pipelines.run.write_page", full)
+    test = f" --test {folder / 't.jsonl'}" * (kind == "shift")
+    other = " --score length" * (kind == "audit")
+    failed = call(f"{kind} t.jsonl{test} -o new SCORES{other}")
+    assert "No space left" in str(failed.exception), failed.output
+    assert not (folder / "new").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="other words of the system")

@@ -210,6 +210,17 @@ def test_a_policy_other_than_the_calibrations_is_refused(make_guardrail: Make) -
         Guardrail(FrozenConfig.from_bytes(render(content)))
 
 
+@pytest.mark.parametrize("name", ["score", "rule", "config", "decimals"])
+def test_nothing_that_decides_is_changed_under_a_guardrail(
+    noisy: tuple[Noisy, Guardrail], name: str
+) -> None:
+    guardrail = noisy[1]
+    before = guardrail.decide(labelled())
+    with pytest.raises(AttributeError, match=f"cannot assign to field '{name}'"):
+        setattr(guardrail, name, Noisy())
+    assert guardrail.decide(labelled()) == before
+
+
 def test_streams_of_any_length_keep_their_order(make_guardrail: Make) -> None:
     guardrail = make_guardrail()
     examples = labelled(103)

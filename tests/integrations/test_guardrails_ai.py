@@ -15,9 +15,8 @@ import pytest
 from tests.integrations.frameworks import need
 
 need("guardrails-ai")
-# Guards read it when they are made, and report to their maker unless it says otherwise.
+# Nobody's settings.
 os.environ["HOME"] = tempfile.mkdtemp()
-Path.home().joinpath(".guardrailsrc").write_text("enable_metrics=false\n", encoding="utf-8")
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -177,6 +178,19 @@ def test_it_is_recalibrated_from_the_command_line_and_signed(
     assert "signature of an earlier file" in refused.stderr
     least = float(json.loads(refused.stdout)["fpr"]["estimate"]) + 0.02
     assert command(*begin, "--max-fpr", least).returncode == 4
+
+
+def test_where_the_guardrail_cannot_stand_its_pages_do_not(
+    product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*about: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    made = product.recalibrate()
+    monkeypatch.setattr("calibrail.pipelines.recalibrate.write_file", full)
+    with pytest.raises(DataError, match="No space left"):
+        made.save(tmp_path / "new" / "g.json")
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_is_made_of_a_strangers_guardrail_is_not_ones_own(

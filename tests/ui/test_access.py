@@ -117,7 +117,7 @@ def test_the_secret_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.Mo
         assert token not in way
         file = Path(way.removeprefix("file://"))
         assert f"url={address}" in file.read_text()
-        assert file.parent.stat().st_mode & 0o077 == 0
+        assert not (file.stat().st_mode | file.parent.stat().st_mode) & 0o077
         done = Request(address.replace("/?token=" + token, "/api/stop"), b"{}")
         done.add_header("Authorization", f"Bearer {token}")
         urlopen(done, timeout=60).close()

@@ -24,6 +24,7 @@ from calibrail.cli.output import (
 )
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.options.fields import cli_spelling, help_texts
+from calibrail.serialization import harmless
 from calibrail.working_folder import working_folder
 
 #: The panels of the help, and in each the commands with the module of this package that has them.
@@ -47,13 +48,6 @@ class Commands(GroupHelp):
         if words != args:
             note(f"calibrail {args[0]} is now: calibrail {shlex.join(words)}")
         return super().resolve_command(ctx, words)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run what was asked for; an interrupt is no failure of it."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            ctx.exit(130)
 
     def _renamed(self, name: str, *rest: str) -> list[str]:
         if name in ("card", "verify"):
@@ -167,7 +161,14 @@ def main() -> None:
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
-            app(prog_name="calibrail")
+            sys.exit(int(app.main(prog_name="calibrail", standalone_mode=False) or 0))
+    except click.Abort:
+        # An interrupt is no failure.
+        sys.exit(130)
+    except click.ClickException as error:
+        error.message = harmless(error.message, line=True)
+        error.show()
+        sys.exit(error.exit_code)
     except CalibrailError as error:
         note(f"error: {error}")
         wrong = isinstance(error, InputError) and not isinstance(error, TooFewExamplesError)

@@ -25,7 +25,7 @@ from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import cli_spelling, setting
 from calibrail.options.guarantee import FORMER_FLAGS, FORMER_OF_COMMANDS
-from calibrail.serialization import encodable_json, harmless
+from calibrail.serialization import encodable_json, harmless, logged_on_one_line
 
 if TYPE_CHECKING:
     from calibrail.data.reading import Reading
@@ -214,12 +214,24 @@ def told_warnings() -> Iterator[None]:
 
 
 def degrade_output() -> None:
-    """Let consoles show a replacement for what their encoding does not have."""
+    """Let consoles show a replacement for what their encoding does not have, or what they obey.
+
+    A trace may name what a file or a library says, too.
+    """
+    sys.excepthook = _tell_trace
+    threading.excepthook = lambda ended: _tell_trace(*ended[:3])
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) is None:  # It was closed before the command began.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _tell_trace(*error: Any) -> None:
+    import traceback
+
+    trace = "".join(traceback.format_exception(*error)).strip()
+    echo(trace.replace("\n", "\n  "), err=True)
 
 
 def say(code: str, **parameters: Any) -> str:
@@ -347,7 +359,14 @@ class CommandHelp(click.Command):
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; its messages name options that it has."""
+        """Run the command; its messages name options that it has.
+
+        What a library logs that nobody listens to goes to standard error as one harmless line.
+        """
+        import logging
+
+        if logging.lastResort is not None:
+            logging.lastResort.addFilter(logged_on_one_line)
         with cli_spelling({name for it in self.params for name in (*it.opts, *it.secondary_opts)}):
             return super().invoke(ctx)
 

@@ -4,7 +4,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from functools import cached_property
 from itertools import islice
 from os import PathLike
@@ -87,6 +87,12 @@ class Guardrail(Shown):
         self._on_request: HallucinationProbability | None = None
         if (told := config.probability) and told.base_rate is not None:
             self._probability = HallucinationProbability(told, config.score.tolerance)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse another detector, or rule, under the threshold that was certified."""
+        if name in ("config", "rule", "decimals", "score") and name in self.__dict__:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""

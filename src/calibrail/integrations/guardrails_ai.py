@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any, Final
+from unittest.mock import patch
 
 from calibrail.errors import InputError, error_text
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
 
-with needs("guardrails-ai"):
+# On import it fetches data for nltk, where that is installed.
+_FETCH: Final = patch("nltk.download") if find_spec("nltk") else nullcontext()
+
+with needs("guardrails-ai"), _FETCH:
+    from guardrails.classes.rc import RC
+    from guardrails.utils.hub_telemetry_utils import HubTelemetry
     from guardrails.validator_base import (
         FailResult,
         PassResult,
@@ -19,6 +27,11 @@ with needs("guardrails-ai"):
         register_validator,
     )
 
+
+# No variable keeps it from reporting to its maker, and each Guard reads its file anew: whoever has
+# one has been asked.
+if not RC.exists():
+    HubTelemetry(enabled=False)._tracer = None
 
 #: Where the metadata of a result holds the decision.
 _DECISION: Final = "calibrail"

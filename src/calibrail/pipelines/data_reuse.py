@@ -519,7 +519,10 @@ def look_of_run(scored: Scored, keys: Sequence[str], asked: Requirement) -> Data
 
 
 def with_look(files: Mapping[str, Any], folder: str | Path, look: DataUse) -> dict[str, Any]:
-    """Return the files of a run with the look that it is, which is kept before any can be read."""
+    """Return the files of a run with the look that it is, which is kept before any can be read.
+
+    It comes last: where another one cannot be written, nothing can be read.
+    """
     history = DataUseHistory(Path(folder) / "looks.json")
     return {**files, "looks.json": lambda _: history.record(SPLIT, look)}
 

@@ -107,7 +107,8 @@ class Recalibration(ShownContent):
         with told, whole_folder(file.parent) as made:
             write_atomically(made / comparison.name, json_parts(self.content))
             run.write_page(words.document(self.to_dict()).naming(NEW=file), made / page.name)
-        write_file(self.config, file, sign, force=True, terms=terms)
+            # Where it cannot stand, they do not; that they can is known by now.
+            write_file(self.config, file, sign, force=True, terms=terms)
         return page
 
 

@@ -100,14 +100,14 @@ def write_run(
     ):
         if codes is not None:
             tables[0].to_parquet(made / "scores.parquet", codes)
+        write_page(document.naming(RUN=path), made / page)
+        write_figures(document, made / FIGURES)
         for name, content in {"cost.json": cost_dict(*tables), **files}.items():
             if callable(content):
                 content(made / name)
                 continue
             raw = content if isinstance(content, bytes) else json_parts(content)
             write_atomically(made / name, raw)
-        write_page(document.naming(RUN=path), made / page)
-        write_figures(document, made / FIGURES)
         written = {str(item.relative_to(made)) for item in made.rglob("*")}
     for old in (path / FIGURES).glob("*.svg"):
         if f"{FIGURES}/{old.name}" not in written:

@@ -32,7 +32,7 @@ from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options.runtime import ServeOptions
-from calibrail.serialization import harmless
+from calibrail.serialization import logged_on_one_line
 from calibrail.serve.guardrails import NAME, Guardrails, Loaded, WatchedFiles
 from calibrail.serve.metrics import TOGETHER, Metrics
 from calibrail.serve.schemas import TOKEN_VARIABLE, ServiceProblem
@@ -43,17 +43,8 @@ Result = TypeVar("Result")
 _log: Final = logging.getLogger("calibrail.serve")
 
 
-def _on_one_line(record: logging.LogRecord) -> bool:
-    """Let no foreign text act on a terminal, or write a line of its own to the log."""
-    record.msg, record.args = harmless(record.getMessage().strip(), line=True), None
-    if record.exc_info:
-        trace = logging.Formatter().formatException(record.exc_info)
-        record.exc_text = harmless(trace).replace("\n", "\n  ")
-    return True
-
-
 for _name in (_log.name, "uvicorn.error"):
-    logging.getLogger(_name).addFilter(_on_one_line)
+    logging.getLogger(_name).addFilter(logged_on_one_line)
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8

@@ -446,6 +446,7 @@ def serve(
         if browser and screen:
             # Everybody on this machine sees a command line, nobody else this folder.
             way = Path(private) / "label.html"
+            way.touch(0o600)
             way.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
             # Some browsers answer only when they are closed.
             threading.Thread(target=webbrowser.open, args=(way.as_uri(),), daemon=True).start()

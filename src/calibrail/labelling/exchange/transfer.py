@@ -308,9 +308,14 @@ def json_lines_labels(content: dict[str, Any], where: str) -> Iterator[ImportedL
 #: Of the file written: what is to be filled in comes last, where there is room.
 COLUMNS: Final = ("id", "question", "contexts", "response", "label", "unsupported", "annotator")
 
-#: With what a formula begins, in any width, and what programs drop before it.
-_SIGNS: Final = r"=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
-_DROPPED: Final = r"'\"\x00-\x08\x7f\xad\u200b-\u200f\u2060\ufeff"
+#: With what a formula begins, in any width; and, beside white space, what programs drop before it,
+#: or nobody sees there: controls, directions, joints, fillers, selectors and tags.
+_SIGNS: Final = r"=+\-@\u2212\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+_DROPPED: Final = (
+    r"'\"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff"
+)
 
 
 def _places(kept: str) -> re.Pattern[str]:
