@@ -4,7 +4,6 @@ document$.subscribe(() => {
   document.querySelectorAll(".md-code__nav").forEach((nav, i) => {
     nav.setAttribute("aria-label", `Code block ${i + 1}`);
   });
-  document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code").forEach((part) => {
-    part.setAttribute("tabindex", "0");
-  });
+  const scrolled = ".md-typeset__scrollwrap, .md-typeset pre > code, .highlight-ipynb";
+  document.querySelectorAll(scrolled).forEach((part) => part.setAttribute("tabindex", "0"));
 });
