@@ -83,6 +83,7 @@ def export_command(
         names={"GUARDRAIL": output},
         line=line,
         doubts=doubts,
+        verdict=frozen.report.verdict,
         keys=list(filter(None, told)),
     )
 

@@ -57,7 +57,7 @@ def reason_or_cost(headline: Json) -> str:
 
 
 def export_document(
-    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str]
+    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], verdict: str
 ) -> Document:
     """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
     return Document(
@@ -65,7 +65,7 @@ def export_document(
         headline=line,
         blocks=[parts.Bullets("", keys)],
         warnings=[parts.Bullet(doubt) for doubt in doubts],
-        next_step=say("command.check_with", content),
+        next_step=say("command.check_with", content, verdict=verdict),
     )
 
 
