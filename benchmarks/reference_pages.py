@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator
@@ -48,10 +49,16 @@ def page(name: str, context: click.Context, command: click.Command) -> str:
         if (record := item.get_help_record(context)) is not None:
             kind = "Arguments" if item.param_type_name == "argument" else "Options"
             panel = getattr(item, "panel", None) or kind
-            said, meant = (_cell(part) for part in record)
-            panels.setdefault(panel, []).append(f"| `{said}` | {as_code(meant)} |")
+            said, meant = (" ".join(part.split()) for part in record)
+            # A bar within code parts no cells.
+            meant = as_code(meant).replace("|", "\\|")
+            panels.setdefault(panel, []).append(f"| `{said}` | {meant} |")
     usage = " ".join(["calibrail", name, *command.collect_usage_pieces(context)])
-    parts = [f"# calibrail {name}", f"```text\n{usage}\n```", as_code(command.help or "")]
+    parts = [
+        f"# calibrail {name}",
+        f"```text\n{usage}\n```",
+        as_code(inspect.cleandoc(command.help or "")),
+    ]
     for panel, rows in panels.items():
         if rows:
             head = f"| {'argument' if panel == 'Arguments' else 'option'} | meaning |"
@@ -63,16 +70,13 @@ def page(name: str, context: click.Context, command: click.Command) -> str:
 
 def as_code(text: str) -> str:
     """Return help in which options are code, so that no line ends within one."""
-    return re.sub(r"(?<![\w`-])--?[a-z][a-z-]*", r"`\g<0>`", text)
+    option = r"`[^`]*`|(?<![\w`-])--?[a-z][a-z-]*"
+    return re.sub(option, lambda found: f"`{found[0].strip('`')}`", text)
 
 
 def whole(html: str) -> str:
     """Return a page on which options and identifiers that fit a phone are not broken."""
     return re.sub(r"<code>([^<\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def metrics(kind: str) -> Iterator[str]:

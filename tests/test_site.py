@@ -7,8 +7,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import yaml
 
@@ -22,10 +26,22 @@ from benchmarks.reference_pages import (
 )
 from calibrail.cli import COMMANDS
 from tests.installed import need
+from tests.report.browser import chromium
+from tests.ui.driven import Tab, browser
 
 ROOT = Path(__file__).resolve().parents[1]
 
 need("mike")
+
+#: What a newcomer searches for, and the page that answers.
+RIGHT = {
+    "install": "install.html",
+    "quickstart": "quickstart.html",
+    "groundedness": "glossary.html",
+    "recall": "glossary.html",
+    "0.5 threshold": "why-not-0.5.html",
+    "LangChain": "integrations/langchain.html",
+}
 
 
 class Loader(yaml.SafeLoader):
@@ -79,10 +95,46 @@ def test_a_reader_chooses_light_or_dark_and_may_search() -> None:
     assert on_page_markdown("text", command) == "text" and command.meta["search"]["boost"] < 1
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder, and says nothing of it."""
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
+    chromium()
+    # What packages write from the code is left out: it weighs little, and takes long.
+    search = [item for item in CONFIG["plugins"] if "search" in item]
+    about = {"INHERIT": str(ROOT / "mkdocs.yml"), "docs_dir": str(ROOT / "docs"), "plugins": search}
+    about["hooks"] = [str(ROOT / "benchmarks" / "reference_pages.py")]
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(about), encoding="utf-8")
+    site = tmp_path / "site"
+    build = ["-m", "mkdocs", "build", "--quiet", "-f", tmp_path / "mkdocs.yml", "-d", site]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run([sys.executable, *build], cwd=ROOT, env=quiet, check=True)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    first = "document.querySelector('.md-search-result__item a')?.pathname"
+    found = {}
+    with browser(tmp_path) as pipe:
+        for words in RIGHT:
+            tab = Tab(pipe)
+            tab.open(f"http://127.0.0.1:{server.server_port}/index.html?q={quote(words)}")
+            tab.until(f"!!({first})")
+            found[words] = tab.ask(first).removeprefix("/")
+            tab.close()
+    server.shutdown()
+    server.server_close()
+    assert found == RIGHT
+
+
 def test_no_line_ends_within_an_option_or_an_identifier() -> None:
     assert as_code("with --guarantee pac (-o RUN); well-known") == (
         "with `--guarantee` pac (`-o` RUN); well-known"
     )
+    # What is code already is left as it is.
+    assert as_code("of `calibrail serve --log`; `--all`") == "of `calibrail serve --log`; `--all`"
     assert whole("<code>--max-false-alarms</code> <code>calibrail calibrate DATA</code>") == (
         '<code class="whole">--max-false-alarms</code> <code>calibrail calibrate DATA</code>'
     )
@@ -136,6 +188,10 @@ def test_every_command_has_a_page_with_all_its_options() -> None:
     for name, (_, command) in commands().items():
         flags = {item.opts[0] for item in command.params if item.opts[0].startswith("--")}
         assert {flag for flag in flags if flag not in pages[name]} == set()
+        # What a command does is prose, and no bar in code is shown with a backslash before it.
+        told, _, _ = pages[name].partition("## Example")
+        assert [line for line in told.splitlines() if line.startswith("    ")] == []
+        assert re.findall(r"`[^`\n]*\\\|[^`\n]*`", told) == []
     nav = on_config(SimpleNamespace(nav=[{"Look up": [{"Command line": "cli.md"}]}])).nav
     listed = nav[0]["Look up"][0]["Command line"]
     assert listed[0] == "cli.md" and {"log verify": "commands/log-verify.md"} in listed

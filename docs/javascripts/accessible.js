@@ -1,10 +1,19 @@
 // What the theme leaves unsaid to screen readers and keyboards, on every page it loads.
+const reached = (part) => part.tabIndex < 0 && part.setAttribute("tabindex", "0");
+// The theme takes it from code on touch screens, which have keyboards, too.
+const taken = new MutationObserver((changes) => changes.forEach(({ target }) => reached(target)));
 document$.subscribe(() => {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   document.querySelectorAll(".md-code__nav").forEach((nav, i) => {
     nav.setAttribute("aria-label", `Code block ${i + 1}`);
   });
-  document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code").forEach((part) => {
-    part.setAttribute("tabindex", "0");
+  const scrolled = ".md-typeset__scrollwrap, .md-typeset pre > code, .highlight-ipynb";
+  document.querySelectorAll(scrolled).forEach((part) => {
+    reached(part);
+    taken.observe(part, { attributeFilter: ["tabindex"] });
+  });
+  // What a command prints scrolls where it has columns, and is broken into lines elsewhere.
+  document.querySelectorAll(".language-text pre > code").forEach((code) => {
+    code.classList.toggle("prose", !/\S {3,}\S/.test(code.textContent));
   });
 });

@@ -29,6 +29,9 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     assert len(lines) == 201
     n = sum(line["released"] for line in lines)
     assert n > 0 and f"Released: {n} of 201 answers" in done.stdout
+    # What ends the text holds the bound and what was asked.
+    said = " ".join(done.stdout.split())
+    assert f"Released {n} of 201 answers; Hallucinated at most 30% on average" in said
     # A long path goes on in the next line.
     said = "".join(done.stdout.split())
     assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}says" in said

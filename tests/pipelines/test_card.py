@@ -230,6 +230,9 @@ def test_a_badge_says_what_is_certified_and_nothing_of_what_is_not(tmp_path: Pat
         made.save(path)
         assert f"made on:** {datetime.now(UTC):%Y-%m-%d}" in made.markdown()
         assert "example:judge (read as csv; synthetic" in made.markdown()
+    found = card(calibrate(source, alpha=0.2, **column).freeze())
+    # As the card's own headline says it, in no verdict's colour.
+    assert "calibrail: threshold found" in found.badge() and "#555" in found.badge()
     path.write_text("<svg xmlns='http://www.w3.org/2000/svg'></svg>")
     with pytest.raises(InputError, match=r"card\.svg"):
         made.save(path)

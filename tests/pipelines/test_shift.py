@@ -112,6 +112,13 @@ def test_every_group_is_tested_by_the_others() -> None:
     assert named["b"]["finding"] == "consistent" and named["c"]["finding"] == "broken"
 
 
+def test_a_page_begins_with_where_least_is_caught() -> None:
+    moved = [*answers(200), *answers(200, move=0.7, seed=1, group="b")]
+    (tile,) = document(shift(moved, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
+    assert (tile.name, tile.asked) == ("Caught of b, the lowest", ">= 90%")
+    assert tile.interval.count(" to ") == 1
+
+
 def test_later_times_are_tested_in_order() -> None:
     data = [
         *answers(300),

@@ -181,7 +181,10 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     assert next_step({**report, "guarantee": "pac"}) == say("verdict.too_close")
     certificate["needed"] = {"hallucinated": 4_000, "faithful": 0}
     code, parameters = label_anew(certificate) or ("", {})
+    # Nobody finds hallucinated answers alone: of those seen, so many are.
+    n = round(4200 * (200 + certificate["fpr"]["n"]) / 200)
     assert code == "label_anew" and "4,200 hallucinated answers" in parameters["wanted"]
+    assert parameters["wanted"][-1].endswith(f" (among about {n:,} in all)")
     # What is missed by one alone is rejected: labels of the other decide nothing.
     certificate["max_fpr"] = 0.5
     code, parameters = label_anew(certificate) or ("", {})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from calibrail.data.example import Example
 from calibrail.formatting import Scale
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.examples import explained
@@ -117,11 +118,7 @@ def test_a_page_shows_the_answer_its_sources_and_where_its_score_lies() -> None:
         "reason": "low",
         "evidence": {"kind": "sentences", "items": [SENTENCE]},
     }
-    answer = {
-        "question": "Which <colour>?",
-        "response": SENTENCE["text"],
-        "contexts": ("a", "b" * 90),
-    }
+    answer = Example("Which <colour>?", ("a", "b" * 90), SENTENCE["text"])
     scale = Scale("support", negated=True)
     page = render_page(explained(decision, "support", answer, (np.linspace(-0.9, -0.1, 30), scale)))
     assert "Which &lt;colour&gt;?" in page and "<mark>It was painted red.</mark>" in page

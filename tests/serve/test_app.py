@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -52,6 +53,39 @@ def test_a_batch_is_its_answers_one_by_one_and_evidence_is_given_on_request(
         said = await client.post("/v1/check", json={**NOVEL, "evidence": True})
         assert said.text == guardrail.check(**NOVEL).line(evidence=True)
         assert "evidence" in said.json()
+
+    visit(go, surface)
+
+
+@pytest.mark.painted
+def test_one_decision_is_shown_as_a_page(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        hostile = {**NOVEL, "response": "Vienna banned <script>alert(1)</script> in March."}
+        page = await client.post("/v1/check?format=html", json=hostile)
+        assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+        assert "script-src" in page.headers["content-security-policy"]
+        assert page.headers["calibrail-guardrail"] == Guardrail.load(surface).config.digest
+        # The question, the answer with marks in place, its sources, and where its score lies.
+        assert ANSWER["question"] in page.text and "<mark>Vienna</mark>" in page.text
+        assert ANSWER["contexts"][0] in page.text and "<script>alert" not in page.text
+        assert 'data-figure="strip"' in page.text and "this answer" in page.text
+        markdown = await client.post("/v1/check?format=md", json=NOVEL)
+        assert markdown.headers["content-type"].startswith("text/markdown")
+        assert "Vienna" in markdown.text
+        for address in ("/v1/check?format=pdf", "/v1/check/batch?format=html"):
+            assert (await client.post(address, json=NOVEL)).status_code == 422
+
+    visit(go, surface)
+
+
+def test_a_page_of_an_endless_answer_is_bounded(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        words = " ".join(f"word{n}" for n in range(60_000))
+        began = time.process_time()
+        page = await client.post("/v1/check?format=html", json={**NOVEL, "response": words})
+        assert page.status_code == 200 and len(page.content) < 300_000
+        assert "more" in page.text
+        assert time.process_time() - began < 20.0
 
     visit(go, surface)
 

@@ -379,12 +379,11 @@ def explain_command(
 
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
+    from calibrail.pipelines.card import explanation
+
     loaded = told.by(trust.load(guardrail))
     example = calibrail.Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
     (decision,) = loaded.decide([example], alone=True)
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
-    one = loaded.rule.groups is None and decision.threshold is not None
-    known = (loaded.rule.calibration.scores, loaded.scale) if one else None
-    name = loaded.scale.column or loaded.score.name
-    show.finish("explain", content, code=code, score=name, answer=asdict(answer), known=known)
+    show.finish("explain", content, code=code, **explanation(loaded, example, decision))

@@ -83,6 +83,7 @@ def export_command(
         names={"GUARDRAIL": output},
         line=line,
         doubts=doubts,
+        verdict=frozen.report.verdict,
         keys=list(filter(None, told)),
     )
 
@@ -236,6 +237,7 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
         "detector": Scale.of(spec).column or config.score.name,
         "verdict": config.headline.verdict,
         "asked": config.asked,
+        "warnings": list(config.headline.warnings),
         "signature": None if signature is None else signature.to_dict(),
         "signed": signature is not None or signature_path(path).exists(),
         "probes": probes,

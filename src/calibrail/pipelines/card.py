@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal.group_thresholds import columns_of_groups, reads_length
-from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.outputs import Output, refuse_foreign
 from calibrail.errors import CalibrailError, GuardrailError, InputError, file_errors
 from calibrail.formatting import ShownContent
+from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file
 from calibrail.guardrail.probes import Probed, not_computed
 from calibrail.guardrail.runtime import Guardrail
@@ -35,6 +36,14 @@ ENDINGS: Final = {
     ".md": "markdown",
     ".svg": "badge",
 }
+
+
+def explanation(guardrail: Guardrail, answer: Example, decision: Decision) -> dict[str, Any]:
+    """Return what the document "explain" of a decision takes beside the decision's content."""
+    one = guardrail.rule.groups is None and decision.threshold is not None
+    known = (guardrail.rule.calibration.scores, guardrail.scale) if one else None
+    name = guardrail.scale.column or guardrail.score.name
+    return {"score": name, "answer": answer, "known": known}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

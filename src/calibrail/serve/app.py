@@ -35,7 +35,10 @@ from calibrail.errors import CalibrailError, GuardrailError, InputError
 from calibrail.guardrail.decision import TIMEOUT, Decision, Unfinished
 from calibrail.guardrail.sentences import StreamCheck
 from calibrail.options import Release
+from calibrail.pipelines.card import explanation
 from calibrail.pipelines.select import NewAnswers, select_decided
+from calibrail.report import render_markdown, render_page
+from calibrail.report.documents import build_document
 from calibrail.serve import schemas
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.limits import LINES, STREAM_PATH, streams
@@ -350,15 +353,19 @@ _STREAM_RESPONSES: Final = {
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     },
 }
+_SHOWN: Final = {kind: {"schema": {"type": "string"}} for kind in ("text/html", "text/markdown")}
 _CARDS: Final = {
     **_refusals(401, 404, 422, 429),
-    200: {
-        "description": "what decides",
-        "content": {
-            kind: {"schema": {"type": "string"}} for kind in ("text/html", "text/markdown")
-        },
-    },
+    200: {"description": "what decides", "content": _SHOWN},
 }
+_ONE_DECIDED: Final = {**_DECIDING, 200: {"description": "the decision", "content": _SHOWN}}
+#: How a card or a decision is shown.
+Format = Annotated[
+    Literal["json", "html", "md"],
+    Query(description="JSON, or the card or the decision as a page or as Markdown."),
+]
+#: Of one decision's page: items of evidence, and characters of each text.
+_BOUNDS: Final = {"most": 100, "characters": 600}
 
 
 #: What the batch is called in what is answered.
@@ -367,8 +374,8 @@ _SOURCE: Final = "request"
 
 async def _decided(
     service: Service, loaded: Loaded, asked: schemas.Telling, examples: list[Example]
-) -> list[str]:
-    """Return the line of each answer's decision, with what it is asked to tell."""
+) -> Sequence[Decision]:
+    """Return the decision about each answer, with what it is asked to tell."""
 
     async def told(decisions: Sequence[Decision]) -> Sequence[Decision]:
         if not asked.probability and asked.base_rate is None:
@@ -383,7 +390,7 @@ async def _decided(
     # What cannot be told is refused before anything is decided.
     await told(())
     decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
-    return [item.line(evidence=asked.evidence) for item in await told(decisions)]
+    return await told(decisions)
 
 
 async def select_items(service: Service, loaded: Loaded, asked: schemas.Select) -> str:
@@ -472,7 +479,8 @@ def application(service: Service) -> FastAPI:
         return response
 
     async def decider(request: Request, guardrail: Which = None) -> Loaded:
-        _refuse_other_parameters(request, "guardrail")
+        shown = ["format"] if request.scope["path"] == "/v1/check" else []
+        _refuse_other_parameters(request, "guardrail", *shown)
         loaded = service.guardrails.get(guardrail)
         request.scope["decided_by"] = loaded.digest
         return loaded
@@ -481,14 +489,27 @@ def application(service: Service) -> FastAPI:
 
     takes = _taking(schemas.Check, {"texts": _ANSWER, "column": _COLUMN})
 
+    # One at a time: drawing a page takes as long as many decisions.
+    drawing = asyncio.Lock()
+
     @routes.post(
-        "/v1/check", response_model=schemas.DecisionReply, responses=_DECIDING, openapi_extra=takes
+        "/v1/check",
+        response_model=schemas.DecisionReply,
+        responses=_ONE_DECIDED,
+        openapi_extra=takes,
     )
-    async def check(loaded: Decider, request: Request) -> Response:
-        """Decide about one answer."""
+    async def check(loaded: Decider, request: Request, format: Format = "json") -> Response:
+        """Decide about one answer; as a page with the answer, its sources and known scores."""
         asked = await _parsed(schemas.Check, await request.body())
+        if format != "json":
+            asked = asked.model_copy(update={"evidence": True})
         examples = await _examples(loaded, [asked])
-        return _json((await _decided(service, loaded, asked, examples))[0])
+        (decision,) = await _decided(service, loaded, asked, examples)
+        if format == "json":
+            return _json(decision.line(evidence=asked.evidence))
+        shown = partial(_shown, loaded, examples[0], decision, format)
+        async with drawing:
+            return _page(await asyncio.to_thread(shown), format)
 
     takes = _taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}})
 
@@ -502,7 +523,8 @@ def application(service: Service) -> FastAPI:
         """Decide about answers, each as if it were alone."""
         asked = await _parsed(schemas.CheckBatch, await request.body(), service.options.queue)
         examples = await _examples(loaded, asked.items, "items")
-        lines = ", ".join(await _decided(service, loaded, asked, examples))
+        decisions = await _decided(service, loaded, asked, examples)
+        lines = ", ".join(decision.line(evidence=asked.evidence) for decision in decisions)
         return _json(f'{{"items": [{lines}]}}')
 
     takes = _taking(schemas.Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})
@@ -526,20 +548,15 @@ def application(service: Service) -> FastAPI:
     async def guardrail(
         request: Request,
         guardrail: Which = None,
-        format: Annotated[
-            Literal["json", "html", "md"],
-            Query(description="The certificate as JSON, or the card as a page or as Markdown."),
-        ] = "json",
+        format: Format = "json",
     ) -> Response:
         """Say what decides, since when, and what it promises: `format` is json, html or md."""
         _refuse_other_parameters(request, "guardrail", "format")
         loaded = service.guardrails.get(guardrail)
         # Others may wait for it, too, when whoever came first has left.
         text = (await asyncio.shield(loaded.cards))[format]
-        if format == "html":
-            return Response(text, media_type="text/html", headers=PAGE_HEADERS)
-        if format == "md":
-            return Response(text, media_type="text/markdown")
+        if format != "json":
+            return _page(text, format)
         refusal = service.guardrails.refusal(loaded.name)
         content = {
             "name": loaded.name,
@@ -612,6 +629,22 @@ def _refuse_other_parameters(request: Request, *known: str) -> None:
     if unknown := [name for name in names if name not in known]:
         allowed = " and ".join(f"?{name}=" for name in known)
         raise schemas.ServiceProblem.of("unknown_parameter", name=unknown[0], known=allowed)
+
+
+def _shown(loaded: Loaded, example: Example, decision: Decision, form: str) -> bytes:
+    """Return what ``explain --page`` writes about a decision."""
+    content = decision.to_dict(evidence=True)
+    known = explanation(loaded.guardrail, example, decision)
+    document = build_document("explain", content, **known, **_BOUNDS)
+    render = render_page if form == "html" else render_markdown
+    return render(document).encode("utf-8", "replace")
+
+
+def _page(text: bytes, form: str) -> Response:
+    """Return a page that fetches nothing, or Markdown."""
+    if form == "html":
+        return Response(text, media_type="text/html", headers=PAGE_HEADERS)
+    return Response(text, media_type="text/markdown")
 
 
 def _json(text: str) -> Response:

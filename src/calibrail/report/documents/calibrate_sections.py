@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -459,7 +460,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         seen = {"count": count_caught, "n": n, "estimate": count_caught / n}
         certificate = {**certificate, "coverage": seen}
     once = "clustered" in codes and not sentences
-    anew = label_anew(certificate, once=once, confidence=report["confidence"])
+    drawn = None if phrases.is_proven(certificate["coverage"]) else report.get("test")
+    anew = label_anew(certificate, once=once, confidence=report["confidence"], drawn=drawn)
     return anew or ("too_close", {})
 
 
@@ -508,15 +510,30 @@ def answers_more(needed: Json) -> str:
     return " and ".join(count(n, *_NOUNS[label]) for label in _NOUNS if (n := needed.get(label)))
 
 
+def among(needed: Json, drawn: Json) -> str:
+    """Return how many answers hold so many of each class, at the share of those that were drawn."""
+    sizes = {"hallucinated": drawn["coverage"]["n"], "faithful": drawn["fpr"]["n"]}
+    share = {label: n / sum(sizes.values()) for label, n in sizes.items() if n}
+    if not needed.keys() <= share.keys():
+        return ""
+    n = max(n / share[label] for label, n in needed.items())
+    return f" {say('verdict.among', n=math.ceil(n))}"
+
+
 def label_anew(
-    certificate: Json, *, once: bool = False, confidence: float | None = None
+    certificate: Json,
+    *,
+    once: bool = False,
+    confidence: float | None = None,
+    drawn: Json | None = None,
 ) -> tuple[str, dict[str, Any]] | None:
     """Return how many new answers of each class would settle an inconclusive verdict.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
     many as both together, are not. Where a group counts ``once``, so many groups are needed.
     After a report, `certify` will take its first look at them, of the error that ``confidence``
-    leaves. None where no number would do, or one that nobody labels.
+    leaves. Of ``drawn``, or else of the certificate, is the share of each class. None where no
+    number would do, or one that nobody labels.
     """
     needed, sentences = certificate["needed"], bool(certificate.get("kept"))
     if None in needed.values() or not any(needed.values()):
@@ -545,7 +562,10 @@ def label_anew(
         # What is missed by one class alone is rejected.
         alone = "hallucinated" if missed else "faithful"
         needed = {alone: needed[alone]}
-    wanted = [count(sizes[label] + n, *_NOUNS[label]) for label, n in needed.items()]
+    needed = {label: sizes[label] + n for label, n in needed.items()}
+    wanted = [count(n, *_NOUNS[label]) for label, n in needed.items()]
+    if not once:
+        wanted[-1] += among(needed, drawn or certificate)
     verdict = "rejected" if missed or alarms else "certified"
     return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
 

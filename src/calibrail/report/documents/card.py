@@ -10,7 +10,13 @@ from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import by_sentence, sure, verdict_summary
+from calibrail.report.documents.calibrate_sections import (
+    by_sentence,
+    sure,
+    verdict_headline,
+    verdict_summary,
+    verdict_word,
+)
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
 from calibrail.report.text import group_label, group_of, is_proven, plain, short
 
@@ -91,7 +97,9 @@ def badge(card: Json) -> tuple[str, str]:
     config = card["guardrail"]
     headline, proven = config["headline"], is_proven(config["headline"]["coverage"])
     least = headline["min_coverage"] or (1.0 - config["promise"]["alpha"] if proven else None)
-    return headline["verdict"], say("card.badge", config, least=least)
+    about = {**headline, "requirement": config["requirement"], "data": config["data"]}
+    told = say("card.badge", config, told=verdict_headline(about), least=least)
+    return verdict_word(about), told[:1].lower() + told[1:]
 
 
 def _promises(config: Json, about: Json) -> list[str]:

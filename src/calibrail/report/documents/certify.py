@@ -114,6 +114,7 @@ def _next_step(certificate: Json) -> str:
         code, parameters = anew
         if "needed" in look:
             more, goals = messages.answers_more(look["needed"]), messages.goals(certificate)
+            more += "" if once else messages.among(look["needed"], certificate)
             return say("certify.next_look", look, parameters, more=more, once=once, goals=goals)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)

@@ -2,7 +2,7 @@
 
 from calibrail.formatting import count, listed, number, percent, upper_percent
 from calibrail.report import document as parts
-from calibrail.report.document import Document, Facts, Json, Table, TableColumn, Text, section
+from calibrail.report.document import Document, Facts, Json, Table, TableColumn, Text, Tile, section
 from calibrail.report.documents.measures import part_note
 from calibrail.report.messages import facts, remarks, say, say_first, word
 
@@ -102,12 +102,14 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
     heads = parts.numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
     methods = parts.numbers("Share assumed", "Released", "Hallucinated at most")
     by_method = [_method(row) for row in selection["methods"]]
+    chosen = next((row for row in selection["table"] if row["chosen"]), {"share": None})
     bounds = "decisions.bounds_grouped" if selection["n_grouped"] else "decisions.bounds"
     return Document(
         "selection from",
         subject=answers,
         headline=f"Released: {released:,} of {answers}",
         summary=_summary(selection) if released else say("decisions.nothing_released", selection),
+        tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
             section(
                 "Other choices",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrail.data.example import Example
 from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
@@ -100,7 +101,11 @@ def _answer_card(
 
 
 def explained(
-    decision: Json, score: str, answer: Json | None = None, known: tuple[Any, Scale] | None = None
+    decision: Json,
+    score: str,
+    answer: Example | None = None,
+    known: tuple[Any, Scale] | None = None,
+    **bounds: int,
 ) -> parts.Document:
     """Return a decision; on the page with the answer, its sources, and a strip of scores.
 
@@ -108,19 +113,21 @@ def explained(
     ----------
     decision, score
         As ``guardrail.document`` takes them.
-    answer : mapping, optional
-        ``question``, ``contexts`` and ``response``; nothing in them is trusted.
+    answer : Example, optional
+        What was decided about; nothing in its texts is trusted.
     known : pair of ndarray of float64 and Scale, optional
         The scores that set the one threshold, each higher where it is more suspicious.
+    **bounds
+        ``most`` and ``characters`` of the evidence to keep, of ``guardrail.document``.
     """
-    document = guardrail.document(decision, score)
+    document = guardrail.document(decision, score, **bounds)
     if answer is None:
         return document
-    evidence, text = decision["evidence"], answer["response"]
+    evidence, text = decision["evidence"], answer.response
     quotes = [
-        *quote_of("Question", answer["question"], (), 2_000),
+        *quote_of("Question", answer.question, (), 2_000),
         *quote_of("Answer", text, objections(evidence, len(text)), 20_000, "answer"),
-        *chunks_of(answer["contexts"], evidence),
+        *chunks_of(answer.contexts, evidence),
     ]
     blocks: list[parts.Block | None] = [parts.AnswerCard("The answer", "", (), quotes)]
     if known is not None and None not in (decision["score"], decision["threshold"]):

@@ -57,7 +57,7 @@ def reason_or_cost(headline: Json) -> str:
 
 
 def export_document(
-    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str]
+    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], verdict: str
 ) -> Document:
     """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
     return Document(
@@ -65,7 +65,7 @@ def export_document(
         headline=line,
         blocks=[parts.Bullets("", keys)],
         warnings=[parts.Bullet(doubt) for doubt in doubts],
-        next_step=say("command.check_with", content),
+        next_step=say("command.check_with", content, verdict=verdict),
     )
 
 
@@ -116,7 +116,9 @@ _NO_OBJECTION: Final = ("supported", "faithful")
 _DEEPEST: Final = 3
 
 
-def document(decision: Json, score: str) -> Document:
+def document(
+    decision: Json, score: str, most: int = 10_000, characters: int = 1_000_000
+) -> Document:
     """Return a decision: outcome, reason, p-value in words, and the evidence item by item.
 
     Parameters
@@ -125,6 +127,8 @@ def document(decision: Json, score: str) -> Document:
         ``Decision.to_dict(evidence=True)``.
     score : str
         The detector's name.
+    most, characters : int
+        Items of the evidence, and characters of each text, to keep.
     """
     known, trims = decision["p_value"] is not None, decision.get("removed") is not None
     cases = {"guardrail.rare": known and not trims, "guardrail.rare_sentence": known}
@@ -132,9 +136,9 @@ def document(decision: Json, score: str) -> Document:
     reason = decision["reason"] if decision.get("column") else capital(decision["reason"])
     told = decision.get("probability")
     likely = f" {say('guardrail.probability', told)}" if told else ""
-    evidence = evidence_block(decision["evidence"], most=10_000, characters=1_000_000)
+    evidence = evidence_block(decision["evidence"], most=most, characters=characters)
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
-    left = _trimming(decision) if trims else ()
+    left = _trimming(decision, most, characters) if trims else ()
     return Document(
         "decision of",
         subject=score,
@@ -146,7 +150,7 @@ def document(decision: Json, score: str) -> Document:
     )
 
 
-def _trimming(decision: Json) -> Iterator[parts.Block]:
+def _trimming(decision: Json, most: int, characters: int) -> Iterator[parts.Block]:
     """Yield what may be shown of an answer, and the sentences that may not."""
     text, for_review = decision["text"], decision["outcome"] == "review"
     if text:
@@ -158,15 +162,15 @@ def _trimming(decision: Json) -> Iterator[parts.Block]:
         EvidenceItem(
             "removed",
             "bad",
-            texts=[short(item["text"], 1_000_000)] if item.get("text") else (),
+            texts=[short(item["text"], characters)] if item.get("text") else (),
             remark=short(item["reason"], 400),
             place=f"characters {item['start']} to {item['end']}",
         )
-        for item in decision["removed"]
+        for item in decision["removed"][:most]
     ]
     if items:
         heading = "Sentences that would be removed" if for_review else "Removed sentences"
-        yield EvidenceBlock(heading, items)
+        yield EvidenceBlock(heading, items, more=max(0, len(decision["removed"]) - most))
 
 
 def evidence_block(

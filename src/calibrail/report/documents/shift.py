@@ -34,12 +34,15 @@ def document(content: Json) -> Document:
         ),
     )
     assumptions = [say(f"shift.{of}", content) for of in ("independent", "corrected", "no_proof")]
+    known = [item for item in tests if item["coverage"]["estimate"] is not None]
+    lowest = min(known, key=lambda item: item["coverage"]["estimate"], default=None)
     broken = [item["sentence"] for item in tests if item["finding"] == BROKEN]
     return Document(
         "shift of",
         subject=say("shift.subject", content, name=name, promised=promised),
         headline=content["finding"],
         verdict="rejected" if broken else "",
+        tiles=[_lowest(lowest, content)] if lowest else (),
         blocks=(
             parts.section("Caught on answers that did not set the threshold", figure),
             parts.listing("Test by test", [item["sentence"] for item in tests], where="page"),
@@ -53,6 +56,14 @@ def document(content: Json) -> Document:
         data=content["data"],
         footer="Every number on this page is in shift.json.",
     )
+
+
+def _lowest(item: Json, content: Json) -> parts.Tile:
+    """Return where least is caught, and what is promised."""
+    where, rate = str(item["tested_on"]), item["coverage"]
+    name = f"Caught of {where}" + ", the lowest" * (len(content["tests"]) > 1)
+    promised = f">= {floor_percent(1 - content['alpha'])}"
+    return parts.Tile(name, text.share(rate), text.interval(rate), promised)
 
 
 def _parts(sides: Sequence[Json | None]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import BboxBase
 
+
+#: Held while one is drawn: the style is the process's, and a service draws in threads.
+_ONE: Final = threading.RLock()
 
 #: Stand-ins that matplotlib draws with, since the page's style sheet decides on the colours: the
 #: name there, and the colour in a file that stands alone on white.
@@ -177,7 +181,7 @@ def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> 
         "xtick.labelcolor": ink,
         "ytick.labelcolor": ink,
     }
-    with rc_context(style):
+    with _ONE, rc_context(style):
         figure = Figure(figsize=(width, height), dpi=72.0, layout="constrained")
         yield Plot(figure, figure.add_subplot())
 
