@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError, error_text, file_errors
-from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ScoreThreshold
 from calibrail.options.data import SKIP, ReadOptions
@@ -37,6 +36,9 @@ from calibrail.options.fields import direction
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.runtime import Guardrail
 
 #: Answers that are decided about, or counted, at a time.
 BLOCK = 256
@@ -93,7 +95,7 @@ def open_source(
 
 
 def open_for(
-    guardrail: Guardrail,
+    guardrail: "Guardrail",
     source: Source,
     reading: ReadOptions | None,
     *,
