@@ -18,7 +18,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
 from calibrail.data.suggested_options import direction_of, speaks_of_score, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
-from calibrail.data.values import nested_names
+from calibrail.data.values import nested_names, value_at
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
@@ -135,6 +135,8 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             labels.setdefault("label_column", named[0])
         else:
             labels.pop("label_column", None)
+            if disputed := _disputed(item.path, how):
+                labels["label_column"] = next(filter(is_of_people, disputed), disputed[0])
         test += [word for pair in labels.items() for word in _spelt(*pair)]
         if "positive" in labels or "label_map" in labels:
             choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
@@ -158,6 +160,20 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             test += ["--threshold", "YOURS"]
         return words, test, choices
     return words, [], []
+
+
+def _disputed(path: Path, how: ReadOptions) -> list[str]:
+    """Return the column of labels, and those that contradict it in the first rows, if any do."""
+    found = read(path, how, require=(), allow_none=True)
+    (column, *more), rivals = found.columns.label_columns, found.columns.rivals
+    own = [found.columns.labels.of_one(value_at(row, column)) for row in found.head if not more]
+    others = [
+        rival.reader.column
+        for rival in rivals
+        for label, row in zip(own, found.head, strict=False)
+        if label is not None and rival.contradicts(label, value_at(row, rival.reader.column))
+    ]
+    return [column, *others] if others else []
 
 
 def _spelt(name: str, value: str) -> list[str]:
