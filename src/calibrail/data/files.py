@@ -267,7 +267,9 @@ def table_kind(path: Path) -> str:
     if text.startswith((b"{", b"[")):
         return "jsonl"
     first = text.partition(b"\n")[0]
-    return "csv" if any(mark.encode() in first for mark in DELIMITERS) else ""
+    # No text holds NUL, but in two bytes a character: a pickle, a database.
+    binary = b"\0" in head and not text.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return "csv" if not binary and any(mark.encode() in first for mark in DELIMITERS) else ""
 
 
 def count_rows(paths: Sequence[Path]) -> int | None:

@@ -368,7 +368,9 @@ class LabelReader:
         self.annotators = reading.annotators or "majority"
         self.named = meaning_of_one(column)
         # A judge, or one of several annotators, may have any name.
-        many = beside is not None or "," in str(reading.label_column)
+        several = beside is None and "," in str(reading.label_column)
+        many = beside is not None or several
+        self._shown = str(reading.label_column) if several else column
         self._names, self._unsaid = names, unsaid_by(column, many)
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
@@ -479,7 +481,7 @@ class LabelReader:
         n_others = self.n_others + doubled.total()
         several = {"annotators": self.annotators, "n": self.n_several, "n_divided": self.n_divided}
         return {
-            "column": self.column,
+            "column": self._shown,
             "values": values,
             "others": {"n": n_others, "values": others, "n_doubled": doubled.total()}
             if others
@@ -498,7 +500,9 @@ class LabelReader:
             return Counter()
         truths = {value for value, _ in self.seen if label_key(value) in _SPOKEN_TRUTHS}
         said = {label for value, label in self.seen if label_key(value) not in YES | NO}
-        twice = {pair[0]: n for pair, n in self.seen.items() if pair[0] in truths and pair[1] in said}
+        twice = {
+            pair[0]: n for pair, n in self.seen.items() if pair[0] in truths and pair[1] in said
+        }
         return Counter(twice)
 
     def turned(self) -> tuple[str, ...]:
