@@ -229,8 +229,10 @@ def label_columns_of(
     if len(found) > 1 and needed:
         option = spell_option(ReadOptions, "label_column", found[0])
         every = spell_option(ReadOptions, "label_column", ",".join(found))
-        told = {"found": listing(found), "by": option, "every": every}
-        raise DataError(error_text("labels_found", source=source, **told))
+        held = listing(found)
+        raise DataError(
+            error_text("labels_found", source=source, found=held, by=option, every=every)
+        )
     return (found[0],) if len(found) == 1 else ("label",)
 
 

@@ -368,9 +368,8 @@ class LabelReader:
         self.annotators = reading.annotators or "majority"
         self.named = meaning_of_one(column)
         # A judge, or one of several annotators, may have any name.
-        several = beside is None and "," in str(reading.label_column)
-        many = beside is not None or several
-        self._shown = str(reading.label_column) if several else column
+        many = beside is not None or "," in str(reading.label_column)
+        self._shown = str(reading.label_column) if many and beside is None else column
         self._names, self._unsaid = names, unsaid_by(column, many)
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
@@ -476,16 +475,14 @@ class LabelReader:
             for (value, label), n in self.seen.most_common()
             if value not in doubled
         ]
-        unread = (self.others + doubled).most_common()
-        others = [{"value": value, "n": n} for value, n in unread]
-        n_others = self.n_others + doubled.total()
+        others = [{"value": value, "n": n} for value, n in (self.others + doubled).most_common()]
+        n_doubled = doubled.total()
+        beside = {"n": self.n_others + n_doubled, "n_doubled": n_doubled, "values": others}
         several = {"annotators": self.annotators, "n": self.n_several, "n_divided": self.n_divided}
         return {
             "column": self._shown,
             "values": values,
-            "others": {"n": n_others, "values": others, "n_doubled": doubled.total()}
-            if others
-            else None,
+            "others": beside if others else None,
             "by_user": self.is_explicit,
             "by_name": not self.is_explicit and self.named == FAITHFUL,
             "several": several if self.n_several else None,

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,15 +166,12 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
 def _disputed(path: Path, how: ReadOptions) -> list[str]:
     """Return the column of labels, and those that contradict it in the first rows, if any do."""
     found = read(path, how, require=(), allow_none=True)
-    (column, *more), rivals = found.columns.label_columns, found.columns.rivals
-    own = [found.columns.labels.of_one(value_at(row, column)) for row in found.head if not more]
-    others = [
-        rival.reader.column
-        for rival in rivals
-        for label, row in zip(own, found.head, strict=False)
-        if label is not None and rival.contradicts(label, value_at(row, rival.reader.column))
-    ]
-    return [column, *others] if others else []
+    labels, names = found.columns.labels, list[str]()
+    for row, rival in product(found.head, found.columns.rivals):
+        label, name = labels.of_one(value_at(row, labels.column)), rival.reader.column
+        if label is not None and rival.contradicts(label, value_at(row, name)):
+            names = [labels.column, name]
+    return names
 
 
 def _spelt(name: str, value: str) -> list[str]:

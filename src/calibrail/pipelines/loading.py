@@ -5,10 +5,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import which_label
@@ -36,9 +37,6 @@ from calibrail.options.fields import direction
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.runtime import Guardrail
 
 #: Answers that are decided about, or counted, at a time.
 BLOCK = 256
@@ -95,7 +93,7 @@ def open_source(
 
 
 def open_for(
-    guardrail: "Guardrail",
+    guardrail: "guardrails.Guardrail",
     source: Source,
     reading: ReadOptions | None,
     *,

@@ -14,11 +14,12 @@ from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from math import nan
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail import guardrail
 from calibrail.data.duplicates import Sketches, reworded
 from calibrail.data.example import Example, ascending, mix64, n_repeated
 from calibrail.data.splits import TEST
@@ -26,9 +27,6 @@ from calibrail.options import Requirement
 from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, rounded
 from calibrail.pipelines.scoring import Scored
 from calibrail.serialization import Record
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.file import FrozenConfig
 
 #: Digests kept of every look, and of the answers of a large one: a share of them, at most so many,
 #: so that a few hundred of them are known again.
@@ -539,7 +537,7 @@ def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> Data
     return replace(look_at(scored, scored.keys[0], rows), verdict=verdict, reported=True)
 
 
-def own_look(config: "FrozenConfig") -> tuple[DataUse, ...]:
+def own_look(config: "guardrail.FrozenConfig") -> tuple[DataUse, ...]:
     """Return the look of a guardrail's own report, where its file holds it."""
     held = config.data.looked_at
     return () if held is None else (DataUse.from_dict(held),)
