@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import random
 import re
 import shlex
@@ -520,3 +521,90 @@ def test_a_header_is_no_title(tmp_path: Path, header: str, row: str, names: list
     opened = calibrail.read(tmp_path / "a.csv", require=(), labelled=False)
     assert len(list(opened)) == 40 and not opened.reasons
     assert [*opened.head[0]][: len(names)] == names
+
+
+@pytest.mark.parametrize("name", ["hallucination", "label", "hallucinated"])
+def test_a_false_beside_a_word_for_what_it_would_mean_is_asked_about(
+    tmp_path: Path, name: str
+) -> None:
+    # Who writes accurate may mean by false that the answer is.
+    words = ("accurate", "hallucinated")
+    rows = [{name: words[r["wrong"]], "hallucination_score": r["score"]} for r in _rows()]
+    rows[0][name] = rows[1][name] = "false"
+    path = _write(tmp_path / "a.csv", rows)
+    with pytest.raises(DataError, match=r"in 2 of 80 labelled rows it holds false.*'false': '\?'"):
+        calibrail.test(path, threshold=0.5)
+    meant = dict(zip((*words, "false"), (0, 1, 1), strict=True))
+    run = calibrail.test(path, threshold=0.5, label_map=meant)
+    assert run.report.test.n_hallucinated == 28
+
+
+def test_a_true_of_the_class_that_no_word_names_is_read(tmp_path: Path) -> None:
+    words = ("accurate", "true")
+    rows = [
+        {"hallucination": words[r["wrong"]], "hallucination_score": r["score"]} for r in _rows()
+    ]
+    run = calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
+    assert run.report.test.n_hallucinated == 27
+
+
+def test_the_command_shown_names_the_label_that_another_column_contradicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("grounded", "ungrounded")
+    rows = [
+        {"human_rating": words[r["wrong"]], "grounded": 1, "hallucination_score": r["score"]}
+        for r in _rows()
+    ]
+    _write(tmp_path / "a.csv", rows)
+    monkeypatch.chdir(tmp_path)
+    shown = re.search(r"Next: calibrail (test .*) YOURS", _called().stdout)
+    assert shown is not None
+    done = _called(*shlex.split(shown[1]), 0.5)
+    assert done.exit_code == 0
+    assert "27 hallucinated (human_rating" in " ".join(done.stdout.split())
+
+
+def test_a_list_of_rows_one_object_deeper_is_found(tmp_path: Path) -> None:
+    rows = [
+        {"output": "a", "label": r["wrong"], "hallucination_score": r["score"]} for r in _rows()
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"run": {"model": "m", "results": rows}, "note": "x"}))
+    assert calibrail.test(path, threshold=0.5).report.test.n_hallucinated == 27
+    # Below a name that is none of a list of rows it may be anything.
+    path.write_text(json.dumps({"run": {"model": "m", "calls": rows}}))
+    with pytest.raises(DataError):
+        calibrail.test(path, threshold=0.5)
+
+
+def test_columns_of_several_annotators_are_named_together(tmp_path: Path) -> None:
+    names, words = ("annotator_1", "annotator_2", "annotator_3"), ("faithful", "hallucinated")
+    rows = [
+        dict.fromkeys(names, words[r["wrong"]]) | {"hallucination_score": r["score"]}
+        for r in _rows()
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    with pytest.raises(DataError, match="name them all: label_column='annotator_1,annotator_2,a"):
+        calibrail.test(path, threshold=0.5)
+    done = _called("test", path, "--threshold", 0.5, "--label-column", ",".join(names))
+    assert "(annotator_1,annotator_2,annotator_3 =" in " ".join(done.stdout.split())
+
+
+def test_a_pickle_is_no_table_and_a_null_of_a_database_is_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "a.pkl"
+    path.write_bytes(pickle.dumps(_rows()) + b"\0,")
+    with pytest.raises(DataError, match="pickle, is to be saved as CSV, JSON or Parquet"):
+        calibrail.test(path, threshold=0.5)
+    rows = [{"label": r["wrong"], "hallucination_score": r["score"]} for r in _rows()]
+    rows[1]["label"] = r"\N"
+    done = _called("test", _write(tmp_path / "a.csv", rows), "--threshold", 0.5)
+    assert done.exit_code == 0
+    assert "79 answers of" in done.stdout
+
+
+def test_what_is_named_as_the_label_is_offered_as_no_score(tmp_path: Path) -> None:
+    rows = [{"Label (1=ok, 2=bad)": r["wrong"] + 1, "Risk": r["score"]} for r in _rows()]
+    with pytest.raises(DataError) as told:
+        calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
+    assert "does a higher value of Risk" in str(told.value)

@@ -141,6 +141,18 @@ def plain(value: Any) -> Any:
     return value
 
 
+def canonical(value: Any) -> str:
+    """Return JSON of which there is but one for a value: keys sorted, no spaces, no NaN."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def given_back(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value as JSON gives it back: lists for tuples, dicts for mappings."""
+    return dict(json.loads(canonical(dict(value))))
+
+
 def _finite(value: Any) -> bool:
     """Say whether a value is an array of finite numbers of floating point."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "f" or value.ndim != 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrail import Example, calibrate
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.file import FrozenConfig
+from calibrail.guardrail.file import FrozenConfig, ScoreSpecConfig
 from calibrail.guardrail.probes import freeze_probes
 from calibrail.options import SplitOptions
 from calibrail.pipelines.run import score_config
@@ -82,7 +82,7 @@ def by_sentence(guardrail: Guardrail) -> Guardrail:
     changed = config.model_copy(
         update={
             "promise": replace(config.promise, unit="sentence"),
-            "score": score_config(guardrail.score, "sentence"),
+            "score": ScoreSpecConfig.model_validate(score_config(guardrail.score, "sentence")),
             "probes": freeze_probes(guardrail.score, unit="sentence"),
         }
     )

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import calibrail.guardrail.probes as detector_module
 import calibrail.guardrail.sentences as trimming
 from calibrail import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.decision import Cause
-from calibrail.scores import build, parse_spec
+from calibrail.guardrail.file import ScoreSpecConfig
+from calibrail.scores import build, parse_spec, registry
 
 from .sentences import Digits, by_sentence, by_sentence_of_words, of_sentences
 
@@ -287,7 +287,7 @@ def test_another_splitter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = guardrail.config.to_bytes()
     content = json.loads(raw)
     assert set(content["score"]["fingerprint"]["by_sentence"]) == {"splitter", "trimming"}
-    monkeypatch.setattr(detector_module, "answer_sentences_version", lambda: "another/2")
+    monkeypatch.setattr(registry, "answer_sentences_version", lambda: "another/2")
     with pytest.raises(GuardrailError, match=r"by_sentence: frozen .*another/2"):
         Guardrail(FrozenConfig.from_bytes(raw))
     # One that names itself alike but splits otherwise shows in the probes.
@@ -304,8 +304,9 @@ def test_a_detector_of_answers_is_not_that_of_sentences() -> None:
 
     guardrail = by_sentence_of_words()
     score = build(parse_spec("novel_count"))
-    assert score_config(score).fingerprint != score_config(score, "sentence").fingerprint
-    config = guardrail.config.model_copy(update={"score": score_config(score)})
+    assert score_config(score)["fingerprint"] != score_config(score, "sentence")["fingerprint"]
+    pinned = ScoreSpecConfig.model_validate(score_config(score))
+    config = guardrail.config.model_copy(update={"score": pinned})
     with pytest.raises(GuardrailError, match="by_sentence"):
         Guardrail(config)
 

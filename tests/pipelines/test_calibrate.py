@@ -181,7 +181,7 @@ def test_further_scores_stand_beside_the_calibrated_one(answers: Path) -> None:
     run = calibrate(answers, [SPEC, "length"], alpha=0.1)
     assert [row.name for row in run.report.detectors] == ["length"]
     assert "length" not in {row.name for row in run.report.baselines}
-    assert run.spec.name == "column"
+    assert run.spec["name"] == "column"
 
 
 def test_compare_ranks_by_false_alarms_and_keeps_every_field(answers: Path) -> None:

@@ -228,7 +228,11 @@ def label_columns_of(
         found = [name for name in spans if name and any(map(looks_marked, seen.values(name)))]
     if len(found) > 1 and needed:
         option = spell_option(ReadOptions, "label_column", found[0])
-        raise DataError(error_text("labels_found", source=source, found=listing(found), by=option))
+        every = spell_option(ReadOptions, "label_column", ",".join(found))
+        held = listing(found)
+        raise DataError(
+            error_text("labels_found", source=source, found=held, by=option, every=every)
+        )
     return (found[0],) if len(found) == 1 else ("label",)
 
 

@@ -223,6 +223,7 @@ def spells_label(name: str) -> bool:
 
 
 _TRUTHS: Final = frozenset(("true", "false"))
+_SPOKEN_TRUTHS: Final = _TRUTHS | {"wahr", "falsch", "t", "f"}
 
 
 def unsaid_by(column: str, of_many: bool = False) -> frozenset[str]:
@@ -368,6 +369,7 @@ class LabelReader:
         self.named = meaning_of_one(column)
         # A judge, or one of several annotators, may have any name.
         many = beside is not None or "," in str(reading.label_column)
+        self._shown = str(reading.label_column) if many and beside is None else column
         self._names, self._unsaid = names, unsaid_by(column, many)
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
@@ -467,20 +469,38 @@ class LabelReader:
 
     def described(self) -> dict[str, Any]:
         """Return how labels were read: values with their class and number, and who decided."""
+        doubled = self._doubled()
         values = [
             {"value": value, "class": label, "n": n}
             for (value, label), n in self.seen.most_common()
+            if value not in doubled
         ]
-        others = [{"value": value, "n": n} for value, n in self.others.most_common()]
+        others = [{"value": value, "n": n} for value, n in (self.others + doubled).most_common()]
+        n_doubled = doubled.total()
+        beside = {"n": self.n_others + n_doubled, "n_doubled": n_doubled, "values": others}
         several = {"annotators": self.annotators, "n": self.n_several, "n_divided": self.n_divided}
         return {
-            "column": self.column,
+            "column": self._shown,
             "values": values,
-            "others": {"n": self.n_others, "values": others} if others else None,
+            "others": beside if others else None,
             "by_user": self.is_explicit,
             "by_name": not self.is_explicit and self.named == FAITHFUL,
             "several": several if self.n_several else None,
         }
+
+    def _doubled(self) -> Counter[str]:
+        """Count what is true or false where a word beside it says the same class.
+
+        Who writes accurate beside false may say of either what the answer is, not what its name is.
+        """
+        if self.is_explicit or self.spans or self.named == FAITHFUL:
+            return Counter()
+        truths = {value for value, _ in self.seen if label_key(value) in _SPOKEN_TRUTHS}
+        said = {label for value, label in self.seen if label_key(value) not in YES | NO}
+        twice = {
+            pair[0]: n for pair, n in self.seen.items() if pair[0] in truths and pair[1] in said
+        }
+        return Counter(twice)
 
     def turned(self) -> tuple[str, ...]:
         """Return the options that would read the labels seen the other way round."""
@@ -602,6 +622,8 @@ def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
     (False, True)
     """
     others = labels and labels["others"]
+    if others and others.get("n_doubled"):
+        return True
     if not others or not n_read or others["n"] < _FEW:
         return False
     n_labelled = n_read + others["n"]
@@ -615,7 +637,7 @@ def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
 def what_is_held(labels: Mapping[str, Any], n_read: int) -> str:
     """Return which values a column holds beside labels, how often, and what reads them."""
     others = labels["others"]
-    n_labelled = n_read + others["n"]
+    n_labelled = n_read + others["n"] - others["n_doubled"]
     held, known = list(_counted(others["values"])), list(_counted(labels["values"]))
     rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
     beside = f", beside {', '.join(known[:_LISTED])}" if known else ""

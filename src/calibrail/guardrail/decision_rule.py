@@ -32,16 +32,10 @@ from calibrail.models.llm.transport import BudgetError
 from calibrail.options.guarantee import Undefined
 from calibrail.scores.base import DetectorFailure, Score, Scores, background_of, scored_alone
 from calibrail.scores.registry import scale_of
-from calibrail.text.removal import Tear
+from calibrail.text.removal import TEARS, Tear
 
 #: Of a sentence that goes though its score does not reach the threshold.
 NOTHING_LEFT: Final = "nothing is left of what it introduces"
-
-#: Why an answer cannot be trimmed.
-TEARS: Final[dict[Tear, str]] = {
-    "leans": "a sentence that would be left cannot do without one that would go",
-    "together": "what would go is part of a code block, a row of a table, a quotation or brackets",
-}
 
 
 def reason_of(

@@ -28,7 +28,7 @@ from calibrail.guardrail import signing
 from calibrail.guardrail.decision import raised_in_old_probes
 from calibrail.options import Promise, Requirement, fields
 from calibrail.scores.registry import ScoreSpec, runs_code
-from calibrail.serialization import Record
+from calibrail.serialization import Record, canonical
 from calibrail.working_folder import is_own_code, is_own_file, note_own_file
 
 _PREFIX: Final = "calibrail.guardrail/"
@@ -467,24 +467,13 @@ class FrozenConfig(_Frozen):
 def content_digest(content: dict[str, Any]) -> str:
     """Return ``sha256:...`` of the canonical JSON of everything but the digest itself."""
     rest = {key: value for key, value in content.items() if key != "digest"}
-    return "sha256:" + hashlib.sha256(_canonical(rest).encode("utf-8", "surrogatepass")).hexdigest()
+    return "sha256:" + hashlib.sha256(canonical(rest).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def render(content: dict[str, Any]) -> bytes:
     """Return the file's bytes: canonical JSON, one top-level key a line for human readers."""
-    lines = [f'"{key}": {_canonical(content[key])}' for key in sorted(content)]
+    lines = [f'"{key}": {canonical(content[key])}' for key in sorted(content)]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
-
-
-def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value as JSON gives it back: lists for tuples, dicts for mappings."""
-    return dict(json.loads(_canonical(dict(value))))
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
 
 
 #: Python itself reads whole numbers of up to 4,300 digits, unless it is told otherwise.
@@ -606,7 +595,7 @@ def write_file(
             # cannot be written, the old pair is still whole.
             write_atomically(beside, signing.sign(raw, path.name, predicate, key))
     named = ScoreSpec(config.score.name, config.score.params)
-    if config.unvouched is None and (runs_code(named) or "://" in _canonical(named.params)):
+    if config.unvouched is None and (runs_code(named) or "://" in canonical(named.params)):
         try:
             note_own_file(hashlib.sha256(raw).hexdigest())
         except (OSError, RuntimeError) as error:

@@ -26,7 +26,7 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.errors import GuardrailError, InputError, ModelError, error_text, errors_as
-from calibrail.guardrail.file import ProbedMember, Probes, ScoreSpecConfig, plain
+from calibrail.guardrail.file import ProbedMember, Probes, ScoreSpecConfig
 from calibrail.models.batching import isolated_cache
 from calibrail.models.hardware import machine
 from calibrail.models.llm.chat import RemoteModel
@@ -34,9 +34,15 @@ from calibrail.models.llm.transport import BudgetError, account, is_usual, limit
 from calibrail.options.guarantee import Unit
 from calibrail.scores import base
 from calibrail.scores.custom import find_source
-from calibrail.scores.registry import ColumnScore, ScoreSpec, build_frozen, members_of
-from calibrail.text.sentences import answer_sentences_version
-from calibrail.text.words import edition_in, rules_of, rules_version
+from calibrail.scores.registry import (
+    ColumnScore,
+    ScoreSpec,
+    build_frozen,
+    frozen_fingerprint,
+    members_of,
+)
+from calibrail.serialization import given_back
+from calibrail.text.words import edition_in, rules_of
 from calibrail.working_folder import refuse_own_code
 
 
@@ -369,23 +375,6 @@ RENEW: Final = (
 )
 
 
-def frozen_fingerprint(score: base.Score, unit: Unit = "answer") -> dict[str, Any]:
-    """Return everything that parameters leave unsaid: of sentences, how answers become them, too.
-
-    Parameters
-    ----------
-    score : Score
-        The detector.
-    unit : {"answer", "sentence"}
-        What it scores.
-    """
-    fingerprint = plain(score.fingerprint())
-    if unit == "sentence":
-        versions = {"splitter": answer_sentences_version(), "trimming": rules_version("trimming")}
-        fingerprint["by_sentence"] = versions
-    return fingerprint
-
-
 def edition_of(frozen: ScoreSpecConfig) -> int:
     """Return the edition of the rules for texts and replies that a guardrail was frozen with."""
     return edition_in(json.dumps(frozen.fingerprint))
@@ -460,7 +449,7 @@ def _digests(fingerprint: object) -> Iterator[str]:
 def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Unit) -> None:
     for what, here, there in (
         ("name", score.name, frozen.name),
-        ("parameters", plain(score.params), frozen.params),
+        ("parameters", given_back(score.params), frozen.params),
         ("tolerance", score.tolerance, frozen.tolerance),
     ):
         if here != there:

@@ -10,11 +10,11 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail import guardrail as frozen
 from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.data.duplicates import Sketches, copies_of, sketched
 from calibrail.data.example import FAITHFUL, Example, n_repeated
 from calibrail.evaluation import Report
-from calibrail.guardrail.runtime import Guardrail
 from calibrail.pipelines.loading import batches
 from calibrail.report.messages import say, spell
 from calibrail.scores.registry import ColumnScore
@@ -128,7 +128,7 @@ class Fresh:
         Whether answers that may be near copies of those that set it are yielded, too.
     """
 
-    def __init__(self, guardrail: Guardrail | None, *, with_near: bool = False) -> None:
+    def __init__(self, guardrail: "frozen.Guardrail | None", *, with_near: bool = False) -> None:
         self._with_near = with_near
         #: Of each answer that was yielded whether it may be such a near copy.
         self.near = bytearray()

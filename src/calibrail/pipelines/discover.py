@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
 from calibrail.data.suggested_options import direction_of, speaks_of_score, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
-from calibrail.data.values import nested_names
+from calibrail.data.values import nested_names, value_at
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
@@ -135,6 +136,8 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             labels.setdefault("label_column", named[0])
         else:
             labels.pop("label_column", None)
+            if disputed := _disputed(item.path, how):
+                labels["label_column"] = next(filter(is_of_people, disputed), disputed[0])
         test += [word for pair in labels.items() for word in _spelt(*pair)]
         if "positive" in labels or "label_map" in labels:
             choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
@@ -158,6 +161,17 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             test += ["--threshold", "YOURS"]
         return words, test, choices
     return words, [], []
+
+
+def _disputed(path: Path, how: ReadOptions) -> list[str]:
+    """Return the column of labels, and those that contradict it in the first rows, if any do."""
+    found = read(path, how, require=(), allow_none=True)
+    labels, names = found.columns.labels, list[str]()
+    for row, rival in product(found.head, found.columns.rivals):
+        label, name = labels.of_one(value_at(row, labels.column)), rival.reader.column
+        if label is not None and rival.contradicts(label, value_at(row, name)):
+            names = [labels.column, name]
+    return names
 
 
 def _spelt(name: str, value: str) -> list[str]:

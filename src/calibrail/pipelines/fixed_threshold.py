@@ -510,7 +510,8 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
     inside = dict.fromkeys(name for row in head for name in nested_names(row))
     used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, inside)}
     if "label" not in columns.present:
-        used |= {name for name in likely_labels(head)[:1] if not is_of_program(name)}
+        named = [name for name in inside if words_of(name)[:1] == ["label"]]
+        used |= {name for name in likely_labels(head)[:1] + named if not is_of_program(name)}
     # First what speaks of a score, and of that what is of the kind that is asked for.
     ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
     for name in (name for name in inside if is_apart(name, used) and words_of(name)[-1:] != ["id"]):

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import which_label
@@ -29,7 +30,6 @@ from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError, error_text, file_errors
-from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ScoreThreshold
 from calibrail.options.data import SKIP, ReadOptions
@@ -93,7 +93,7 @@ def open_source(
 
 
 def open_for(
-    guardrail: Guardrail,
+    guardrail: "guardrails.Guardrail",
     source: Source,
     reading: ReadOptions | None,
     *,

@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail import guardrail
 from calibrail.data.duplicates import Sketches, reworded
 from calibrail.data.example import Example, ascending, mix64, n_repeated
 from calibrail.data.splits import TEST
-from calibrail.guardrail.file import FrozenConfig
 from calibrail.options import Requirement
 from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, rounded
 from calibrail.pipelines.scoring import Scored
@@ -537,7 +537,7 @@ def with_reuse_reported(scored: Scored, *, everyone: bool, verdict: str) -> Data
     return replace(look_at(scored, scored.keys[0], rows), verdict=verdict, reported=True)
 
 
-def own_look(config: FrozenConfig) -> tuple[DataUse, ...]:
+def own_look(config: "guardrail.FrozenConfig") -> tuple[DataUse, ...]:
     """Return the look of a guardrail's own report, where its file holds it."""
     held = config.data.looked_at
     return () if held is None else (DataUse.from_dict(held),)

@@ -330,7 +330,7 @@ def repeat(
     replies, table = asked.judged(times, context, level)
     detector, opened = asked.detector, asked.opened
     pinned = detector.pinned() if isinstance(detector, Pinning) else detector
-    spec = {**_identity(pinned), "key": key_of(pinned)}
+    spec = {**run.score_config(pinned), "key": key_of(pinned)}
     voting, why = None, None
     if (replies.labels == 1).any():
         try:
@@ -349,12 +349,12 @@ def repeat(
     compared = None
     if asked.anchors is not None:
         compared = _compared(asked.anchors, replies, decide if flagged is not None else None)
-        renamed = asked.anchors["pinned"] != _identity(pinned)
+        renamed = asked.anchors["pinned"] != run.score_config(pinned)
         served = asked.anchors["pinned"]["params"].get("served"), spec["params"].get("served")
         changed = renamed or compared["p_value"] <= 1.0 - level + 1e-12
         compared |= {"changed": changed, "renamed": renamed, "served": served, "file": str(anchors)}
     elif anchors is not None:
-        _write_anchors(Path(anchors), replies, _identity(detector), _identity(pinned))
+        _write_anchors(Path(anchors), replies, run.score_config(detector), run.score_config(pinned))
     content = {
         "schema": SCHEMA,
         "score": spec,
@@ -392,10 +392,6 @@ def _of_one(promise: Promise) -> Promise:
     return Promise(**{name: getattr(promise, name) for name in OF_ONE_THRESHOLD})
 
 
-def _identity(score: Score) -> dict[str, Any]:
-    return run.score_config(score).model_dump(mode="json", exclude={"state"})
-
-
 def _decider(asked: Judging, replies: Replies, edge: float, promise: Promise) -> Decide:
     """Return what decides about replies: the guardrail's rule, or a threshold."""
     if (frozen := asked.guardrail) is None:
@@ -422,7 +418,7 @@ def _read_anchors(path: str | PathLike[str] | None, detector: Score) -> Mapping[
     content = run.read_json(Path(path), "repeat")
     if content.get("schema") != ANCHORS:
         raise DataError(say("refused.no_anchors", path=path))
-    if content["score"] != _identity(detector):
+    if content["score"] != run.score_config(detector):
         raise InputError(say("refused.other_anchors", path=path))
     return content
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ from calibrail.errors import CalibrailError, DataError, InputError, error_text, 
 from calibrail.evaluation import Report
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
-from calibrail.guardrail import file, runtime
-from calibrail.guardrail.probes import freeze_probes, frozen_fingerprint
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ReadOptions, fields
 from calibrail.options.data import LABELLING, PART
@@ -45,9 +43,13 @@ from calibrail.report.markdown import render_comment, render_junit
 from calibrail.report.messages import say
 from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
+from calibrail.scores.registry import frozen_fingerprint
 from calibrail.scores.table import ScoreTable, SentenceTable
-from calibrail.serialization import json_parts
+from calibrail.serialization import given_back, json_parts
 from calibrail.text.words import measure_texts
+
+if TYPE_CHECKING:
+    from calibrail.guardrail import file, runtime
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
@@ -246,7 +248,7 @@ class Run(Shown):
         Every measure with its interval, the warnings and the verdict.
     rule : Rule
         Everything that decides: the threshold, and those of groups and of a review where asked.
-    spec : ScoreSpecConfig
+    spec : dict
         The detector and its fingerprint.
     data : mapping
         Where the data came from; counts and digests.
@@ -276,7 +278,7 @@ class Run(Shown):
 
     report: Report
     rule: Rule
-    spec: file.ScoreSpecConfig
+    spec: Mapping[str, Any]
     data: Mapping[str, Any]
     calibration_examples: Sequence[str]
     versions: Mapping[str, str]
@@ -304,7 +306,7 @@ class Run(Shown):
 
         In the numbers of the score as its user knows it; ``rule`` holds those that decide.
         """
-        return self.rule.calibration.as_known(Scale.of(self.spec.model_dump()).negated)
+        return self.rule.calibration.as_known(Scale.of(self.spec).negated)
 
     @property
     def verdict(self) -> str:
@@ -352,7 +354,7 @@ class Run(Shown):
         hallucinated, faithful = (values[test & (labels == label)] for label in (1, 0))
         examples = None
         if self.examples is not None:
-            examples = file.plain(self.examples if text else without_text(self.examples))
+            examples = given_back(self.examples if text else without_text(self.examples))
         page = document(report, (hallucinated, faithful), examples)
         return write_run(folder, files, page, self.table, codes=self.codes, force=force)
 
@@ -404,6 +406,8 @@ class Run(Shown):
                 state = read_regular(folder / STATE)
             if hashlib.sha256(state).hexdigest() != digest:
                 raise DataError(say("refused.state_changed", path=folder / STATE))
+        from calibrail.guardrail import file
+
         try:
             sketch = content.get("traffic") and file.TrafficSketch.model_validate(
                 content["traffic"]
@@ -412,7 +416,7 @@ class Run(Shown):
                 state=state,
                 report=Report.from_dict(report),
                 rule=Rule.from_dict({**content, "calibration": content}),
-                spec=file.ScoreSpecConfig.model_validate(content["score"]),
+                spec=content["score"],
                 data=content["data"],
                 calibration_examples=tuple(content["calibration_examples"]),
                 versions=content["versions"],
@@ -451,6 +455,9 @@ class Run(Shown):
             Whether the calibration scores of both classes are frozen, too, so that decisions can
             tell P(hallucinated) (`Guardrail.with_probability`).
         """
+        from calibrail.guardrail import file, runtime
+        from calibrail.guardrail.probes import freeze_probes
+
         one_of(on_failure, ("error", "flag", "review"), "on_failure")
         detector = None if score is None else as_score(score)
         # Through the bytes and back, so that what is returned is what a file would hold.
@@ -469,12 +476,14 @@ class Run(Shown):
         return runtime.Guardrail(file.FrozenConfig.from_bytes(config.to_bytes()), detector)
 
     def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> file.FrozenConfig:
+        from calibrail.guardrail import file
+
         report = self.report.to_dict()
         certificate, test = report["certificate"], report["test"]
         state = None if self.state is None else base64.b64encode(self.state).decode("ascii")
         origin = ("source", "format", "sha256", "n_examples", "n_quarantined")
         return file.FrozenConfig(
-            score=self.spec.model_copy(update={"state": state}),
+            score=file.ScoreSpecConfig.model_validate({**self.spec, "state": state}),
             promise=self.report.promise,
             requirement=self.report.requirement,
             **self.rule.to_dict(),
@@ -516,7 +525,7 @@ class Run(Shown):
             "by": self.report.promise.by,
             **rule,
             "risks": list(self.report.requirement.risks),
-            "score": self.spec.model_dump(exclude={"state"}),
+            "score": dict(self.spec),
             "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
             "data": dict(self.data),
             "calibration_examples": self.calibration_examples,
@@ -536,14 +545,14 @@ def chosen_run(candidate: Run | None, *, best: bool) -> Run:
     return candidate
 
 
-def score_config(score: Score, unit: Unit = "answer") -> file.ScoreSpecConfig:
+def score_config(score: Score, unit: Unit = "answer") -> dict[str, Any]:
     """Return what pins a detector of answers or sentences: its spec and its fingerprint."""
-    return file.ScoreSpecConfig(
-        name=score.name,
-        params=file.plain(score.params),
-        fingerprint=frozen_fingerprint(score, unit),
-        tolerance=float(score.tolerance),
-    )
+    return {
+        "name": score.name,
+        "params": given_back(score.params),
+        "fingerprint": frozen_fingerprint(score, unit),
+        "tolerance": float(score.tolerance),
+    }
 
 
 def calibration_rows(
@@ -606,6 +615,8 @@ def traffic_sketch(scored: Scored, report: Report) -> file.TrafficSketch | None:
     """
     if scored.sentences is not None:
         return None
+    from calibrail.guardrail import file
+
     sample = _sample(scored, assume_independent=report.requirement.assume_independent)
     whole = np.where(sample.split == splits.FIT, splits.FIT, splits.TEST).astype(np.int8)
     sample = replace(sample, split=whole)
@@ -657,6 +668,8 @@ def frozen_config(
     guardrail: runtime.Guardrail | file.FrozenConfig | str | PathLike[str],
 ) -> tuple[file.FrozenConfig, Path | None]:
     """Return what a guardrail holds, and the file it was read from; its detector is not built."""
+    from calibrail.guardrail import file, runtime
+
     if isinstance(guardrail, file.FrozenConfig):
         return guardrail, None
     if isinstance(guardrail, str | PathLike):

@@ -19,7 +19,6 @@ from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.evaluation.scored_answers import Sample
-from calibrail.guardrail.file import plain
 from calibrail.models.llm.transport import account
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.options.data import ReadKeywords
@@ -33,6 +32,7 @@ from calibrail.scores import base, registry
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.registry import BASELINES, ColumnScore, ScoreSpec, build, key_of, parse_specs
 from calibrail.scores.table import ScoreFile, ScoreTable, SentenceTable
+from calibrail.serialization import given_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Scored:
     def specs(self) -> dict[str, dict[str, Any]]:
         """How a report names each detector: name, short key (its column), every parameter."""
         return {
-            key: {"name": score.name, "key": key, "params": plain(score.params)}
+            key: {"name": score.name, "key": key, "params": given_back(score.params)}
             for key, score in zip(self.keys, self.detectors, strict=True)
         }
 

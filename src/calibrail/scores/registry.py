@@ -28,7 +28,11 @@ from calibrail.errors import InputError, error_text, errors_as, variable_set
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
+from calibrail.options.guarantee import Unit
 from calibrail.scores.base import IN_GUARDRAIL, JSON, Detector, Score
+from calibrail.serialization import given_back
+from calibrail.text.sentences import answer_sentences_version
+from calibrail.text.words import rules_version
 from calibrail.working_folder import refuse_own_code
 
 _TABLE: Final = tomllib.loads((files(__package__) / "registry.toml").read_text("utf-8"))
@@ -251,6 +255,23 @@ def key_of(score: Score) -> str:
 def scale_of(score: Score) -> Scale:
     """Return in which numbers a user knows a score."""
     return Scale.of({"name": score.name, "params": score.params})
+
+
+def frozen_fingerprint(score: Score, unit: Unit = "answer") -> dict[str, Any]:
+    """Return everything that parameters leave unsaid: of sentences, how answers become them, too.
+
+    Parameters
+    ----------
+    score : Score
+        The detector.
+    unit : {"answer", "sentence"}
+        What it scores.
+    """
+    fingerprint = given_back(score.fingerprint())
+    if unit == "sentence":
+        versions = {"splitter": answer_sentences_version(), "trimming": rules_version("trimming")}
+        fingerprint["by_sentence"] = versions
+    return fingerprint
 
 
 def _spelled(score: Score, write: Callable[[JSON], str]) -> str:

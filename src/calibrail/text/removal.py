@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from calibrail.text.words import edition
 #: Why a text cannot be trimmed: a sentence that is left refers to one that is not, or a code block,
 #: a row of a table, a quotation or brackets would be torn.
 Tear = Literal["leans", "together"]
+TEARS: Final[dict[Tear, str]] = {
+    "leans": "a sentence that would be left cannot do without one that would go",
+    "together": "what would go is part of a code block, a row of a table, a quotation or brackets",
+}
 
 _OPENING = re.compile(r"[\s\"'\u201c\u2018\u00ab\u201e(\[*_~]*")
 _SPACE = re.compile(r"\s+")

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.formatting import Scale, count, exact, lower_percent, percent
-from calibrail.guardrail.decision_rule import TEARS
 from calibrail.options import Beyond, Costs, Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.data import judge_of
 from calibrail.options.fields import cli_or_python, spell_words, spellings
@@ -24,6 +23,7 @@ from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, edges, groups_svg
 from calibrail.report.messages import facts, is_known, say, say_each, spell, spell_reasons
 from calibrail.report.text import capital
+from calibrail.text.removal import TEARS
 
 if TYPE_CHECKING:
     from calibrail.evaluation import Report
