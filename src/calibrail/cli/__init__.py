@@ -166,7 +166,7 @@ def main() -> None:
         # An interrupt is no failure.
         sys.exit(130)
     except click.ClickException as error:
-        error.message = harmless(error.message, line=True)
+        error.__dict__["message"] = harmless(error.message, line=True)
         error.show()
         sys.exit(error.exit_code)
     except CalibrailError as error:
