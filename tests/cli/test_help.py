@@ -193,3 +193,10 @@ def test_the_verdict_ends_what_is_printed_and_baselines_take_a_line_unless_asked
 def test_no_option_is_broken_at_a_hyphen(command: str) -> None:
     page = CliRunner().invoke(app, [*command.split(), "--help-all"], env={"COLUMNS": "80"}).output
     assert "Usage:" in page and re.findall(r"\S*[a-z]-$", page, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("noun", ["guardrail", "log"])
+def test_a_noun_alone_shows_its_help_line_by_line(noun: str) -> None:
+    done = calibrail(noun)
+    assert done.returncode == 2
+    assert "\n\nCommands:\n  " in done.stderr and "\N{REPLACEMENT CHARACTER}" not in done.stderr

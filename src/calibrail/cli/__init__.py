@@ -166,7 +166,9 @@ def main() -> None:
         # An interrupt is no failure.
         sys.exit(130)
     except click.ClickException as error:
-        error.message = harmless(error.message, line=True)
+        # Help has lines of its own, and nothing in it is of others.
+        if not isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.__dict__["message"] = harmless(error.message, line=True)
         error.show()
         sys.exit(error.exit_code)
     except CalibrailError as error:
