@@ -140,7 +140,7 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
     for method, parts in sentences.items():
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))
         assert all(part in text for part in parts), text
-        assert "if you chose it before you saw this table" in text
+        assert "if you chose it, and the batch, before you saw this table" in text
         assert "all these bounds hold together, so you may choose a row after looking" in text
 
 
