@@ -25,7 +25,13 @@ from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
-from calibrail.data.suggested_options import direction_of, is_apart, speaks_of_score, words_of
+from calibrail.data.suggested_options import (
+    direction_of,
+    is_apart,
+    speaks_of_score,
+    suggest_labels,
+    words_of,
+)
 from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import ABSENT, column_value, likely_number, nested_names, value_at
 from calibrail.errors import CalibrailError, DataError, InputError
@@ -508,8 +514,9 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
     inside = dict.fromkeys(name for row in head for name in nested_names(row))
     used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, inside)}
     if "label" not in columns.present:
-        named = [name for name in inside if words_of(name)[:1] == ["label"]]
-        used |= {name for name in likely_labels(head)[:1] + named if not is_of_program(name)}
+        likely = [name for name in likely_labels(head) if not is_of_program(name)][:1]
+        advised = suggest_labels(head, likely).options.get("label_column", "")
+        used |= {*likely, advised, *advised.split(",")}
     # First what speaks of a score, and of that what is of the kind that is asked for.
     ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
     for name in (name for name in inside if is_apart(name, used) and words_of(name)[-1:] != ["id"]):
