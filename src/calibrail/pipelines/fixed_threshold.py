@@ -18,6 +18,7 @@ import numpy as np
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
 from calibrail.conformal.threshold_rule import Rule
+from calibrail.data import suggested_options
 from calibrail.data.aliases import NAMES
 from calibrail.data.columns import is_of_program, likely_labels, which_label
 from calibrail.data.example import FAITHFUL, HALLUCINATED
@@ -25,13 +26,7 @@ from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import TEST
-from calibrail.data.suggested_options import (
-    direction_of,
-    is_apart,
-    speaks_of_score,
-    suggest_labels,
-    words_of,
-)
+from calibrail.data.suggested_options import direction_of, is_apart, speaks_of_score, words_of
 from calibrail.data.traces._spans import SCORE
 from calibrail.data.values import ABSENT, column_value, likely_number, nested_names, value_at
 from calibrail.errors import CalibrailError, DataError, InputError
@@ -515,7 +510,7 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
     used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, inside)}
     if "label" not in columns.present:
         likely = [name for name in likely_labels(head) if not is_of_program(name)][:1]
-        advised = suggest_labels(head, likely).options.get("label_column", "")
+        advised = suggested_options.suggest_labels(head, likely).options.get("label_column", "")
         used |= {*likely, advised, *advised.split(",")}
     # First what speaks of a score, and of that what is of the kind that is asked for.
     ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
