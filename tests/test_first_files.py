@@ -608,3 +608,7 @@ def test_what_is_named_as_the_label_is_offered_as_no_score(tmp_path: Path) -> No
     with pytest.raises(DataError) as told:
         calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
     assert "does a higher value of Risk" in str(told.value)
+    # A score may be of a label.
+    rows = [{"label_confidence": row["Risk"], "grade": row["Label (1=ok, 2=bad)"]} for row in rows]
+    with pytest.raises(DataError, match="does a higher value of label_confidence"):
+        calibrail.test(_write(tmp_path / "b.csv", rows), threshold=0.5)

@@ -32,15 +32,9 @@ from calibrail.models.hardware import machine
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.llm.transport import BudgetError, account, is_usual, limit_calls
 from calibrail.options.guarantee import Unit
-from calibrail.scores import base
+from calibrail.scores import base, registry
 from calibrail.scores.custom import find_source
-from calibrail.scores.registry import (
-    ColumnScore,
-    ScoreSpec,
-    build_frozen,
-    frozen_fingerprint,
-    members_of,
-)
+from calibrail.scores.registry import ColumnScore, ScoreSpec, build_frozen, members_of
 from calibrail.serialization import given_back
 from calibrail.text.words import edition_in, rules_of
 from calibrail.working_folder import refuse_own_code
@@ -456,7 +450,7 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Uni
             raise GuardrailError(f"the detector's {what}: {here!r}; frozen was {there!r}")
     if base.state_bytes(score) != frozen.state_bytes():
         raise GuardrailError(error_text("learnt_otherwise", score=score, renew=RENEW))
-    here, there = frozen_fingerprint(score, unit), frozen.fingerprint
+    here, there = registry.frozen_fingerprint(score, unit), frozen.fingerprint
     if here != there:
         details = "; ".join(
             f"{key}: frozen {there.get(key)!r}, here {here.get(key)!r}"

@@ -18,6 +18,7 @@ import numpy as np
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
 from calibrail.conformal.threshold_rule import Rule
+from calibrail.data import suggested_options
 from calibrail.data.aliases import NAMES
 from calibrail.data.columns import is_of_program, likely_labels, which_label
 from calibrail.data.example import FAITHFUL, HALLUCINATED
@@ -510,8 +511,9 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
     inside = dict.fromkeys(name for row in head for name in nested_names(row))
     used |= {*columns.label_columns, *columns.marked.names, *filter(is_of_people, inside)}
     if "label" not in columns.present:
-        named = [name for name in inside if words_of(name)[:1] == ["label"]]
-        used |= {name for name in likely_labels(head)[:1] + named if not is_of_program(name)}
+        likely = [name for name in likely_labels(head) if not is_of_program(name)][:1]
+        advised = suggested_options.suggest_labels(head, likely).options.get("label_column", "")
+        used |= {*likely, advised, *advised.split(",")}
     # First what speaks of a score, and of that what is of the kind that is asked for.
     ranks: dict[tuple[bool, bool, bool, bool], list[str]] = {}
     for name in (name for name in inside if is_apart(name, used) and words_of(name)[-1:] != ["id"]):
