@@ -98,8 +98,8 @@ def forest_svg(item: Json, narrow: bool) -> str:
             target = row["targets"][0]
             colour = QUIET if row["baseline"] else look(0)[0]
             if target["state"] == "flags_all":
-                style = {"color": colour, "markersize": 6.0, "fillstyle": "none", "clip_on": False}
-                axes.plot([100.0], [y], "o", **style)
+                hollow = axes.plot([100.0], [y], "o", color=colour, markersize=6.0, clip_on=False)
+                hollow[0].set_fillstyle("none")
             elif target["fpr"] is not None:
                 plot.interval(y, target["fpr"], colour, scale=100.0)
                 if target["limit"] is not None and not row["baseline"]:

@@ -116,7 +116,9 @@ def test_the_first_run_of_the_quickstart(page: Page) -> None:
     said = page("quickstart")
     [command] = re.findall(r"calibrail calibrate example:facts (.*?) -o runs/first", said)
     assert command == "--score novelty \\ --alpha 0.2 --max-false-alarms 0.6"
-    found = calibrate("example:facts", score="novelty", alpha=0.2, max_fpr=0.6).report.to_dict()
+    found = calibrate(
+        "example:facts", score="novelty", alpha=0.2, max_false_alarms=0.6
+    ).report.to_dict()
     fpr, both = found["test"]["fpr"], found["certificate"]["region"]
     assert found["verdict"] == "certified" and both["coverage"]["lower"] >= 0.8
     for sentence in (

@@ -180,6 +180,17 @@ def test_without_data_nothing_is_runnable(
     assert "Written to" in capsys.readouterr().out
 
 
+def test_tables_of_sentences_are_not_the_passages_of_wikibio(script: Any, tmp_path: Path) -> None:
+    (tmp_path / "wikibio").mkdir()
+    (tmp_path / "wikibio" / "sentences_119.csv").write_text("group,label\n1,1\n", encoding="utf-8")
+    setup = script("sources").parse("semantic_illusion", "?", ["--data", str(tmp_path)])
+    section = script("semantic_illusion").wikibio(setup)
+    assert {cell.reason for cell in section.cells} == {
+        "no passages in the data folder's wikibio; published at "
+        "hub: potsawee/wiki_bio_gpt3_hallucination"
+    }
+
+
 def test_an_unknown_model_is_refused(script: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         script("sources").parse("sgi", "?", ["--model", f"nothing={tmp_path}"])
