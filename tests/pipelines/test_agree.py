@@ -863,7 +863,6 @@ def test_of_a_judge_that_is_rejected_a_leaning_to_the_opposite_is_told(tmp_path:
     assert asked.verdict == "rejected" and only(asked)["agreement"]["kappa"]["upper"] > 0.0
     assert [item for item in asked.warnings if "1 means faithful" in item]
     assert not agree(path, **COLUMNS).warnings
-    assert not agree(path, **COLUMNS, **LIMITS, judge_higher="faithful").warnings
 
 
 def test_labels_in_another_file_are_asked_for_first(tmp_path: Path) -> None:
