@@ -50,7 +50,8 @@ def both_modes(alone: str, path: Path) -> None:
     night = STYLE.read_text(encoding="utf-8").split("(prefers-color-scheme: dark)")[1]
     path.parent.mkdir(exist_ok=True)
     path.with_stem(f"{path.stem}-light").write_text(alone, encoding="utf-8")
-    for variable, colour in COLOURS.values():
+    # Letters over lines have an edge of the ground's colour.
+    for variable, colour in (*COLOURS.values(), ("var(--ground)", "#ffffff")):
         found = re.search(rf"{variable[4:-1]}: (#[0-9a-f]{{6}})", night)
         assert found is not None, variable
         alone = alone.replace(colour, found[1])

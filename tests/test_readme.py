@@ -40,3 +40,5 @@ def test_the_first_runs_print_and_draw_what_is_shown(
         figure = f"docs/figures/first_run-{mode}.svg"
         assert figure in README
         assert (ROOT / figure).read_bytes() == (tmp_path / f"first-{mode}.svg").read_bytes()
+    # Nor white edges around letters.
+    assert b"#ffffff" not in (tmp_path / "first-dark.svg").read_bytes()

@@ -110,7 +110,16 @@ def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
     about["hooks"] = [str(ROOT / "benchmarks" / "reference_pages.py")]
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(about), encoding="utf-8")
     site = tmp_path / "site"
-    build = ["-m", "mkdocs", "build", "--quiet", "-f", tmp_path / "mkdocs.yml", "-d", site]
+    build = [
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "-f",
+        str(tmp_path / "mkdocs.yml"),
+        "-d",
+        str(site),
+    ]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     subprocess.run([sys.executable, *build], cwd=ROOT, env=quiet, check=True)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))

@@ -452,15 +452,15 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         elif required >= 1.0 - report["alpha"] - 1e-12:
             # It aims at what is required: more labels do not change that.
             return "use_pac_by_group", {}
+    drawn = report.get("test")
     if phrases.is_proven(certificate["coverage"]):
         if certificate["coverage_at_least"] < required:
             return "lower_alpha", {"alpha": round(1.0 - required, _DIGITS)}
         # About so much is caught of new answers.
         n, count_caught = report["n_calibration"], report["n_calibration"] - report["rank"]
         seen = {"count": count_caught, "n": n, "estimate": count_caught / n}
-        certificate = {**certificate, "coverage": seen}
+        certificate, drawn = {**certificate, "coverage": seen}, None
     once = "clustered" in codes and not sentences
-    drawn = None if phrases.is_proven(certificate["coverage"]) else report.get("test")
     anew = label_anew(certificate, once=once, confidence=report["confidence"], drawn=drawn)
     return anew or ("too_close", {})
 

@@ -9,14 +9,8 @@ from calibrail.formatting import Scale, floor_percent, number
 from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
+from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import (
-    by_sentence,
-    sure,
-    verdict_headline,
-    verdict_summary,
-    verdict_word,
-)
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
 from calibrail.report.text import group_label, group_of, is_proven, plain, short
 
@@ -41,7 +35,7 @@ def document(card: Json) -> Document:
     seen_on = f"{'audited' if config['data']['format'] == 'audit' else kind} answers"
     about: dict[str, Any] = {
         "seen_on": seen_on,
-        "trims": by_sentence(config),
+        "trims": sections.by_sentence(config),
         "scale": scale,
         "name": scale.named(detector),
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],
@@ -58,7 +52,9 @@ def document(card: Json) -> Document:
         guardrail.guardrail_document(config),
         title="card of the guardrail",
         subject=f"{plain(name)} ({detector})",
-        summary=verdict_summary({**headline, "reason": guardrail.reason_or_cost(headline)}),
+        summary=sections.verdict_summary(
+            {**headline, "reason": guardrail.reason_or_cost(headline)}
+        ),
         lead=[] if about["trims"] else measures.in_short(headline, None, config["promise"]["beta"]),
         blocks=(
             section(
@@ -98,8 +94,8 @@ def badge(card: Json) -> tuple[str, str]:
     headline, proven = config["headline"], is_proven(config["headline"]["coverage"])
     least = headline["min_coverage"] or (1.0 - config["promise"]["alpha"] if proven else None)
     about = {**headline, "requirement": config["requirement"], "data": config["data"]}
-    told = say("card.badge", config, told=verdict_headline(about), least=least)
-    return verdict_word(about), told[:1].lower() + told[1:]
+    told = say("card.badge", config, told=sections.verdict_headline(about), least=least)
+    return sections.verdict_word(about), told[:1].lower() + told[1:]
 
 
 def _promises(config: Json, about: Json) -> list[str]:
@@ -116,7 +112,7 @@ def _promises(config: Json, about: Json) -> list[str]:
         about,
         catches=say("card.catches", trims=about["trims"]),
         caught=floor_percent(1.0 - promise["alpha"]),
-        sure=floor_percent(sure(config)),
+        sure=floor_percent(sections.sure(config)),
         where=where,
         together=is_proven(config["headline"]["coverage"]),
     )
