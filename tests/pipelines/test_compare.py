@@ -36,6 +36,8 @@ def test_the_same_input_gives_the_same_bytes(answers: Path, tmp_path: Path) -> N
     content = json.loads((tmp_path / "first" / "compare.json").read_text())
     assert "seconds" not in json.dumps(content)
     assert "seconds_per_1000" in (tmp_path / "first" / "cost.json").read_text()
+    # Whoever gets a page by mail gets it whole.
+    assert (tmp_path / "first" / "report.html").stat().st_size <= 200_000
     page = (tmp_path / "first" / "report.html").read_text()
     assert "What the scores cost" in page
 
