@@ -302,9 +302,7 @@ def _to_label(program: str) -> str:
     """Return how people's labels are made, and what measures against a program's words instead."""
     label = cli_or_python("`calibrail label DATA -o labels`", "calibrail.label(data, 'labels')")
     options = (spell_option(ReadOptions, name, program) for name in ("label_column", "labelled_by"))
-    return (
-        f"have people label answers, {label} (or measure against that program: {' '.join(options)})"
-    )
+    return error_text("have_people_label", label=label, options=" ".join(options))
 
 
 def which_label(rows: Sequence[Mapping[str, object]], named: Sequence[str] = ()) -> str:

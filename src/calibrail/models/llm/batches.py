@@ -594,10 +594,7 @@ class _BatchRun:
         self._told.add(batch.id)
         n = sum(self._wanted[key] not in self._requests for key in keys)
         where = f"{model.endpoint}, {n:,} with more tokens to think" if n else model.endpoint
-        self._say(
-            f"batch {batch.id}: {len(keys):,} questions submitted to {where}; it may take "
-            f"a day, Ctrl-C leaves it there, and {_ANEW}"
-        )
+        self._say(error_text("batch_submitted", of=batch, n=len(keys), where=where, anew=_ANEW))
         return batch
 
     def _is_begun(self, batch: Batch) -> bool:
