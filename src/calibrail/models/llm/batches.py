@@ -413,10 +413,8 @@ class AnthropicBatches(OpenAIBatches):
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
         """Yield what became of the questions; from no other address than the key's own."""
         for line in self.lines(f"{self.path}/{quote(id, safe='')}/results"):
-            result, error = (
-                line["result"],
-                _fields(_fields(line["result"].get("error")).get("error")),
-            )
+            result = line["result"]
+            error = _fields(_fields(result.get("error")).get("error"))
             body = self._completion(result["message"]) if result["type"] == "succeeded" else None
             yield line["custom_id"], body, self._STATUS.get(error.get("type", ""), 0), error
 
