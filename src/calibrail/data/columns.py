@@ -888,8 +888,7 @@ def choose_columns(
     taken = {*used, *label_columns, *marked.names}
     decimals = decimal_marks(seen, reading, taken, needs.decimals or {})
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
-    kept = frozenset(present)
-    own = by_field, kept, label_columns, labels, beside, marked, marks
+    own = by_field, frozenset(present), label_columns, labels, beside, marked, marks
     return ColumnMapping(*own, _numbering(seen), decimals, rivals, template)
 
 

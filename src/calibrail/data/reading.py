@@ -687,8 +687,7 @@ def _of_pairs(opened: Opened, pair: Mapping[str, str], source: str) -> Opened:
         if fields and column not in seen:
             about = f"{column!r} of {label} answers"
             raise DataError(error_text("no_column_of", of=source, it=about, seen=listing(fields)))
-    items = pairs_listed(chain(head, opened.items), pair)
-    return replace(opened, items=items, batches=None)
+    return replace(opened, items=pairs_listed(chain(head, opened.items), pair), batches=None)
 
 
 def observe_readings(told: Callable[[Reading], None]) -> AbstractContextManager[object]:

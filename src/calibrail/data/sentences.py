@@ -118,8 +118,7 @@ def sentences_of(example: Example) -> tuple[GivenSentence, ...]:
     """Return the places of an answer's sentences: the data's own, or those of its text."""
     if example.sentences is not None:
         return example.sentences
-    found = answer_sentences(example.response)
-    return tuple(GivenSentence(item.start, item.end) for item in found)
+    return tuple(GivenSentence(item.start, item.end) for item in answer_sentences(example.response))
 
 
 def n_split_differently(example: Example) -> bool:

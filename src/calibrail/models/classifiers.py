@@ -167,8 +167,7 @@ class PairHead:
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[TokenPair]:
         """Tokenise pairs as the model was trained to read them."""
-        tokenizer = self.network.tokenizer
-        return read(tokenizer, longs, shorts, self.prompt, long_first=self.long_first)
+        return read(self.network.tokenizer, longs, shorts, self.prompt, long_first=self.long_first)
 
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return the outputs for one batch as a tensor, shape (windows, outputs)."""

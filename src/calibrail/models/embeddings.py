@@ -483,8 +483,7 @@ class LocalEncoder(loading.LocalModel, Encoder):
         model = self._open_transformer(weights={"attn_implementation": "eager"})
 
         def tokenised(texts: Sequence[str]) -> dict[str, Any]:
-            length = self.place.max_length()
-            options = {"padding": True, "truncation": True, "max_length": length}
+            options = {"padding": True, "truncation": True, "max_length": self.place.max_length()}
             encoded = model.tokenizer(list(texts), return_tensors="pt", **options)
             return {name: encoded[name] for name in model.tokenizer.model_input_names}
 

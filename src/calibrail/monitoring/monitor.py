@@ -154,9 +154,8 @@ class Monitor:
             rows = Rows.decided(rows, examples)
         elif examples is not None:
             raise InputError("examples go with decisions; rows hold their own lengths")
-        added = RowRun.from_rows(self.n, rows, self._codes)
         # What is kept is a copy: it outlives the rows of the caller.
-        waiting = self._open.extend(added)
+        waiting = self._open.extend(RowRun.from_rows(self.n, rows, self._codes))
         done = len(waiting) // BLOCK * BLOCK
         for start in range(0, done, BLOCK):
             self._follow(
