@@ -42,7 +42,7 @@ from scipy.special import betaincinv
 from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.errors import InputError, TooFewExamplesError, error_text
+from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.formatting import count, listed
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -296,10 +296,8 @@ def calibrate_groups(
     for name in sorted(members):
         rows = members[name]
         if len(rows) >= least:
-            try:
+            with errors_as(InputError, InputError, "of_group", name=name):
                 large[name] = calibrate_threshold(values[rows], own)
-            except InputError as error:
-                raise InputError(f"group {name!r}: {error}") from error
         else:
             small[name] = len(rows)
     rest = np.concatenate([values[members[name]] for name in small]) if small else values[:0]
