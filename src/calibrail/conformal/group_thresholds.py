@@ -225,20 +225,17 @@ class GroupedCalibration(Record):
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
         queries = _paired(values, groups)
         result = np.zeros(len(queries), dtype=bool)
-        for calibration, members in self._parts(groups):
-            result[members] = calibration.flags(queries[members], tolerance)
+        for name, members in _members(groups).items():
+            result[members] = self.of(name).flags(queries[members], tolerance)
         return result
 
     def p_value(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Floats:
         """Return Mondrian p-values: each answer among the hallucinations of its own group."""
         queries = _paired(values, groups)
         result = np.ones(len(queries))
-        for calibration, members in self._parts(groups):
-            result[members] = calibration.p_value(queries[members], tolerance)
+        for name, members in _members(groups).items():
+            result[members] = self.of(name).p_value(queries[members], tolerance)
         return result
-
-    def _parts(self, groups: Sequence[str]) -> list[tuple[Calibration, NDArray[np.intp]]]:
-        return [(self.of(name), rows) for name, rows in _members(groups).items()]
 
 
 def calibrate_groups(

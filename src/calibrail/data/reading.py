@@ -445,8 +445,7 @@ class Reading:
 
         Final once the source has been read.
         """
-        reasons = self.reasons.most_common(5)
-        return [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
+        return [f"{field}: {reason} ({n})" for (field, reason), n in self.reasons.most_common(5)]
 
     def blocks(self, scores: Collection[str]) -> Iterator[Block]:
         """Yield the examples many at a time, as columns; `end` is to be called after the last.
