@@ -136,8 +136,7 @@ def _start_here() -> int:
     number = click.prompt(which, default=0, show_default=False, type=int)
     if not 1 <= number <= len(listed):
         return 0
-    chosen = listed[number - 1]
-    file, test, choices = words_of_file(chosen)
+    file, test, choices = words_of_file(listed[number - 1])
     words = ["doctor", *file]
     if choices:
         # Nobody but its owner knows.

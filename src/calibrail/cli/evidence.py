@@ -129,10 +129,7 @@ def agree_command(
     scores: ScoreThreshold | None,
     trust: opt.TrustArguments,
     *,
-    guardrail: Annotated[
-        Path | None,
-        opt.Word("FILE", "What flags: a file that `calibrail export` wrote.", ("--guardrail",)),
-    ] = None,
+    guardrail: Annotated[Path | None, opt.Word("FILE", ("--guardrail",))] = None,
     show: Annotated[AgreeOptions, opt.Pick(without=("dry_run", "verbose"))],
 ) -> None:
     """May a judge stand in for people? Tests it on their labels.
@@ -190,8 +187,8 @@ class SystemColumns:
 
 
 def versus_command(
-    first: Annotated[str, opt.Word("A", "Answers of A, or of both systems.")],
-    second: Annotated[str | None, opt.Word("B", "Answers of B to the same questions.")] = None,
+    first: Annotated[str, opt.Word("A")],
+    second: Annotated[str | None, opt.Word("B")] = None,
     *,
     output: opt.RunFolder,
     systems: SystemColumns,
@@ -308,10 +305,7 @@ class CertifyArguments:
 
 def certify_command(
     guardrail: opt.Guardrail,
-    heldout: Annotated[
-        list[str] | None,
-        opt.Word("HELDOUT...", "Fresh labelled answers, not seen before."),
-    ] = None,
+    heldout: Annotated[list[str] | None, opt.Word("HELDOUT...")] = None,
     *,
     requirement: Annotated[opt.Requirement, opt.Pick(without=("risks",))],
     reading: opt.Reading,

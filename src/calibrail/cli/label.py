@@ -66,15 +66,9 @@ class Sitting(Showing):
 
 
 def label_command(
-    source: Annotated[
-        list[str] | None,
-        opt.Word(
-            "TRACES...",
-            "Answers to label, with --from-log decision logs; left out, those of the folder go on.",
-        ),
-    ] = None,
+    source: Annotated[list[str] | None, opt.Word("TRACES...")] = None,
     *,
-    output: Annotated[Path, opt.to_folder("LABELS", "Folder of labels.")],
+    output: Annotated[Path, opt.to_folder("LABELS")],
     purpose: Purpose,
     requirement: Annotated[
         options.Requirement | None,
@@ -260,15 +254,10 @@ class AuditLabels:
 
 def recalibrate_command(
     guardrail: opt.Guardrail,
-    logs: Annotated[
-        list[str] | None,
-        opt.Word("LOG...", "Its decision logs: how much of them either threshold flags."),
-    ] = None,
+    logs: Annotated[list[str] | None, opt.Word("LOG...")] = None,
     *,
     audit: AuditLabels,
-    output: Annotated[
-        Path | None, opt.to_file("Guardrail file to write; its page stands beside it.")
-    ] = None,
+    output: Annotated[Path | None, opt.to_file()] = None,
     requirement: Annotated[
         opt.Requirement, opt.Pick(only=("max_fpr", "min_coverage", "confidence"))
     ],

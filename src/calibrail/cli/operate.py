@@ -25,19 +25,14 @@ from calibrail.working_folder import environment
 
 def check_command(
     guardrail: opt.Guardrail,
-    traces: Annotated[list[str], opt.Word("TRACES...", "Answers to decide about.")],
-    output: Annotated[Path, opt.to_file("JSON lines to write; - for stdout.", "decisions")],
+    traces: Annotated[list[str], opt.Word("TRACES...")],
+    output: Annotated[Path, opt.to_file("decisions")],
     reading: opt.ReadingUnlabelled,
     work: Annotated[opt.Work, opt.Pick(without=("batch",))],
     trust: opt.TrustArguments,
     told: opt.DecisionDetails,
     show: Annotated[Showing, opt.Pick(without=("verbose",))],
-    evidence: Annotated[
-        bool,
-        opt.Word(
-            "", "Write what each decision rests on: sentences, chunks, spans.", ("--evidence",)
-        ),
-    ] = False,
+    evidence: Annotated[bool, opt.Word("", ("--evidence",))] = False,
 ) -> None:
     """Decide about every answer of a file: pass, flag or review.
 
@@ -111,15 +106,13 @@ def check_command(
 
 def select_command(
     guardrail: opt.Guardrail,
-    traces: Annotated[list[str], opt.Word("TRACES...", "The batch of answers.")],
+    traces: Annotated[list[str], opt.Word("TRACES...")],
     reading: opt.ReadingGrouped,
     calls: opt.FreeCalls,
     release: opt.Release,
     trust: opt.TrustArguments,
     *,
-    output: Annotated[
-        Path | None, opt.to_file("JSON lines to write, one per answer.", "selection")
-    ] = None,
+    output: Annotated[Path | None, opt.to_file("selection")] = None,
     show: opt.Show,
 ) -> None:
     """Release what a false discovery rate allows of a batch.
@@ -150,10 +143,7 @@ def select_command(
 
 
 def serve_command(
-    guardrails: Annotated[
-        list[str],
-        opt.Word("[NAME=]GUARDRAIL...", "Files that `calibrail export` wrote, by name."),
-    ],
+    guardrails: Annotated[list[str], opt.Word("[NAME=]GUARDRAIL...")],
     serving: options.ServeOptions,
     calls: opt.FreeCalls,
     trust: opt.TrustArguments,
@@ -255,17 +245,15 @@ class MonitorArguments:
 
 def monitor_command(
     guardrail: opt.Guardrail,
-    logs: opt.Logs,
-    output: Annotated[Path, opt.to_folder("WATCH", "Folder of the watch.")],
+    logs: Annotated[list[str], opt.Word("LOG...")],
+    output: Annotated[Path, opt.to_folder("WATCH")],
     *,
     watch: options.WatchOptions,
     limits: Annotated[opt.Requirement, opt.Pick(only=("max_fpr", "min_coverage"))],
     evidence: MonitorArguments,
     trust: opt.TrustArguments,
     show: opt.ShowAlone,
-    follow: Annotated[
-        bool, opt.Word("", "Go on with what is logged, until SIGTERM or Ctrl-C.", ("--follow",))
-    ] = False,
+    follow: Annotated[bool, opt.Word("", ("--follow",))] = False,
 ) -> None:
     """Say whether traffic has changed and the promise is kept.
 
@@ -303,26 +291,14 @@ def monitor_command(
     )
 
 
-Folders = Annotated[
-    list[Path],
-    opt.Word("LOG...", "Folder of `calibrail serve --log`; also its archive."),
-]
+Folders = Annotated[list[Path], opt.Word("LOG...")]
 
 
 def log_verify_command(
     folders: Folders,
     show: opt.Show,
-    archived: Annotated[
-        bool, opt.Word("", "The oldest files were taken away on purpose.", ("--archived",))
-    ] = False,
-    noted: Annotated[
-        list[str] | None,
-        opt.Word(
-            "HASH|FILE",
-            "Hash of a line that must be there, or what --log-heads wrote. Repeatable.",
-            ("--noted",),
-        ),
-    ] = None,
+    archived: Annotated[bool, opt.Word("", ("--archived",))] = False,
+    noted: Annotated[list[str] | None, opt.Word("HASH|FILE", ("--noted",))] = None,
 ) -> None:
     """Say whether every logged decision is there, as it was written.
 
@@ -338,7 +314,7 @@ def log_verify_command(
 
 def log_export_command(
     folders: Folders,
-    output: Annotated[Path, opt.to_file("Parquet file to write.", "log_export")],
+    output: Annotated[Path, opt.to_file("log_export")],
     show: opt.ShowAlone,
 ) -> None:
     """Write every logged decision as a row of one Parquet file; memory does not grow with it."""

@@ -71,8 +71,8 @@ class Word:
 
     Attributes
     ----------
-    metavar, help : str
-        What stands for its value ("" what its type is called), and what it means.
+    metavar : str
+        What stands for its value ("" what its type is called).
     flags : tuple of str
     check : callable, optional
         What is done with its value before the command runs; it returns the value.
@@ -81,13 +81,15 @@ class Word:
     """
 
     metavar: str
-    help: str
     flags: tuple[str, ...] = ()
     check: Any = None
     panel: str | None = None
 
-    def parameter(self, name: str, hint: Any, default: Any = _NEEDED) -> Any:
-        """Return the parameter of a type hint: a type, a list of it, either or None."""
+    def parameter(self, name: str, hint: Any, help: str, default: Any = _NEEDED) -> Any:
+        """Return the parameter of a type hint: a type, a list of it, either or None.
+
+        ``help`` says what it means.
+        """
         kind = _present(hint)
         several = get_origin(kind) is list
         kind = get_args(kind)[0] if several else kind
@@ -102,39 +104,25 @@ class Word:
             about |= {"multiple": several, "show_default": True}
             about |= {} if needed else {"default": default}
             about |= {"is_flag": True} if kind is bool else {}
-            about |= {"help": self.help, "metavar": self.metavar or None}
+            about |= {"help": help, "metavar": self.metavar or None}
             made = click.Option([name, *self.flags], **about)
         else:
             metavar = self.metavar if needed else f"[{self.metavar}]"
             made = Argument([name], metavar=metavar, nargs=-1 if several else 1, **about)
-            made.help = self.help
+            made.help = help
         made.panel = self.panel
         return made
 
 
-Data = Annotated[
-    list[str],
-    Word("DATA...", "Files or a folder of answers, - for stdin, or example:facts."),
-]
-Guardrail = Annotated[Path, Word("GUARDRAIL", "File that `calibrail export` wrote.")]
-Logs = Annotated[
-    list[str],
-    Word(
-        "LOG...",
-        "Folders of `calibrail serve --log`, their files, decisions.jsonl, or - for stdin.",
-    ),
-]
-Keys = Annotated[
-    list[Path] | None,
-    Word("PUB.pem", "Public key that must have signed it. Repeatable: any of them.", ("--key",)),
-]
+Data = Annotated[list[str], Word("DATA...")]
+Guardrail = Annotated[Path, Word("GUARDRAIL")]
+Keys = Annotated[list[Path] | None, Word("PUB.pem", ("--key",))]
 
 
-def to_file(help: str, kind: str = "", *flags: str) -> Word:
+def to_file(kind: str = "") -> Word:
     """Return the option for a file of results, refused before the work where it cannot be.
 
     An earlier one of its ``kind`` is replaced; without a kind the command itself decides.
-    The option is ``--output`` where no other ``flags`` are named.
     """
 
     def checked(path: Path | None) -> Path | None:
@@ -143,8 +131,7 @@ def to_file(help: str, kind: str = "", *flags: str) -> Word:
         return file_to_write(path)
 
     _KINDS[checked] = kind
-    names = flags or ("--output", "-o")
-    return Word("FILE", help, names, checked)
+    return Word("FILE", ("--output", "-o"), checked)
 
 
 #: How files of a kind are named, and names that say a table.
@@ -156,21 +143,13 @@ _TABLES: Final = (".csv", ".tsv", ".xlsx", ".parquet")
 _KINDS: Final[dict[Callable[..., Any], str]] = {file_to_write: "figure", folder_to_write: ""}
 
 
-def to_folder(metavar: str, help: str) -> Word:
+def to_folder(metavar: str) -> Word:
     """Return the option for a folder of results, refused before the work where it cannot be."""
-    return Word(metavar, help, ("--output", "-o"), folder_to_write)
+    return Word(metavar, ("--output", "-o"), folder_to_write)
 
 
-Best = Annotated[
-    bool,
-    Word(
-        "",
-        "Without a winner, freeze the candidate; its certificate holds all the same.",
-        ("--best",),
-    ),
-]
-RunFolder = Annotated[Path, to_folder("RUN", "Run folder.")]
-FORCE: Final = Word("", "Replace what stands where results go.", ("--force",), panel="Output")
+RunFolder = Annotated[Path, to_folder("RUN")]
+FORCE: Final = Word("", ("--force",), panel="Output")
 
 
 @contextmanager
@@ -381,8 +360,8 @@ class _Offered:
         panel = None if self.option.main else self.panel
         if self.hint is float:
             hint, metavar = self.number, metavar or "FLOAT"
-        word = Word(metavar, self.option.help, (spelling,), panel=panel)
-        return word.parameter(self.name, hint, default)
+        word = Word(metavar, (spelling,), panel=panel)
+        return word.parameter(self.name, hint, self.option.help, default)
 
     def number(self, given: Any) -> float:
         """Return a number as people write it: 0.7, 0,7 and, of a share, 70%."""
@@ -421,8 +400,11 @@ def command(run: Callable[..., None], **about: Any) -> CommandHelp:
 
     A parameter whose type is a dataclass becomes one option a field that has an ``Option``; what
     is given there makes the object that the command is called with. One that may be None is None
-    where none of its options is given.
+    where none of its options is given. What others mean stands in ``help.toml``, for this command
+    or for all.
     """
+    texts = option_fields.help_texts()
+    said = {**texts["Word"], **texts.get(run.__name__, {})}
     hints = get_type_hints(run, include_extras=True)
     parameters: list[click.Parameter] = []
     arguments: set[str] = set()
@@ -441,7 +423,7 @@ def command(run: Callable[..., None], **about: Any) -> CommandHelp:
             paths.add_parameter(name, word, kind)
             default = parameter.default
             default = _NEEDED if default is inspect.Parameter.empty else default
-            parameters.append(word.parameter(name, kind, default))
+            parameters.append(word.parameter(name, kind, said[name], default))
             continue
         offered = list(_offered(kind, picks[-1] if picks else Pick(), run.__name__))
         objects[name] = kind, optional, offered
@@ -449,7 +431,7 @@ def command(run: Callable[..., None], **about: Any) -> CommandHelp:
         paths.add_fields(offered)
     added = paths.written and not paths.decided
     if added:
-        parameters.append(FORCE.parameter("force", bool, False))
+        parameters.append(FORCE.parameter("force", bool, said["force"], False))
 
     @wraps(run)
     def called(**given: Any) -> None:

@@ -42,11 +42,11 @@ class Probing:
 
 
 def export_command(
-    run_folder: Annotated[Path, opt.Word("RUN", "Folder of calibrate or compare.")],
-    output: Annotated[Path, opt.to_file("Guardrail file to write.")],
+    run_folder: Annotated[Path, opt.Word("RUN")],
+    output: Annotated[Path, opt.to_file()],
     freezing: Freezing,
     written: opt.NewGuardrail,
-    best: opt.Best = False,
+    best: Annotated[bool, opt.Word("", ("--best",))] = False,
     *,
     calls: opt.Calls,
     show: opt.ShowAlone,
@@ -166,7 +166,7 @@ def _made(path: Path) -> tuple[dict[str, Any], list[str]]:
     return content, words
 
 
-def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowAlone) -> None:
+def keygen_command(output: Annotated[Path, opt.to_file()], show: opt.ShowAlone) -> None:
     """Make a key that signs guardrails, as export --new-key does."""
     note(f"calibrail keygen is now: calibrail export RUN -o g.json --new-key {quote(str(output))}")
     content, words = _made(output)
@@ -174,13 +174,7 @@ def keygen_command(output: Annotated[Path, opt.to_file("Key.")], show: opt.ShowA
 
 
 def guardrail_verify_command(
-    guardrails: Annotated[
-        list[Path],
-        opt.Word(
-            "GUARDRAIL...",
-            "Files that `calibrail export` wrote; NAME.dsse stands for the file it signs.",
-        ),
-    ],
+    guardrails: Annotated[list[Path], opt.Word("GUARDRAIL...")],
     key: opt.Keys = None,
     *,
     probing: Probing,
@@ -246,9 +240,7 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
 
 def guardrail_card_command(
     guardrail: opt.Guardrail,
-    output: Annotated[
-        Path | None, opt.to_file("Page to write: .html, Markdown: .md, or a badge: .svg.", "page")
-    ] = None,
+    output: Annotated[Path | None, opt.to_file("page")] = None,
     key: opt.Keys = None,
     *,
     show: opt.ShowAlone,

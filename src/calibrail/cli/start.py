@@ -66,7 +66,7 @@ def test_command(
     data: opt.Data,
     goals: Goals,
     detectors: Annotated[opt.DetectorsAlone, opt.Pick(only=("score", "score_column", "higher"))],
-    output: Annotated[Path | None, opt.to_folder("RUN", "Run folder, for export.")] = None,
+    output: Annotated[Path | None, opt.to_folder("RUN")] = None,
     *,
     promise: Annotated[opt.Promise, opt.Pick(only=("undefined",))],
     requirement: Annotated[
@@ -278,7 +278,7 @@ def doctor_command(
 
 def score_command(
     data: opt.Data,
-    output: Annotated[Path, opt.to_file("Parquet file to write.", "scores")],
+    output: Annotated[Path, opt.to_file("scores")],
     detectors: Annotated[opt.DetectorArguments, opt.Pick(only=("score",))],
     promise: Annotated[opt.Promise, opt.Pick(only=("unit",))],
     reading: opt.Reading,
@@ -355,10 +355,7 @@ def plan_command(
     labels: Labels,
     assumed: Assumed,
     *,
-    figure: Annotated[
-        Path | None,
-        opt.Word("FILE", "Draw the curves, as .svg, .png or .pdf.", ("--figure",), file_to_write),
-    ] = None,
+    figure: Annotated[Path | None, opt.Word("FILE", ("--figure",), file_to_write)] = None,
     show: opt.Show,
 ) -> None:
     """Say how many labels a promise needs.

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from calibrail.client import _core
 from calibrail.client._core import Attempts, Call, Coming, Result
-from calibrail.errors import InputError, ServiceError
+from calibrail.errors import InputError, ServiceError, errors_as
 from calibrail.guardrail.decision import Decision
 from calibrail.options.fields import Cell
 from calibrail.text.words import joined
@@ -194,10 +194,9 @@ class Writing:
         self._connection.receive_data(data)
         texts: list[str] = []
         while self.decision is None:
-            try:
+            broken = self._h11.RemoteProtocolError
+            with errors_as(ServiceError, broken, "events_broken", what=self._what):
                 event = self._connection.next_event()
-            except self._h11.RemoteProtocolError as error:
-                raise ServiceError(f"{self._what}: {error}") from error
             if isinstance(event, self._h11.Response):
                 self._status = event.status_code
             elif isinstance(event, self._h11.Data):

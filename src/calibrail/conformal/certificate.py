@@ -129,8 +129,7 @@ def joint_flip_tolerance(
         return True
 
     labelled = ClassCounts(caught, n, counts.false_alarms, counts.n_faithful)
-    proof = proof_beside(promise.delta, level)
-    return _weaker(coverage_holds, labelled, requirement, proof)
+    return _weaker(coverage_holds, labelled, requirement, proof_beside(promise.delta, level))
 
 
 def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> tuple[Ints, Ints]:
@@ -272,8 +271,7 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
 def _certified(counts: ClassCounts, requirement: Requirement) -> Certificate:
     """Return the certificate without its tolerance, which takes long."""
     level = checked_limits(requirement)[2]
-    region = _region(counts, level)
-    return _decide(counts, requirement, level, bounds.proof_level(level), region)
+    return _decide(counts, requirement, level, bounds.proof_level(level), _region(counts, level))
 
 
 def joint_certificate(

@@ -288,8 +288,7 @@ def _before(bins: Ints, counts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     equal = np.take_along_axis(held[:, :-1], own, 2) + _count((theirs == mine) & _BEFORE)
     present = bins >= 0
     n = counts.sum(axis=1)[:, None] + np.cumsum(present, axis=1) - present
-    whole = (streams, steps * _STEP)
-    less, equal = (values.reshape(whole)[:, :rows] for values in (less, equal))
+    less, equal = (values.reshape(streams, steps * _STEP)[:, :rows] for values in (less, equal))
     return less, equal, n, held[:, -1, :n_bins].copy()
 
 

@@ -90,8 +90,7 @@ class Selection(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result, JSON-able."""
-        sizes = {"n": len(self.released), "n_released": self.n_released}
-        return sizes | Record.to_dict(self)
+        return {"n": len(self.released), "n_released": self.n_released} | Record.to_dict(self)
 
 
 def conformal_selection(p_values: ArrayLike, fdr: float, share: float = 1.0) -> Selection:

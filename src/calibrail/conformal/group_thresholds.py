@@ -42,7 +42,7 @@ from scipy.special import betaincinv
 from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.errors import InputError, TooFewExamplesError, error_text
+from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.formatting import count, listed
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -225,20 +225,17 @@ class GroupedCalibration(Record):
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
         queries = _paired(values, groups)
         result = np.zeros(len(queries), dtype=bool)
-        for calibration, members in self._parts(groups):
-            result[members] = calibration.flags(queries[members], tolerance)
+        for name, members in _members(groups).items():
+            result[members] = self.of(name).flags(queries[members], tolerance)
         return result
 
     def p_value(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Floats:
         """Return Mondrian p-values: each answer among the hallucinations of its own group."""
         queries = _paired(values, groups)
         result = np.ones(len(queries))
-        for calibration, members in self._parts(groups):
-            result[members] = calibration.p_value(queries[members], tolerance)
+        for name, members in _members(groups).items():
+            result[members] = self.of(name).p_value(queries[members], tolerance)
         return result
-
-    def _parts(self, groups: Sequence[str]) -> list[tuple[Calibration, NDArray[np.intp]]]:
-        return [(self.of(name), rows) for name, rows in _members(groups).items()]
 
 
 def calibrate_groups(
@@ -296,10 +293,8 @@ def calibrate_groups(
     for name in sorted(members):
         rows = members[name]
         if len(rows) >= least:
-            try:
+            with errors_as(InputError, InputError, "of_group", name=name):
                 large[name] = calibrate_threshold(values[rows], own)
-            except InputError as error:
-                raise InputError(f"group {name!r}: {error}") from error
         else:
             small[name] = len(rows)
     rest = np.concatenate([values[members[name]] for name in small]) if small else values[:0]

@@ -52,7 +52,7 @@ from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.group_thresholds import joined, parted, spelt_as
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.errors import CalibrailError, InputError, error_text
+from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise
 from calibrail.serialization import Record
@@ -355,13 +355,11 @@ class OverlappingCalibration(Record):
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Rebuild it."""
         given = dict(content)
-        try:
+        with errors_as(InputError, (KeyError, TypeError, ValueError), "groups_damaged"):
             table, given["covered"] = given.pop("thresholds"), np.array(given["covered"], bool)
             rows = [[-math.inf if cell is None else cell for cell in row] for row in table]
             given["thresholds_"] = np.array(rows, float)
             return super(OverlappingCalibration, cls).from_dict(given)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"the calibration of the groups is damaged: {error}") from error
 
 
 def calibrate_overlapping(

@@ -202,8 +202,7 @@ class Design:
             _, strictest = self._cut_offs(np.full_like(m, more), weight, miss)
             covers = np.maximum(covers, _reaches(strictest, np.full_like(m, fewer), 1.0 - miss))
             allowed = _least(np.full_like(n, spared), self.limit, self.proof, 1, beyond=True)
-            worst = _reaches(allowed, np.full_like(n, judged), fpr, below=True)
-            spares = np.maximum(spares, worst)
+            spares = np.maximum(spares, _reaches(allowed, np.full_like(n, judged), fpr, below=True))
         covers *= weight
         result = np.zeros((len(n), 4))
         result[:, 0] = np.einsum("ij,ij->i", covers[row], spares)

@@ -473,8 +473,7 @@ def _learn(groups: ArrayLike | None, n: int, search: CandidateSearch, *, draws: 
     _, numbers, sizes = np.unique(codes, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
     enough = np.searchsorted(np.cumsum(sizes[order]), max(1, round(share * n)))
-    chosen = order[: int(enough) + 1]
-    return np.isin(numbers, chosen)
+    return np.isin(numbers, order[: int(enough) + 1])
 
 
 def _valid(

@@ -43,7 +43,7 @@ from calibrail.data.values import (
     column_value,
     nested_names,
     number_in,
-    parse_cell,
+    spelt_out,
     value_at,
 )
 from calibrail.errors import DataError, InputError, error_text
@@ -302,9 +302,7 @@ def _to_label(program: str) -> str:
     """Return how people's labels are made, and what measures against a program's words instead."""
     label = cli_or_python("`calibrail label DATA -o labels`", "calibrail.label(data, 'labels')")
     options = (spell_option(ReadOptions, name, program) for name in ("label_column", "labelled_by"))
-    return (
-        f"have people label answers, {label} (or measure against that program: {' '.join(options)})"
-    )
+    return error_text("have_people_label", label=label, options=" ".join(options))
 
 
 def which_label(rows: Sequence[Mapping[str, object]], named: Sequence[str] = ()) -> str:
@@ -442,7 +440,7 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
 
 def is_spans(value: object) -> bool:
     """Say whether a label is a list of spans that were marked in the answer, or spells one."""
-    value = parse_cell(value) if isinstance(value, str) else value
+    value = spelt_out(value)
     return isinstance(value, list) and any(
         isinstance(item, Mapping) and {"start", "end"} <= item.keys() for item in value
     )
@@ -525,7 +523,7 @@ def _looks(seen: Seen, name: str, like: Callable[[object], object]) -> bool:
 
 
 def _may_list(value: object) -> bool:
-    held = parse_cell(value) if isinstance(value, str) else value
+    held = spelt_out(value)
     return held is None or isinstance(held, list | tuple)
 
 
@@ -534,8 +532,7 @@ def is_parallel(seen: Seen, name: str, sentences: str) -> bool:
     rows = [row for row in seen.rows[:_LOOKED_AT] if value_at(row, sentences) is not None]
     fitting = 0
     for row in rows:
-        labels = value_at(row, name)
-        labels = parse_cell(labels) if isinstance(labels, str) else labels
+        labels = spelt_out(value_at(row, name))
         if not isinstance(labels, list) or any(isinstance(item, Mapping) for item in labels):
             continue
         fitting += given_in(value_at(row, sentences), labels) is not None
@@ -890,8 +887,7 @@ def choose_columns(
     taken = {*used, *label_columns, *marked.names}
     decimals = decimal_marks(seen, reading, taken, needs.decimals or {})
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
-    kept = frozenset(present)
-    own = by_field, kept, label_columns, labels, beside, marked, marks
+    own = by_field, frozenset(present), label_columns, labels, beside, marked, marks
     return ColumnMapping(*own, _numbering(seen), decimals, rivals, template)
 
 

@@ -903,8 +903,7 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
     for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, beside):
         alike = _alike(sketches, holder[pair[0]], holder[pair[1]])
         edges.append(np.stack(pair)[:, alike])
-    text = _components(np.concatenate(edges, axis=1), len(holder))
-    found[able] = text[member]
+    found[able] = _components(np.concatenate(edges, axis=1), len(holder))[member]
     return _repeated(found, found >= 0)
 
 

@@ -179,10 +179,9 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
+        damage = (OSError, EOFError, zlib.error)
+        with errors_as(DataError, damage, "file_damaged", path=self._path):
             raw = self._inner.read(len(buffer))
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(error_text("file_damaged", path=self._path, error=error)) from error
         self._n_unpacked += len(raw)
         refuse_unpacked(self._path, self._n_unpacked, self._size)
         buffer[: len(raw)] = raw

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION, SCORE
-from calibrail.data.values import parse_cell, same_text, value_at
+from calibrail.data.values import parse_cell, same_text, spelt_out, value_at
 from calibrail.errors import InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
@@ -835,6 +835,5 @@ def beside_labels(rows: Sequence[Mapping[str, object]], label_columns: Sequence[
 
 
 def _list(value: object) -> list[object] | None:
-    if isinstance(value, str):
-        value = parse_cell(value)
-    return value if isinstance(value, list) else None
+    held = spelt_out(value)
+    return held if isinstance(held, list) else None

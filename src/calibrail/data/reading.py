@@ -445,8 +445,7 @@ class Reading:
 
         Final once the source has been read.
         """
-        reasons = self.reasons.most_common(5)
-        return [f"{field}: {reason} ({n})" for (field, reason), n in reasons]
+        return [f"{field}: {reason} ({n})" for (field, reason), n in self.reasons.most_common(5)]
 
     def blocks(self, scores: Collection[str]) -> Iterator[Block]:
         """Yield the examples many at a time, as columns; `end` is to be called after the last.
@@ -687,8 +686,7 @@ def _of_pairs(opened: Opened, pair: Mapping[str, str], source: str) -> Opened:
         if fields and column not in seen:
             about = f"{column!r} of {label} answers"
             raise DataError(error_text("no_column_of", of=source, it=about, seen=listing(fields)))
-    items = pairs_listed(chain(head, opened.items), pair)
-    return replace(opened, items=items, batches=None)
+    return replace(opened, items=pairs_listed(chain(head, opened.items), pair), batches=None)
 
 
 def observe_readings(told: Callable[[Reading], None]) -> AbstractContextManager[object]:

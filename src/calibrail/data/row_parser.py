@@ -18,6 +18,7 @@ from calibrail.data.values import (
     printed_list,
     same_cell,
     spelling,
+    spelt_out,
     spoken_text,
     text_of,
     value_at,
@@ -199,9 +200,7 @@ def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | R
     if not isinstance(labels, list) or columns.labels.spans or of_sentences:
         yield row
         return
-    responses = value_at(values, by_field["response"])
-    if isinstance(responses, str):
-        responses = parse_cell(responses)
+    responses = spelt_out(value_at(values, by_field["response"]))
     if not isinstance(responses, list):
         if columns.beside and len(labels) > 1:
             items = columns.beside[0]

@@ -23,7 +23,7 @@ from calibrail.data.spans import (
     read_spans,
     whole,
 )
-from calibrail.data.values import column_value, parse_cell, value_at
+from calibrail.data.values import column_value, parse_cell, spelt_out, value_at
 from calibrail.errors import error_text
 from calibrail.formatting import count
 from calibrail.options.data import SKIP
@@ -118,8 +118,7 @@ def sentences_of(example: Example) -> tuple[GivenSentence, ...]:
     """Return the places of an answer's sentences: the data's own, or those of its text."""
     if example.sentences is not None:
         return example.sentences
-    found = answer_sentences(example.response)
-    return tuple(GivenSentence(item.start, item.end) for item in found)
+    return tuple(GivenSentence(item.start, item.end) for item in answer_sentences(example.response))
 
 
 def n_split_differently(example: Example) -> bool:
@@ -321,10 +320,10 @@ def given_in(value: object, labels: object) -> list[SentenceCell] | None:
     >>> given_in(["One.", "Two."], [1]) is None
     True
     """
-    value = parse_cell(value) if isinstance(value, str) else value
+    value = spelt_out(value)
     if not isinstance(value, list | tuple) or not value:
         return None
-    labels = parse_cell(labels) if isinstance(labels, str) else labels
+    labels = spelt_out(labels)
     keys = [one[0] if isinstance(one, list | tuple) and len(one) == 2 else None for one in value]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         texts: list[Any] = [item[1] for item in value]
@@ -350,7 +349,7 @@ def given_in(value: object, labels: object) -> list[SentenceCell] | None:
 
 def label_key_of(value: object) -> str | None:
     """Return the key under which the sentences of a list have their label."""
-    value = parse_cell(value) if isinstance(value, str) else value
+    value = spelt_out(value)
     for item in value if isinstance(value, list | tuple) else ():
         if isinstance(item, Mapping):
             found = aliases_of("label", [str(key) for key in item])
@@ -632,7 +631,7 @@ class MarkReader:
         if column in values or "," not in column:
             return value_at(values, column)
         each = {name: value_at(values, name) for name in column.split(",")}
-        cells = [parse_cell(cell) if isinstance(cell, str) else cell for cell in each.values()]
+        cells = list(map(spelt_out, each.values()))
         # An annotator may have left an answer out.
         lists = [cell for cell in cells if isinstance(cell, list | tuple)]
         if len({*map(len, lists)}) != 1 or len(lists) + cells.count(None) < len(cells):

@@ -531,8 +531,7 @@ def open_source(source: Source, reading: ReadOptions) -> Opened:
             # They have calibrail's names already.
             return Opened(rows.format, False, False, (), rows(), rows.digest, n_rows=rows.n)
         opened = open_rows(rows, (), rows.format, reading)
-        classes = class_names(source)
-        return replace(opened, digest=rows.digest, n_rows=rows.n, class_names=classes)
+        return replace(opened, digest=rows.digest, n_rows=rows.n, class_names=class_names(source))
     names = [source] if isinstance(source, str | os.PathLike) else source
     name = str(names[0])
     if len(names) == 1 and name.startswith(HUB):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from calibrail.data.aliases import MARK_FIELDS
 from calibrail.data.example import FieldError
-from calibrail.data.values import parse_cell
+from calibrail.data.values import parse_cell, spelt_out
 from calibrail.errors import error_text
 from calibrail.serialization import Record
 
@@ -26,8 +26,7 @@ def looks_marked(value: object) -> bool:
     >>> looks_marked([[0, 4]]), looks_marked('[{"start": 0, "end": 4}]'), looks_marked(["a"])
     (True, True, False)
     """
-    if isinstance(value, str):
-        value = parse_cell(value)
+    value = spelt_out(value)
     return isinstance(value, list) and all(_offsets(item) is not None for item in value)
 
 

@@ -1,6 +1,7 @@
 """Which options would read an unknown file, and what its names say."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
@@ -259,11 +260,7 @@ def _look(name: str, values: Sequence[object]) -> ColumnLook:
     kind = next(iter(kinds)) if len(kinds) == 1 else "mixed" if kinds else "empty"
     flat = [item for value in there for item in _items(value)]
     simple = [item for item in flat if isinstance(item, str | int | float)]
-    counts: dict[str, int] = {}
-    for item in simple:
-        text = str(item).strip()
-        counts[text] = counts.get(text, 0) + 1
-    often = sorted(counts, key=lambda text: -counts[text])
+    often = [text for text, _ in Counter(str(item).strip() for item in simple).most_common()]
     few = len(simple) == len(flat) and 0 < len(often) <= _CLASSES
     # A text that spells a list or an object is no class.
     short = few and max(map(len, often)) <= _SHORT and not any(t[:1] in ("[", "{") for t in often)

@@ -771,8 +771,7 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
         raise DataError(error_text("frame_column_twice", value=twice[0]))
     for start in range(0, len(frame), _BATCH):
         part = frame.iloc[start : start + _BATCH]
-        columns = [part.iloc[:, place] for place in range(len(names))]
-        cells = map(_cells, columns)
+        cells = (_cells(part.iloc[:, place]) for place in range(len(names)))
         yield from _column_rows(dict(zip(names, cells, strict=True)), start + 1)
 
 

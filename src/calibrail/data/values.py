@@ -309,6 +309,11 @@ def chunks_of(value: object) -> tuple[str, ...] | None:
     return None if None in texts else tuple(text for text in texts if text is not None)
 
 
+def spelt_out(value: object) -> object:
+    """Return what a text spells, as `parse_cell` does; what is no text stays as it is."""
+    return parse_cell(value) if isinstance(value, str) else value
+
+
 def parse_cell(cell: str) -> object:
     """Return the list or object that a cell spells in JSON or Python, or None.
 

@@ -240,9 +240,7 @@ class ShardActor:
     def __init__(self, pickled: bytes, wanted: str) -> None:
         self._unfit: str | None = None
         if (here := version("calibrail")) != wanted:
-            self._unfit = (
-                f"has calibrail {here}, and the driver {wanted}; install the same on all nodes"
-            )
+            self._unfit = error_text("ray_versions", here=here, wanted=wanted)
             return
         try:
             self._task: ShardTask = pickle.loads(pickled)

@@ -452,13 +452,11 @@ class ShardRun:
         how_many = f"{count(len(failed), 'shard')} failed"
         if self._given_up:
             how_many += " and none was computed, so that no other one was tried"
-        kept = (
-            f"{count(n_done, 'shard')} done and kept in {self.store.folder} ({MANIFEST} names "
-            "every one): once the cause is mended, the same command computes the rest alone"
-            if self.options.shards is not None
-            else f"give {spell_option(EngineOptions, 'shards')} a folder, so that what is done "
-            f"is kept"
-        )
+        if self.options.shards is not None:
+            n = count(n_done, "shard")
+            kept = error_text("shards_kept", n=n, store=self.store, manifest=MANIFEST)
+        else:
+            kept = error_text("shards_not_kept", by=spell_option(EngineOptions, "shards"))
         return (
             f"{how_many}. Shard {failed[0]}, rows {first.first:,} to "
             f"{first.first + first.n - 1:,}: {first.error}{'; ' + kept if n_done else ''}"

@@ -368,9 +368,8 @@ class Decision(Shown):
 
     def shown(self) -> tuple[Any, ...]:
         """Return the decision with its evidence."""
-        return self.to_dict(
-            evidence=True
-        ), f"the guardrail on {self.id!r}" if self.id else "one answer"
+        what = f"the guardrail on {self.id!r}" if self.id else "one answer"
+        return self.to_dict(evidence=True), what
 
     def __repr__(self) -> str:
         """Return the decision in the numbers that its user knows."""

@@ -89,8 +89,7 @@ def _field_told() -> Iterator[None]:
     except FieldError as bad:
         of_text = bad.field in ("response", "sentences")
         whose = "the answer" if of_text else f"column {bad.field}"
-        what = f"{whose} holds {bad.value}: {bad.reason}; {bad.remedy}"
-        raise InputError(what) from None
+        raise InputError(f"{whose} holds {bad.value}: {bad.reason}; {bad.remedy}") from None
 
 
 def decision_from_sentences(

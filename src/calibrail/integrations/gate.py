@@ -158,8 +158,8 @@ class Gate:
 
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
-        self._refusal, self._notify, self._timeout = refusal, notify, timeout
-        self.trim = trim
+        self._refusal, self._notify = refusal, notify
+        self.trim, self.timeout = trim, timeout
         local = None
         if isinstance(guardrail, Guardrail | str | PathLike):
             guardrail = local = Guardrail.coerce(guardrail)
@@ -198,7 +198,7 @@ class Gate:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as what it was made of."""
         options = {"refusal": self._refusal, "log": self._log, "notify": self._notify}
-        return _gate, (self.checker, {**options, "timeout": self._timeout, "trim": self.trim})
+        return _gate, (self.checker, {**options, "timeout": self.timeout, "trim": self.trim})
 
     @property
     def digest(self) -> str | None:
@@ -228,7 +228,7 @@ class Gate:
         given = {"question": question, "contexts": contexts, "id": id, "columns": columns}
         example, settled, asked = self._begun(_example(self.guardrail, response=response, **given))
         try:
-            decision = asked.result(self._timeout)
+            decision = asked.result(self.timeout)
         except TimeoutError:
             decision = self._late(example) if settled.acquire(blocking=False) else asked.result()
         return self._noted(decision)
@@ -249,7 +249,7 @@ class Gate:
         example, settled, asked = self._begun(_example(self.guardrail, response=response, **given))
         future = asyncio.wrap_future(asked)
         try:
-            decision = await asyncio.wait_for(asyncio.shield(future), self._timeout)
+            decision = await asyncio.wait_for(asyncio.shield(future), self.timeout)
         except TimeoutError:
             decision = self._late(example) if settled.acquire(blocking=False) else await future
         except asyncio.CancelledError:
@@ -281,11 +281,6 @@ class Gate:
     def finished(self, example: Example, decision: Decision) -> Decision:
         """Return a decision that was made elsewhere, once the log has it and it was notified."""
         return self._noted(self._kept(example, decision))
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds until the failure policy decides."""
-        return self._timeout
 
     def shown(self, decision: Decision, response: str) -> str:
         """Return the answer where it may be released, and what is shown instead where not.
@@ -352,7 +347,7 @@ class Gate:
         return example, settled, self._turns.run(decided)
 
     def _late(self, example: Example) -> Decision:
-        error = TimeoutError(f"no decision within {self._timeout:g} s")
+        error = TimeoutError(f"no decision within {self.timeout:g} s")
         return self._kept(example, self._failed(example, error))
 
     def _kept(self, example: Example, decision: Decision) -> Decision:

@@ -110,8 +110,7 @@ class CalibrailGuardrail(CustomGuardrail):
         """
         if self.should_run_guardrail(data, GuardrailEventHooks.post_call):
             for place, answer in enumerate(_answers(response)):
-                decision = await self._decide(data, answer)
-                self._enforce(decision, data, response, place)
+                self._enforce(await self._decide(data, answer), data, response, place)
         return response
 
     async def async_post_call_streaming_iterator_hook(

@@ -82,8 +82,7 @@ class GuardrailSynthesizer(BaseSynthesizer):
         """Write and decide while the event loop goes on."""
         response = await self._synthesizer.asynthesize(query, nodes, *given, **named)
         said = await _aread(response.response_gen if _streams(response) else response.response)
-        asked = _asked(query, _contents(response.source_nodes), said)
-        decision = await self._gate.acheck(**asked)
+        decision = await self._gate.acheck(**_asked(query, _contents(response.source_nodes), said))
         return self._decided(response, said, decision)
 
     def get_response(self, query_str: str, text_chunks: Sequence[str], **named: Any) -> Any:

@@ -114,11 +114,8 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
             If a value is no number: the precision is too low for the model.
         """
         values: dict[int, NDArray[np.float64]] = {}
-        network = self.head.network
-
-        rows_together = partial(self.most_rows, on_gpu=network.on_gpu)
-        chosen = batches([len(window.ids) for window in windows], rows_together)
-        for batch in chosen:
+        rows_together = partial(self.most_rows, on_gpu=self.head.network.on_gpu)
+        for batch in batches([len(window.ids) for window in windows], rows_together):
             rows = self.head.values([windows[index] for index in batch])
             if not all(np.isfinite(row).all() for row in rows):
                 raise ModelError(error_text("values_no_numbers", of=self))
@@ -167,8 +164,7 @@ class PairHead:
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[TokenPair]:
         """Tokenise pairs as the model was trained to read them."""
-        tokenizer = self.network.tokenizer
-        return read(tokenizer, longs, shorts, self.prompt, long_first=self.long_first)
+        return read(self.network.tokenizer, longs, shorts, self.prompt, long_first=self.long_first)
 
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return the outputs for one batch as a tensor, shape (windows, outputs)."""

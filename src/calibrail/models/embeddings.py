@@ -309,8 +309,7 @@ def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | 
         is_whole = False
     if not (is_whole and table.size and np.isfinite(table).all() and table.any(axis=1).all()):
         raise ValueError("the endpoint answered with something other than finite vectors in order")
-    vectors = list(table)
-    return vectors, read_tokens(answer, "prompt_tokens")
+    return list(table), read_tokens(answer, "prompt_tokens")
 
 
 _PURPOSE: Final = "an encoder"
@@ -427,9 +426,7 @@ class LocalEncoder(loading.LocalModel, Encoder):
         names = [name for name in opened.tokenizer.model_input_names if name in encoded]
 
         lengths = [len(encoded["input_ids"][window]) for window in windows]
-        rows_together = partial(self.most_rows, on_gpu=opened.on_gpu)
-        chosen = batches(lengths, rows_together)
-        for batch in chosen:
+        for batch in batches(lengths, partial(self.most_rows, on_gpu=opened.on_gpu)):
             rows = [windows[index] for index in batch]
             inputs = {name: [encoded[name][i] for i in rows] for name in names}
             features = opened.tokenizer.pad(inputs, padding=True, return_tensors="np")
@@ -486,8 +483,7 @@ class LocalEncoder(loading.LocalModel, Encoder):
         model = self._open_transformer(weights={"attn_implementation": "eager"})
 
         def tokenised(texts: Sequence[str]) -> dict[str, Any]:
-            length = self.place.max_length()
-            options = {"padding": True, "truncation": True, "max_length": length}
+            options = {"padding": True, "truncation": True, "max_length": self.place.max_length()}
             encoded = model.tokenizer(list(texts), return_tensors="pt", **options)
             return {name: encoded[name] for name in model.tokenizer.model_input_names}
 

@@ -516,13 +516,11 @@ class LocalModel:
             are not those that were verified, before or after.
         """
         with self.opening():
-            try:
+            with errors_as(ModelError, ImportError, "model_needs_extra", of=self, install=INSTALL):
                 import torch  # noqa: F401
                 from transformers.utils import logging
 
                 opened = importlib.import_module(library)
-            except ImportError as error:
-                raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
             logging.disable_progress_bar()
             self.verified()
             try:

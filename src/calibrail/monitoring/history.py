@@ -361,8 +361,7 @@ def table(rows: Rows, codes: dict[str, int]) -> Floats:
             codes[name] = len(codes)
     missing: dict[str | None, float] = {None: math.nan}
     known = codes | missing
-    last = float(MOST_LANGUAGES)
-    numbers[LANGUAGE] = [known.get(name, last) for name in rows.language.tolist()]
+    numbers[LANGUAGE] = [known.get(name, float(MOST_LANGUAGES)) for name in rows.language.tolist()]
     return numbers
 
 
@@ -635,8 +634,7 @@ class Timeline(Record):
         keys = np.where(np.isnan(clock), -1 - rows // _ROWS, np.floor(clock / _DAY))
         starts = np.flatnonzero(np.diff(keys, prepend=math.nan))
         for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
-            which = slice(int(start), int(stop))
-            period = _period(part, which, clock, highest, languages)
+            period = _period(part, slice(int(start), int(stop)), clock, highest, languages)
             if self.periods and self.key == int(keys[start]):
                 self.periods[-1].add(period)
             else:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError, error_text, errors_as
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.file import TrafficSketch, read_file
 from calibrail.monitoring.drift import Traffic
@@ -38,11 +38,10 @@ def from_bytes(raw: bytes | str) -> dict[str, Any]:
     InputError
         If it is none, of another version, or was changed.
     """
-    try:
+    broken = (ValueError, TypeError, RecursionError)
+    with errors_as(InputError, broken, "state_unreadable", remedy=REMEDY):
         content: dict[str, Any] = dict(json.loads(raw))
         digest, schema = content.pop("digest", None), content.get("schema")
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"the state of the watch cannot be read: {error}; {REMEDY}") from error
     if schema != SCHEMA or digest != _digest_state(content):
         why = f"its schema is {schema!r}" if schema != SCHEMA else "it was changed since"
         raise InputError(f'the state of a watch is not as "{SCHEMA}" writes it: {why}; {REMEDY}')
@@ -154,9 +153,8 @@ class Monitor:
             rows = Rows.decided(rows, examples)
         elif examples is not None:
             raise InputError("examples go with decisions; rows hold their own lengths")
-        added = RowRun.from_rows(self.n, rows, self._codes)
         # What is kept is a copy: it outlives the rows of the caller.
-        waiting = self._open.extend(added)
+        waiting = self._open.extend(RowRun.from_rows(self.n, rows, self._codes))
         done = len(waiting) // BLOCK * BLOCK
         for start in range(0, done, BLOCK):
             self._follow(

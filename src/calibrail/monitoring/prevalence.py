@@ -213,9 +213,8 @@ def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
     """Return a frozen rate with exact bounds at a level, or with its own where it has no counts."""
     if (counts := _counts(known)) is not None:
         count, n = counts
-        return _rate(
-            count / n if n else None, intervals.Interval(*clopper_pearson(count, n, level))
-        )
+        interval = intervals.Interval(*clopper_pearson(count, n, level))
+        return _rate(count / n if n else None, interval)
     notes.append("bounds_as_frozen")
     if None in (known.get("lower"), known.get("upper")):
         return _rate(known.get("estimate"), intervals.ANYTHING)
@@ -448,8 +447,7 @@ def prevalence_status(
     ways: dict[str, Json | None] = dict.fromkeys(("flags", "labels", "judge"))
     part = error / (1 + (sample is not None) + (judged is not None))
     rows = counted(timeline)
-    rate = flag_rate(*rows, 1.0 - part / 3.0)
-    flags = flags_status(rate, headline, part)
+    flags = flags_status(flag_rate(*rows, 1.0 - part / 3.0), headline, part)
     ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
     if sample is not None:
         sample = promise.watchable(sample)

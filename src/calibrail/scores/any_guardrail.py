@@ -67,10 +67,9 @@ class AnyGuardrailScore:
             raise InputError(error_text("option_holds_key", names=", ".join(keys)))
         asked_later = {key for key, item in known_as.items() if item.stage == "validate"}
         made_with = {key: self._options[key] for key in self._options.keys() - asked_later}
-        try:
+        causes = (ImportError, TypeError, ValueError)
+        with errors_as(ModelError, causes, "any_guardrail_not_made", name=name):
             return makes.create(name, **made_with)
-        except (ImportError, TypeError, ValueError) as error:
-            raise ModelError(f"any-guardrail cannot make {name}: {error}") from error
 
     def _judged(self, example: Example) -> base.Valued | str:
         guardrail, chunks = self._guardrail, base.filled(example.contexts)

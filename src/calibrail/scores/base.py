@@ -543,8 +543,7 @@ class ModelScore(Detector):
 
     def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
         """Return the positions of the examples that have no value whatever they hold, and why."""
-        whys = map(self.lacks, examples)
-        return {row: why for row, why in enumerate(whys) if why is not None}
+        return {row: why for row, why in enumerate(map(self.lacks, examples)) if why is not None}
 
     def usable(self, examples: Sequence[Example]) -> list[Example]:
         """Return the examples that lack nothing which the score reads."""

@@ -275,10 +275,7 @@ class CustomScore:
         """What a reader should know: whether this can be frozen."""
         if self.importable:
             return []
-        return [
-            f"The detector {self.detector} has no name that imports it, so that its guardrail "
-            f"cannot be exported: {_NAMED}."
-        ]
+        return [error_text("detector_without_name", of=self, remedy=_NAMED)]
 
     @property
     def stays_here(self) -> str | None:

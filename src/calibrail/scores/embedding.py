@@ -300,9 +300,7 @@ class DisplacementConsistency(base.Embedding):
         moves = places - self.encoder.sentences([base.joined(example)])
         lengths = np.linalg.norm(moves, axis=1, keepdims=True)
         if (lengths < SAME_PLACE).any():
-            return (
-                "a sentence lies where the context does, so that its displacement has no direction"
-            )
+            return error_text("sentence_at_context")
         moves /= lengths
         alike = np.clip(np.einsum("ij,ij->i", moves[:-1], moves[1:]), -1.0, 1.0)
         return float(-alike.mean()), supported(parts[1:], alike.tolist())

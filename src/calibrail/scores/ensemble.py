@@ -205,8 +205,7 @@ def _logistic(
         weights, total = x[:-1], inputs @ x[:-1] + x[-1]
         slope = -signs * expit(-signs * total)
         value = float(-log_expit(signs * total).sum() + weights @ weights / (2.0 * strength))
-        gradient = np.append(inputs.T @ slope + weights / strength, slope.sum())
-        return value, gradient
+        return value, np.append(inputs.T @ slope + weights / strength, slope.sum())
 
     bounds = [(0.0 if held else None, None) for held in bound] + [(None, None)]
     best = minimize(

@@ -174,8 +174,7 @@ class Provenance(base.LocalScore):
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return one minus the factuality; the evidence names each source with its weight."""
         base.prepare(self.demands(examples))
-        usable = self.usable(examples)
-        claims = (_pairs(example, self._sources(example)[0]) for example in usable)
+        claims = (_pairs(example, self._sources(example)[0]) for example in self.usable(examples))
         self.nli.prepare(dict.fromkeys(pair for pairs in claims for pair in pairs))
         return base.Detector.score(self, examples)
 

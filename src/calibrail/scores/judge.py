@@ -420,9 +420,7 @@ class Judge(base.ModelScore):
             lessons.append(f"{self.model} promises no JSON, so it was asked in words alone.")
         if (self.effort or "") in self.llm.starves:
             few, most = self._allowance
-            lessons.append(
-                f"{self.model} thought to the end of {few} tokens, so it was allowed {most:,}."
-            )
+            lessons.append(error_text("thought_to_the_end", of=self, few=few, most=most))
         return (*lessons, *several_names(self._names))
 
     def inputs(self, example: Example) -> tuple[chat.ChatRequest, ...]:

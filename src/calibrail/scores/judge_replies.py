@@ -170,8 +170,7 @@ def _share(answer: ChatAnswer, start: int, word: str, other: str) -> float | str
         return DetectorFailure(f"{BAD_LOGPROBS}: their tokens do not spell the reply")
     if max([place.logprob, *(logprob for _, logprob in place.top)]) > _SLACK:
         return DetectorFailure(f"{BAD_LOGPROBS}: one is above 0")
-    total = math.fsum(math.exp(logprob) for _, logprob in place.top)
-    if total > 1.0 + _SLACK:
+    if math.fsum(math.exp(logprob) for _, logprob in place.top) > 1.0 + _SLACK:
         return DetectorFailure(f"{BAD_LOGPROBS}: they add up to more than 1")
     listed = dict(place.top)
     listed.setdefault(place.token, place.logprob)

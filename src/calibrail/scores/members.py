@@ -251,13 +251,9 @@ class Hybrid(base.Learning, Members):
         if self._state is None or not self.n_scored:
             return ()
         low, high = self._state["band"].tolist()
-        cheap, expensive = self.members["cheap"], self.members["expensive"]
-        lesson = (
-            f"hybrid: {cheap.name} decides below {low:.4g} and above {high:.4g}; "
-            f"{expensive.name} judged {self.n_judged:,} of {self.n_scored:,} answers "
-            f"({percent(self.n_judged / self.n_scored)})."
-        )
-        return (lesson, *getattr(expensive, "lessons", ()))
+        share = percent(self.n_judged / self.n_scored)
+        lesson = error_text("hybrid_band", of=self, low=low, high=high, share=share)
+        return (lesson, *getattr(self.members["expensive"], "lessons", ()))
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return where each answer stands in the cascade; undefined where its judge is."""

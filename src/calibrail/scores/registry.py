@@ -311,10 +311,9 @@ def _factory(name: str) -> Factory:
     for entry in _plug_ins():
         if entry.name == name:
             refuse_own_code(f"the plug-in {name} ({entry.value})")
-            try:
+            broken = (ImportError, AttributeError)
+            with errors_as(InputError, broken, "plug_in", name=name, of=entry):
                 return cast(Factory, entry.load())
-            except (ImportError, AttributeError) as error:
-                raise InputError(error_text("plug_in", name=name, of=entry, error=error)) from error
     known = available()
     near = _near(name, known) or ";"
     raise InputError(error_text("score_unknown", name=name, near=near, names=", ".join(known)))

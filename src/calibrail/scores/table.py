@@ -351,8 +351,7 @@ class ScoreFile:
         ``rows`` says where each stands in its source, its file first, and which rows between them
         cannot be used; ``places`` is as in ``ScoreTable.arrays``. All parts have them, or none.
         """
-        arrays = part.arrays(slice(0, len(part)), first=self.n, places=places)
-        table = pa.table(arrays)
+        table = pa.table(part.arrays(slice(0, len(part)), first=self.n, places=places))
         self._parts.append(table if rows is None else self._placed(table, part.columns, rows))
         for name, reasons in part.reasons.items():
             self.undefined[name] = self.undefined.get(name, 0) + len(reasons)

@@ -233,8 +233,7 @@ class _Events(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what there is to say."""
         with self._service.batcher.place():
-            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            await send(start)
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             body = {"type": "http.response.body", "body": b"", "more_body": True}
             async for event in self._told():
                 await send({**body, "body": event})
@@ -296,8 +295,7 @@ class _Events(Response):
         stopped = check.stopped is not None and not check.failed
         end = "failed" if decision.failed else "stopped" if stopped else "whole"
         self._service.metrics.count("streams", self._loaded.name, end)
-        n = check.n_sentences
-        self._service.metrics.count("stream_sentences", self._loaded.name, by=n)
+        self._service.metrics.count("stream_sentences", self._loaded.name, by=check.n_sentences)
 
 
 def _event(name: str, data: str) -> bytes:

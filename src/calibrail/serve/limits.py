@@ -89,8 +89,7 @@ class RequestLimits:
             route = getattr(scope.get("route"), "path", "none")
             if status:
                 seconds = time.perf_counter() - began
-                problem = scope.get("problem", "")
-                self._service.metrics.requested(route, status, seconds, problem)
+                self._service.metrics.requested(route, status, seconds, scope.get("problem", ""))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         held = 0

@@ -121,8 +121,7 @@ class ServiceProblem(HTTPException):
             headers["WWW-Authenticate"] = "Bearer"
         if self.close:
             headers["Connection"] = "close"
-        body = json.dumps(self.to_dict()).encode()
-        return Response(body, self.status, headers, PROBLEM_TYPE)
+        return Response(json.dumps(self.to_dict()).encode(), self.status, headers, PROBLEM_TYPE)
 
 
 def _bounded(text: str) -> str:

@@ -504,9 +504,8 @@ def fpr_shown(
     On an FPR ``above`` the limit, or below it. Open answers count as what speaks against the bet.
     """
     for threshold in thresholds.tolist():
-        flags = answers.flags(threshold, most=not above)
         # Of (1 - W)(F - limit), with the sign of the bet.
-        side = np.where(flags, 1.0, 0.0) - max_fpr
+        side = np.where(answers.flags(threshold, most=not above), 1.0, 0.0) - max_fpr
         side = side if above else -side
         faithful = 1.0 - answers.estimated(side > 0.0)
         bets = betting.largest_bets(np.array(max_fpr), answers.floors(threshold))[0 if above else 1]
@@ -518,8 +517,7 @@ def _walk(answers: AuditedScores, promise: Promise, grid: Floats) -> float:
     limit, goal = 1.0 - promise.alpha, -math.log(promise.delta)
     last = None
     for threshold in grid.tolist():
-        flags = answers.flags(threshold)
-        side = np.where(flags, 1.0, 0.0) - limit
+        side = np.where(answers.flags(threshold), 1.0, 0.0) - limit
         hallucinated = answers.estimated(side < 0.0)
         bets = betting.largest_bets(np.array(limit), answers.floors(threshold))[0]
         if not _ever(hallucinated * side, bets, goal):

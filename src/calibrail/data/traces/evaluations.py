@@ -253,8 +253,7 @@ def _record(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for name, value in row.items():
         question, _, part = name.rpartition(_RESPONSES)
         if question and not part:
-            states = parsed(row.get(f"{name}.status"))
-            verdicts += _submitted(question, parsed(value), states)
+            verdicts += _submitted(question, parsed(value), parsed(row.get(f"{name}.status")))
         elif name.endswith(_SUGGESTION):
             verdicts.append((f"{SCORE}{name.removesuffix(_SUGGESTION)}", value))
         elif _RESPONSES not in name and _SUGGESTION not in name:

@@ -442,6 +442,5 @@ def _paths(folders: Folders) -> list[Path]:
     paths = [fields.path(item, "folders") for item in given]
     with file_errors("cannot read the decision log", "; name the folder that --log names"):
         if not line_format.chains(paths):
-            named = ", ".join(map(str, paths))
-            raise DataError(error_text("no_decision_log", paths=named))
+            raise DataError(error_text("no_decision_log", paths=", ".join(map(str, paths))))
     return paths

@@ -442,7 +442,7 @@ class DecisionLog:
         self.folder = checks.path(folder, "folder")
         checks.yes_or_no(sync, "sync")
         checks.yes_or_no(texts, "texts")
-        self._sync, self._texts = sync, texts
+        self._sync, self.texts = sync, texts
         self._max_bytes = checks.whole(max_bytes, "max_bytes", least=1)
         self._handle, self._closed = -1, False
         self._begin_chain()
@@ -463,7 +463,7 @@ class DecisionLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as folder and options: it begins a chain of its own there."""
-        begin = partial(type(self), sync=self._sync, texts=self._texts, max_bytes=self._max_bytes)
+        begin = partial(type(self), sync=self._sync, texts=self.texts, max_bytes=self._max_bytes)
         return begin, (self.folder,)
 
     def renew_after_fork(self) -> None:
@@ -472,11 +472,6 @@ class DecisionLog:
             os.close(self._handle)
         self._handle = -1
         self._begin_chain()
-
-    @property
-    def texts(self) -> bool:
-        """Whether question, contexts and response are kept."""
-        return self._texts
 
     @property
     def head(self) -> tuple[int, str]:
@@ -535,11 +530,11 @@ class DecisionLog:
         optional["client"] = entry.client or None
         more: dict[str, object] = {k: value for k, value in optional.items() if value is not None}
         more["traffic"] = measure_texts(entry.question, entry.contexts, entry.response)
-        if self._texts:
+        if self.texts:
             texts = {name: getattr(entry, name) for name in ("question", "contexts", "response")}
             more |= {**texts, "contexts": list(entry.contexts)}
         decision = replace(entry.decision, guardrail=None)
-        decision = decision if self._texts else decision.without_texts()
+        decision = decision if self.texts else decision.without_texts()
         parts = json_fields(head), decision.line()[1:-1], json_fields(more)
         return to_utf8(", ".join(filter(None, parts)))
 

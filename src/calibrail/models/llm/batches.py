@@ -413,10 +413,8 @@ class AnthropicBatches(OpenAIBatches):
     def results(self, id: str, state: BatchState) -> Iterator[BatchResult]:
         """Yield what became of the questions; from no other address than the key's own."""
         for line in self.lines(f"{self.path}/{quote(id, safe='')}/results"):
-            result, error = (
-                line["result"],
-                _fields(_fields(line["result"].get("error")).get("error")),
-            )
+            result = line["result"]
+            error = _fields(_fields(result.get("error")).get("error"))
             body = self._completion(result["message"]) if result["type"] == "succeeded" else None
             yield line["custom_id"], body, self._STATUS.get(error.get("type", ""), 0), error
 
@@ -594,10 +592,7 @@ class _BatchRun:
         self._told.add(batch.id)
         n = sum(self._wanted[key] not in self._requests for key in keys)
         where = f"{model.endpoint}, {n:,} with more tokens to think" if n else model.endpoint
-        self._say(
-            f"batch {batch.id}: {len(keys):,} questions submitted to {where}; it may take "
-            f"a day, Ctrl-C leaves it there, and {_ANEW}"
-        )
+        self._say(error_text("batch_submitted", of=batch, n=len(keys), where=where, anew=_ANEW))
         return batch
 
     def _is_begun(self, batch: Batch) -> bool:

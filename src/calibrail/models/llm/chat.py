@@ -490,11 +490,9 @@ def read_answer(body: Any) -> ChatAnswer:
     ValueError
         If it is no chat completion with a choice; the message says what is missing.
     """
-    try:
+    with errors_as(ValueError, (TypeError, LookupError, ValueError), "answer_without_choice"):
         choice = body["choices"][0]
         message = dict(choice["message"])
-    except (TypeError, KeyError, IndexError, ValueError) as error:
-        raise ValueError("the endpoint answered without a choice") from error
     content, finish = message.get("content"), choice.get("finish_reason")
     if isinstance(content, list):
         # What a model thinks may stand in parts of its own.

@@ -668,12 +668,11 @@ class OpenAITransport:
 
     def _explained(self, kind: str, error: Any) -> Exception:
         """Return what an error status means."""
-        wants_key = (
-            f"the key in the environment variable {KEY_VARIABLE} is not accepted"
-            if self._key
-            else f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
-            f"{ADDRESS_VARIABLE}={self._endpoint}"
-        )
+        if self._key:
+            wants_key = error_text("key_not_accepted", key=KEY_VARIABLE)
+        else:
+            where = f"{ADDRESS_VARIABLE}={self._endpoint}"
+            wants_key = error_text("key_wanted", key=KEY_VARIABLE, where=where)
         status, code = int(error.status_code), _word(error.code) or _word(error.type)
         code = _without_key(code, self._key)
         if kind in ("decisions", "systemone") and status in (404, 405, 501):
