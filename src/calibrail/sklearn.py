@@ -399,7 +399,7 @@ def _chosen(search: Any) -> list[str]:
     # No score depends on what is promised.
     free = {f"{name}__{item}".strip("_") for name in own for item in Promise.__dataclass_fields__}
     # Searches call their grids by many names, and some pair each with a number of trials.
-    told = search.get_params(deep=False).values()
+    told = [v for name, v in search.get_params(deep=False).items() if name != "scoring"]
     given = chain.from_iterable(item if isinstance(item, list | tuple) else [item] for item in told)
     pairs = [item[0] if isinstance(item, tuple) and item else item for item in given]
     grids = [item for item in pairs if isinstance(item, dict) and (parts.keys() & item or not item)]
@@ -407,7 +407,8 @@ def _chosen(search: Any) -> list[str]:
     def several(name: str) -> bool:
         # A distribution has no length, and what a grid leaves out stays as it is: two or more.
         values = [v if isinstance(v := grid.get(name), Collection) else (0, 1) for grid in grids]
-        return len({*map(_told, chain.from_iterable(values))}) != 1
+        every = [*chain.from_iterable(values)]
+        return any(value is not every[0] for value in every) and len({*map(_told, every)}) != 1
 
     names = dict.fromkeys(chain.from_iterable(grids))
     return [name for name in names if name not in free and several(name)]

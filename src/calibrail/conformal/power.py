@@ -109,7 +109,9 @@ class Design:
             float(1 - decimal(alpha)),
             float(_roc(np.array(alpha), self.separation)),
         )
-        who = "the assumed threshold" if self.rates else "such a detector, set to catch so many,"
+        who = "the assumed threshold"
+        if not self.rates:
+            who = f"such a detector, set to catch {100.0 * coverage:.4g}% of hallucinations,"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
             caught, least = 100.0 * coverage, 100.0 * self.required
             return f"{who} catches {caught:.4g}%, not more than the {least:.4g}% required"

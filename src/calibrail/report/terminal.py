@@ -115,7 +115,7 @@ def _end(document: Document, console: Console, *, named: bool) -> None:
     name = document.headline.upper() if document.verdict and not named else document.headline
     if told and not (named or document.verdict):
         name, told = told, ""
-    head = _line(name, _STYLES[document.verdict or "strong"])
+    head = _line(name.removesuffix("." if told else ""), _STYLES[document.verdict or "strong"])
     console.print(Group(head.append(f": {told}" if told else "", style="not bold")))
 
 

@@ -364,6 +364,8 @@ Format = Annotated[
 ]
 #: Of one decision's page: items of evidence, and characters of each text.
 _BOUNDS: Final = {"most": 100, "characters": 600}
+#: Pages of decisions that are asked for at a time.
+_MOST_PAGES: Final = 8
 
 
 #: What the batch is called in what is answered.
@@ -488,7 +490,7 @@ def application(service: Service) -> FastAPI:
     takes = _taking(schemas.Check, {"texts": _ANSWER, "column": _COLUMN})
 
     # One at a time: drawing a page takes as long as many decisions.
-    drawing = asyncio.Lock()
+    drawing, asked_for = asyncio.Lock(), set[Request]()
 
     @routes.post(
         "/v1/check",
@@ -499,15 +501,24 @@ def application(service: Service) -> FastAPI:
     async def check(loaded: Decider, request: Request, format: Format = "json") -> Response:
         """Decide about one answer; as a page with the answer, its sources and known scores."""
         asked = await _parsed(schemas.Check, await request.body())
-        if format != "json":
-            asked = asked.model_copy(update={"evidence": True})
-        examples = await _examples(loaded, [asked])
-        (decision,) = await _decided(service, loaded, asked, examples)
         if format == "json":
+            (decision,) = await _decided(service, loaded, asked, await _examples(loaded, [asked]))
             return _json(decision.line(evidence=asked.evidence))
-        shown = partial(_shown, loaded, examples[0], decision, format)
-        async with drawing:
-            return _page(await asyncio.to_thread(shown), format)
+        if len(asked_for) >= _MOST_PAGES:
+            why = f"{_MOST_PAGES} pages are being drawn, as many as may be"
+            raise schemas.ServiceProblem.of("queue_full", why=why)
+        asked_for.add(request)
+        try:
+            asked = asked.model_copy(update={"evidence": True})
+            examples = await _examples(loaded, [asked])
+            (decision,) = await _decided(service, loaded, asked, examples)
+            async with drawing:
+                if await request.is_disconnected():
+                    return Response(status_code=204)
+                shown = partial(_shown, loaded, examples[0], decision, format)
+                return _page(await asyncio.to_thread(shown), format)
+        finally:
+            asked_for.remove(request)
 
     takes = _taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}})
 

@@ -52,6 +52,7 @@ def for_several(content: Json) -> str:
     if not (words := _words(content, "calibrate") or _words(content, "test")):
         return "calibrail compare DATA --score NAME --score NAME"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
+    without_texts |= words[1] == "test" and content["score"]["name"] == "column"
     other = "--score-column COL" if without_texts else "--score NAME"
     kept = shlex.join(without_options(words, ONE_ONLY | ELSEWHERE)[2:])
     return f"calibrail compare {kept} {other} -o RUN-compared"
@@ -434,7 +435,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
         useless = "flags_everything" in codes
-        return ("use_another", {"command": for_several(report)}) if useless else ("state_limit", {})
+        return ("useless", {"command": for_several(report)}) if useless else ("state_limit", {})
     if code == "groups_apart":
         return "look_at_groups", {}
     certificate, required = report["certificate"], report["min_coverage"]

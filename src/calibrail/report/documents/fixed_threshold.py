@@ -162,8 +162,8 @@ _ENOUGH: Final = 40
 
 def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     """Yield between what nearly all scores lie, where the threshold parts next to none."""
-    told = report["test"]["auroc"]["estimate"] in (0.0, 1.0)
-    if told and report["data"]["n_examples"] >= _ENOUGH:
+    counts = (report["test"][label] for label in ("n_hallucinated", "n_faithful"))
+    if report["test"]["auroc"]["estimate"] in (0.0, 1.0) and sum(counts) >= _ENOUGH:
         yield "No mistake", say("fixed_threshold.told", report, about)
     if report["data"].get("stand_ins"):
         yield "No score?", say("data.stand_ins", report["data"])

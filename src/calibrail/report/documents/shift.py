@@ -34,8 +34,10 @@ def document(content: Json) -> Document:
         ),
     )
     assumptions = [say(f"shift.{of}", content) for of in ("independent", "corrected", "no_proof")]
-    known = [item for item in tests if item["coverage"]["estimate"] is not None]
-    lowest = min(known, key=lambda item: item["coverage"]["estimate"], default=None)
+    # The last line names what the headline is about: what broke, or else what was tested.
+    at = [item for item in tests if item["finding"] == BROKEN]
+    at = at or [item for item in tests if item["finding"] != UNTESTED]
+    lowest = min(at, key=lambda item: item["coverage"]["estimate"], default=None)
     broken = [item["sentence"] for item in tests if item["finding"] == BROKEN]
     return Document(
         "shift of",
