@@ -493,7 +493,6 @@ def certify(
         n_errors=tally.n_errors,
         n_quarantined=examples.n_quarantined,
         reading=examples.how(),
-        warnings=(),
         data={
             **{"source": examples.source, "n_examples": examples.n_examples},
             "stand_ins": stand_ins(guardrail.score, tally.scores),
