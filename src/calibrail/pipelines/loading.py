@@ -241,11 +241,6 @@ class RowOrder:
         self._ahead: list[tuple[RowPlace, Example | None]] = []
         read.told = lambda problem: self._ahead.append((problem, None))
 
-    def _answers(self) -> Iterator[Example]:
-        for example in self._read:
-            self._ahead.append((self._read.place, example))
-            yield example
-
     def answers(
         self, wanted: Callable[[list[Example]], Sequence[bool]] | None = None
     ) -> Iterator[Example]:
@@ -253,7 +248,8 @@ class RowOrder:
 
         Which of them are ``wanted`` is asked of many at a time.
         """
-        for block in batches(self._answers(), 1 if wanted is None else BLOCK):
+        noted = watched(self._read, lambda item: self._ahead.append((self._read.place, item)))
+        for block in batches(noted, 1 if wanted is None else BLOCK):
             rows, self._ahead = self._ahead, []
             admitted = iter([True] if wanted is None else wanted(block))
             for place, example in rows:

@@ -624,10 +624,7 @@ def score_sentences_by_parts(
         ids = string_array([row[0] for row in rows])
         take(replace(part, ids=ids), [row[4] for row in rows], columns_of_places(rows))
 
-    def told(n: int) -> None:
-        if progress is not None:
-            progress(bisect_right(ends, n) - 1)
-
+    told = progress and (lambda n: progress(bisect_right(ends, n) - 1))
     made = score_parts(sentences(), detectors, placed, progress=told)
     # Where there is no row, the columns are known all the same.
     take(made, [], columns_of_places([]))
