@@ -16,6 +16,7 @@ from calibrail.models.llm.transport import CallLimits, account, limit_calls
 from calibrail.pipelines import examples as error_examples
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run
+from calibrail.report.messages import say
 from calibrail.scores.base import Scores
 from tests.answers import rows, write
 
@@ -135,9 +136,9 @@ def test_evidence_comes_with_the_same_value_or_not_at_all(answers: Path) -> None
     examples = list(read(answers))
     for options, note in (
         ({}, ""),
-        ({"drift": 0.5}, error_examples.DIFFERS),
+        ({"drift": 0.5}, say("example.differs")),
         ({"fails": True}, "ModelError: the model is gone"),
-        ({"sends": True}, error_examples.NOT_SENT),
+        ({"sends": True}, say("example.not_sent")),
     ):
         score = Words(**options)
         with limit_calls(CallLimits(cache=None)):

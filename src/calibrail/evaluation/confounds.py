@@ -436,14 +436,13 @@ def confound(feature: Matched, ranks: Floats, answers: AuditAnswers) -> Confound
     lead = intervals.difference_from_half(answers.ranked(values), of_score)
     alone = answers.ranked(feature.alone)
     together = answers.ranked(cross_fitted((values, score), answers))
-    undetermined = "undetermined"
     added = intervals.chained(together.value - alone.value, ((together, 1.0), (alone, -1.0)))
     return Confound(
         feature.name,
         n=len(answers),
         feature_auroc=answers.auroc(values),
         spearman=answers.correlation(with_feature, "spearman", CONSTANT),
-        partial=answers.correlation(given, "partial spearman", undetermined),
+        partial=answers.correlation(given, "partial spearman", "undetermined"),
         auroc=area,
         matched=matched,
         balance=answers.matched_auroc(matching.balance, matching.reason),
@@ -600,7 +599,6 @@ def reliability(values: Floats, answers: AuditAnswers) -> Reliability | None:
     if probabilities is not None:
         bins = tenths(probabilities, probabilities, answers.labels, answers.confidence)
     rates = [item.rate.estimate or 0.0 for item in deciles]
-    few = "few_groups_to_fit"
     return Reliability(
         n=len(score),
         n_undefined=int(np.sum(~rows)),
@@ -610,7 +608,7 @@ def reliability(values: Floats, answers: AuditAnswers) -> Reliability | None:
         deciles=deciles,
         isotonic=bins,
         rising=all(a <= b for a, b in pairwise(rates)),
-        reason=None if bins else few,
+        reason=None if bins else "few_groups_to_fit",
     )
 
 

@@ -1199,9 +1199,7 @@ def _difference_at_most(first: int, second: int, n: int, tail: float) -> float:
     most = np.where(inner < 0.0, -1.0, np.floor((root + beside) * size - 1.0 + 1e-9))
     most = np.maximum.accumulate(np.clip(most, -1.0, n - few))
     within = np.maximum(most, 0.0)
-    ways = gammaln(n + 1.0) - gammaln(few + 1.0) - gammaln(n - few + 1.0)
-    upper = edges[1:, None]
-    shares = np.exp(ways + xlogy(few, upper) + xlog1py(n - few, -upper))
+    shares = _chances(few, n, edges[1:])
 
     def likely(difference: float) -> bool:
         of_first = np.clip(edges[:-1] + difference, 0.0, 1.0)

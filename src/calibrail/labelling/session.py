@@ -111,10 +111,8 @@ def class_counts(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int
         Only the first so many answers drawn.
     """
     answers = ledger.answers[:stop]
-    return (
-        len({item.draw.unit for item in answers if item.label == 1}),
-        len({item.draw.unit for item in answers if item.label == 0}),
-    )
+    units = [{item.draw.unit for item in answers if item.label == label} for label in (1, 0)]
+    return len(units[0]), len(units[1])
 
 
 def is_held_up(ledger: LabelLedger, needed: int | None) -> bool:

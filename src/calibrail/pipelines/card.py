@@ -104,9 +104,7 @@ def ending(path: Path) -> str:
     '.html'
     """
     if (suffix := path.suffix.lower()) not in ENDINGS:
-        raise InputError(
-            f"a card is a page, Markdown or a badge: name a file .html, .md or .svg; got {path}"
-        )
+        raise InputError(say("refused.ending_of_a_card", path=path))
     return suffix
 
 

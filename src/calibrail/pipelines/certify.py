@@ -30,7 +30,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Costs, ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
-from calibrail.options.fields import cli_or_python, optional, spell_option
+from calibrail.options.fields import optional, spell_option
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import (
     calibration_overlap,
@@ -493,7 +493,6 @@ def certify(
         n_errors=tally.n_errors,
         n_quarantined=examples.n_quarantined,
         reading=examples.how(),
-        warnings=(),
         data={
             **{"source": examples.source, "n_examples": examples.n_examples},
             "stand_ins": stand_ins(guardrail.score, tally.scores),
@@ -675,13 +674,8 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
         raise DataError(say("refused.labels_of_a_log", examples=examples))
     if origin is None or origin.purpose != "certify":
         return
-    remedy = (
-        "their own verdict, valid whenever labelling stopped, is read with "
-        f"{cli_or_python('--labels', 'labels=...')}"
-        if origin.guardrail == guardrail.config.digest
-        else "they were drawn for another guardrail: label new answers for this one"
-    )
-    raise DataError(say("refused.labels_that_stopped", source=examples.source, remedy=remedy))
+    own = origin.guardrail == guardrail.config.digest
+    raise DataError(say("refused.labels_that_stopped", source=examples.source, own=own))
 
 
 def _limits(

@@ -34,7 +34,7 @@ from calibrail.report.messages import say, spell_reasons
 from calibrail.serialization import json_parts, plain
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Certification(Shown):
     """A certificate with the counts behind it.
 
@@ -115,18 +115,18 @@ class Certification(Shown):
     shown_as = "certify"
 
     certificate: Certificate
-    by: str | None
-    groups: Mapping[str, GroupVerdict] | None
-    risks: list[dict[str, Any]] | None
-    blocked: Bound | None
+    by: str | None = None
+    groups: Mapping[str, GroupVerdict] | None = None
+    risks: list[dict[str, Any]] | None = None
+    blocked: Bound | None = None
     n_seen_before: int
-    n_set_aside: int
-    assumed_independent: int
+    n_set_aside: int = 0
+    assumed_independent: int = 0
     n_undefined: int
-    n_errors: int
+    n_errors: int = 0
     n_quarantined: int
     reading: Mapping[str, Any]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     data: Mapping[str, Any]
     freshness: Freshness = "new"
     looks: tuple[Mapping[str, Any], ...] = ()
@@ -305,18 +305,10 @@ def certify_labels(
     }
     result = Certification(
         certificate=certificate,
-        by=None,
-        groups=None,
-        risks=None,
-        blocked=None,
         n_seen_before=traces.n_seen_before,
-        n_set_aside=0,
-        assumed_independent=0,
         n_undefined=sum(item.draw.score is None for item in replayed.counting),
-        n_errors=0,
         n_quarantined=traces.n_quarantined,
         reading=plan.reading,
-        warnings=(),
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=freshness,
         looks=tuple(data_reuse.to_report_rows(standing.earlier)),

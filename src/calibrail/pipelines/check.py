@@ -113,9 +113,7 @@ def decided_lines(
     examples = tried_out(guardrail, examples)
     if not options.apart or guardrail.endpoints:
         if options.apart:
-            distributed.say_once(
-                "this guardrail asks an endpoint from this process; no shard is kept of it"
-            )
+            distributed.say_once(say("command.no_shard_kept"))
         for done, decision in enumerate(guardrail.stream(examples, alone=evidence), start=1):
             yield decision.result, decision.line(evidence=evidence)
             if progress is not None:
@@ -317,11 +315,6 @@ _Batch = TypeVar("_Batch", pa.RecordBatch, pa.Table)
 #: How Spark calls the types of the columns that are returned.
 _SPARK: Final = {pa.string(): "string", pa.float64(): "double"}
 
-_REMOTE: Final = (
-    "asks an endpoint, and no budget of calls would hold for all processes; score with calibrail "
-    "itself, which asks from one place whatever the engine"
-)
-
 
 class _OverBatches:
     """What takes a batch of answers and returns a column for each of its results.
@@ -409,7 +402,8 @@ class BatchScorer(_OverBatches):
         made = resolve_scores(scores)
         for score in made:
             if distributed.local_only_reason(score) is not None:
-                raise InputError(error_text("not_portable", key=key_of(score), why=_REMOTE))
+                why = error_text("asks_an_endpoint")
+                raise InputError(error_text("not_portable", key=key_of(score), why=why))
         self._sent = tuple(map(distributed.serialise_score, made))
         read = dict.fromkeys(name for score in made for name in score.requires)
         self._texts = tuple(name for name in read if name in TEXT_FIELDS)
@@ -464,7 +458,7 @@ class BatchChecker(_OverBatches):
     def __init__(self, guardrail: Guardrail | str | PathLike[str]) -> None:
         loaded = Guardrail.coerce(guardrail)
         if loaded.endpoints:
-            raise InputError(f"the guardrail {_REMOTE}")
+            raise InputError(f"the guardrail {error_text('asks_an_endpoint')}")
         self._raw = loaded.config.to_bytes()
         self._texts, self._columns = loaded.texts, loaded.columns
         if loaded.unit == "sentence":

@@ -74,20 +74,9 @@ class PlannedCalls(Record):
 
     def sentence(self) -> str:
         """Return all of it in one line."""
-        how = "by this model's answers so far" if self.measured else "estimated, 4 bytes a token"
-        cost = (
-            "cost unknown: give --price IN,OUT (US dollars per million tokens) or --price auto"
-            if self.dollars is None
-            else f"${dollars_at_most(self.dollars)} at most"
-        )
-        if self.dollars_batch is not None:
-            cost += f", or ${dollars_at_most(self.dollars_batch)} with --batch"
-        judged = f"{self.n_judged:,}{' sentences' if self.unit == 'sentence' else ''}"
-        return (
-            f"{self.score}: {self.n_calls:,} calls to {self.model} at {self.endpoint}, for "
-            f"{judged} of {self.n_examples:,} answers ({self.n_known:,} known already); "
-            f"{self.tokens_in:,} tokens in ({how}), at most {self.tokens_out:,} out; {cost}"
-        )
+        costs = {"most": self.dollars, "most_in_batches": self.dollars_batch}
+        known = {name: x if x is None else dollars_at_most(x) for name, x in costs.items()}
+        return say("command.planned_calls", self.to_dict(), known)
 
 
 def dollars_at_most(dollars: float) -> str:

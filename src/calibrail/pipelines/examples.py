@@ -16,18 +16,13 @@ from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.data import data_notes
+from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.judge_replies import UnreadReply
 from calibrail.scores.table import SentenceTable, Trimming
 from calibrail.serialization import plain
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins
-
-NO_TEXT: Final = "This data holds scores alone, so there is no text to show."
-NOT_SENT: Final = (
-    "What the score rests on is not shown: it would take another request, and a report sends none."
-)
-DIFFERS: Final = "What the score rests on is not shown: scored again, the answer got another value."
 
 #: Misses, and false alarms, that a page shows at most; answers of each kind that are trimmed.
 MOST: Final = 5
@@ -94,25 +89,25 @@ def _answers_at(
     if not text or not rows:
         return {}, ""
     if scored.answers is None or scored.sketches is None:
-        return {}, NO_TEXT
+        return {}, say("example.no_text")
     examples = {row: scored.answers[row] for row in rows}
     texts = (item.question or item.response or item.contexts for item in examples.values())
-    return (examples, "") if any(texts) else ({}, NO_TEXT)
+    return (examples, "") if any(texts) else ({}, say("example.no_text"))
 
 
 def _evidence(detector: Score, example: Example, value: float) -> dict[str, Any]:
     """Return what the detector says about an answer, if it says it with the same value."""
     if np.isnan(value):
-        return {"note": "The score is undefined for this answer."}
+        return {"note": say("example.undefined")}
     try:
         result = detector.score([example])
     except BudgetError:
-        return {"note": NOT_SENT}
+        return {"note": say("example.not_sent")}
     except Exception as error:
-        reason = f"scoring the answer again failed ({type(error).__name__}: {error})"
-        return {"note": f"What the score rests on is not shown: {reason}"}
+        about = {"kind": type(error).__name__, "error": error}
+        return {"note": say("example.not_scored_again", about)}
     if not abs(float(result.values[0]) - value) <= detector.tolerance:
-        return {"note": DIFFERS}
+        return {"note": say("example.differs")}
     return {"evidence": (result.evidence[0] or None) if result.evidence else None}
 
 

@@ -23,7 +23,6 @@ from calibrail.options import Promise, Requirement
 from calibrail.options.data import judge_of
 from calibrail.pipelines import calibration_overlap
 from calibrail.pipelines.scoring import Scored
-from calibrail.report.documents.calibrate_sections import assumed_apart
 from calibrail.report.messages import say, spell
 from calibrail.scores.table import ScoreTable
 
@@ -53,15 +52,12 @@ def settled(
     if not n_alike:
         return dict(certificate)
     if assumed:
-        return {**certificate, "reason": f"{spell(certificate['reason'])} {assumed_apart(n_alike)}"}
+        taken = say("verdict.assumed_apart", n=n_alike)
+        return {**certificate, "reason": f"{spell(certificate['reason'])} {taken}"}
     if certificate["verdict"] == "inconclusive":
         return dict(certificate)
-    return {
-        **certificate,
-        **calibration_overlap.withdrawn_for(
-            "rows_alike", say("verdict.rows_alike", n_alike=n_alike)
-        ),
-    }
+    reason = say("verdict.rows_alike", n_alike=n_alike)
+    return {**certificate, **calibration_overlap.withdrawn_for("rows_alike", reason)}
 
 
 def settled_report(report: Report) -> Report:

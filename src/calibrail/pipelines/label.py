@@ -184,13 +184,12 @@ def _open_traces(
     """
     if frozen is not None:
         reading = inherited_reading(reading, frozen, source, labelled=False)
-    columns, texts = (frozen.columns, frozen.texts) if frozen else ((), ())
     # Which columns a threshold will be calibrated on is known later.
-    keep = (*(columns if frozen else (ALL_COLUMNS,)), *more)
+    columns, texts = (frozen.columns, frozen.texts) if frozen else ((ALL_COLUMNS,), ())
     return read(
         source,
         reading,
-        keep=tuple(dict.fromkeys(keep)),
+        keep=tuple(dict.fromkeys((*columns, *more))),
         require=("response",) if here else (),
         expect=texts,
         labelled=False,

@@ -241,11 +241,6 @@ class RowOrder:
         self._ahead: list[tuple[RowPlace, Example | None]] = []
         read.told = lambda problem: self._ahead.append((problem, None))
 
-    def _answers(self) -> Iterator[Example]:
-        for example in self._read:
-            self._ahead.append((self._read.place, example))
-            yield example
-
     def answers(
         self, wanted: Callable[[list[Example]], Sequence[bool]] | None = None
     ) -> Iterator[Example]:
@@ -253,7 +248,8 @@ class RowOrder:
 
         Which of them are ``wanted`` is asked of many at a time.
         """
-        for block in batches(self._answers(), 1 if wanted is None else BLOCK):
+        noted = watched(self._read, lambda item: self._ahead.append((self._read.place, item)))
+        for block in batches(noted, 1 if wanted is None else BLOCK):
             rows, self._ahead = self._ahead, []
             admitted = iter([True] if wanted is None else wanted(block))
             for place, example in rows:
@@ -389,20 +385,17 @@ class JudgedLabels:
         # The reader numbers rows without an id of their own.
         number = example.id.removeprefix("row-")
         row = int(number) if number.isdecimal() and number != example.id else None
-        where = f"id {example.id!r}" if row is None else f"row {row}"
         remedy = label_remedy(value, reader).removesuffix(another_column())
         wanted = "no number" if rated else "not 0 or 1"
         remedy = "this judge gives ratings" if rated else remedy
-        problem = (
-            f"{self._source}, {where}, field {column}: {wanted}, got {shorten(value)}. "
-            f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
-        )
+        entry = {"row": row, "id": example.id, "field": column, "reason": wanted}
+        entry["value"] = shorten(value)
+        problem = say("refused.label_not_read", entry, source=self._source, remedy=remedy)
         if self._reading.strict:
             raise DataError(problem)
         self.first.setdefault(column, problem)
         self.unreadable[column] += 1
-        entry = {"row": row, "id": example.id, "field": column, "reason": wanted}
-        self.entries.append(json.dumps({**entry, "value": shorten(value)}) + "\n")
+        self.entries.append(json.dumps(entry) + "\n")
 
     def append(self) -> None:
         """Write the rows behind those that the reader has put into the quarantine file."""

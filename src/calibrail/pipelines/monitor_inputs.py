@@ -287,10 +287,7 @@ class JudgeLabels:
                     for row in map(json.loads, islice(file, _NAMED)):
                         what = f"row {row['row']}: {row['field']}: {row['reason']}"
                         named.append(f"judge's labels, {what}")
-        named += [
-            f"judge's labels: {name} is labelled 1 and 0, and neither counts; leave one"
-            for name in contradicting
-        ]
+        named += [say("monitor.contradicting", name=name) for name in contradicting]
         self._refused, self._n_contradicting = named[:_NAMED], len(contradicting)
         self._n_refused = rows.n_quarantined + len(contradicting)
         self._labels = {name: labels[name] for name in labels if name not in contradicting}

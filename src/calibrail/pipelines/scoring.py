@@ -201,12 +201,7 @@ def require_usable(
         return
     for code, name in ((splits.CALIBRATION, "calibration"), (splits.TEST, "test")):
         if (test or code == splits.CALIBRATION) and not (codes == code).any():
-            raise DataError(
-                f"the {name} split is empty; change {spell_option(ReadOptions, 'group_column')}, "
-                f"{spell_option(SplitOptions, 'calibration_share')} or the split column"
-                + " (only one pac threshold for all, not compared, needs none)"
-                * (code == splits.TEST)
-            )
+            raise DataError(say("refused.empty_split", name=name))
     if not (splits.tested_rows(codes) & (table.labels == 0)).any():
         raise InputError(say("refused.no_faithful_to_test"))
 
@@ -629,10 +624,7 @@ def score_sentences_by_parts(
         ids = string_array([row[0] for row in rows])
         take(replace(part, ids=ids), [row[4] for row in rows], columns_of_places(rows))
 
-    def told(n: int) -> None:
-        if progress is not None:
-            progress(bisect_right(ends, n) - 1)
-
+    told = progress and (lambda n: progress(bisect_right(ends, n) - 1))
     made = score_parts(sentences(), detectors, placed, progress=told)
     # Where there is no row, the columns are known all the same.
     take(made, [], columns_of_places([]))

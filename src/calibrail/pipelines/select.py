@@ -249,10 +249,7 @@ def select(
 
     result = select_decided(batch, decisions(), release, spoken(source))
     if not result.ids:
-        raise DataError(
-            "there is no answer to select from: the source is empty"
-            + (", or holds calibration answers alone" if batch.n_seen_before else "")
-        )
+        raise DataError(say("refused.nothing_to_select", n_seen_before=batch.n_seen_before))
     return replace(result, part=read[0].part(), files=read[0].files)
 
 

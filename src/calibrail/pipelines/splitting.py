@@ -94,10 +94,7 @@ class BySentence:
                 columns[key].append(part.columns[key])
                 reasons[key].update(part.reasons[key])
 
-        def told(n: int) -> None:
-            if progress is not None:
-                progress(bisect_right(places.first, n) - 1)
-
+        told = progress and (lambda n: progress(bisect_right(places.first, n) - 1))
         made = score_parts(sentences(), scores, take, progress=told)
         values = {key: np.concatenate(parts) for key, parts in columns.items()}
         split = places.finish(values, reasons)

@@ -364,11 +364,9 @@ def note(text: str) -> Text:
     return Text(text, "muted", "page")
 
 
-def listing(
-    heading: str, items: Sequence[Bullet | str], style: Style = "", where: Where = "both"
-) -> Section:
+def listing(heading: str, items: Sequence[Bullet | str], where: Where = "both") -> Section:
     """Return a section that is one list."""
-    return Section(heading, (Bullets(heading, items, style),), where)
+    return Section(heading, (Bullets(heading, items),), where)
 
 
 def texts(*names: str) -> list[TableColumn]:

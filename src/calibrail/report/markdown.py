@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from calibrail.formatting import count
 from calibrail.report import document as parts
 from calibrail.report.document import Document
+from calibrail.report.messages import say
 from calibrail.report.text import clean
 
 #: What Markdown, or the HTML in it, would read as more than a character.
@@ -71,7 +72,7 @@ def render_comment(document: Document, most: int = COMMENT) -> str:
         return text
     lines = [*begin, *body]
     # What is said at the end, and a line that closes each of the folds that are open.
-    end = [_left_out(len(lines)), "", *end]
+    end = [say("command.left_out", n=len(lines)), "", *end]
     kept, room = [], most - len("\n".join(end)) - _CLOSING
     for line in lines:
         room -= len(line) + 1
@@ -81,15 +82,8 @@ def render_comment(document: Document, most: int = COMMENT) -> str:
     while kept and (not kept[-1] or _OPENING.match(kept[-1])):
         kept.pop()
     n_open = sum(line.startswith("<details>") for line in kept) - kept.count("</details>")
-    end[0] = _left_out(len(lines) - len(kept))
+    end[0] = say("command.left_out", n=len(lines) - len(kept))
     return "\n".join([*kept, "", *["</details>", ""] * n_open, *end])
-
-
-def _left_out(n: int) -> str:
-    return (
-        f"*The rest, {count(n, 'line')}, is left out here: a comment holds 65,536 characters. The "
-        "page holds all of it.*"
-    )
 
 
 def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:

@@ -15,7 +15,7 @@ from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import operating_points
-from calibrail.report.messages import say, title
+from calibrail.report.messages import say, say_first, title
 
 
 def document(
@@ -95,12 +95,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
 def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
     tests = "Scores" if text.is_proven(report["test"]["coverage"]) else "Test scores"
-    figure = scores_figure(
-        report,
-        scores,
-        caption=f"{tests} of the two classes.{{dashed}}",
-        dashed=" Answers at or {side} of the dashed line are flagged.",
-    )
+    figure = scores_figure(report, scores, caption=f"{tests} of the two classes.{{dashed}}")
     text_of_rule = parts.Text(_threshold_sentence(report), where=where)
     return parts.section("The threshold", text_of_rule, figure)
 
@@ -118,16 +113,15 @@ def _threshold_sentence(report: Json) -> str:
     paper = report["guarantee"] == "paper"
     about["promise"] = say(f"calibrate.{'promised_by_paper' if paper else 'promised'}", about)
     cases = {
-        "by_risks": report["risks"],
-        "by_overlapping_groups": by_group and "by" in by_group,
-        "by_groups": by_group,
-        "by_nothing": report["flag_all"] or report["threshold"] is None,
-        "by_review": report["three_way"],
-        "by_clusters": report["clustering"],
-        "by_rank": True,
+        "calibrate.by_risks": report["risks"],
+        "calibrate.by_overlapping_groups": by_group and "by" in by_group,
+        "calibrate.by_groups": by_group,
+        "calibrate.by_nothing": report["flag_all"] or report["threshold"] is None,
+        "calibrate.by_review": report["three_way"],
+        "calibrate.by_clusters": report["clustering"],
+        "calibrate.by_rank": True,
     }
-    code = next(code for code, is_so in cases.items() if is_so)
-    return say(f"calibrate.{code}", report, about)
+    return say_first(cases, report, about)
 
 
 def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts.Block]:

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,47 +119,16 @@ def without_options(words: Sequence[str], names: Collection[str]) -> list[str]:
     return [word for place, word in enumerate(words) if place not in gone]
 
 
-@dataclass(frozen=True, slots=True)
-class UnitWords:
-    """How a report names its classes, and what a threshold does to them.
-
-    Attributes
-    ----------
-    classes : pair of str
-        What the score is to tell apart: those to be caught first.
-    caught, catch, catches : str
-        What is wanted of hallucinated answers.
-    by_score : str
-        The same of the score alone, before answers are trimmed or sent to review.
-    alarms, harm, flags, wrongly : str
-        What faithful ones suffer, and the same in one word.
-    acts, acted : str
-        What is done from the threshold on.
-    """
-
-    classes: tuple[str, str]
-    caught: str
-    catch: str
-    catches: str
-    by_score: str
-    alarms: str
-    harm: str
-    flags: str
-    wrongly: str
-    acts: str
-    acted: str
-
-
 def by_sentence(content: Json) -> bool:
     """Return whether a report, a certificate or a guardrail is about removing sentences."""
     return "sentence" in (content.get("unit"), (content.get("promise") or {}).get("unit"))
 
 
-def unit_words(content: Json) -> UnitWords:
-    """Return the words for a report, a certificate or a guardrail."""
+def unit_words(content: Json) -> dict[str, Any]:
+    """Return the words for a report, a certificate or a guardrail; the catalogue explains them."""
     unit = "sentence" if by_sentence(content) else "answer"
-    words: dict[str, Any] = dict(facts(f"calibrate.{unit}_words"))
-    return UnitWords(**words | {"classes": tuple(words["classes"].split())})
+    words = dict(facts(f"calibrate.{unit}_words"))
+    return {**words, "classes": tuple(words["classes"].split())}
 
 
 def reason(report: Json, n_assumed: int = 0) -> str:
@@ -185,7 +154,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
         parts.append(few_looked_before(report["looks"]))
     parts.append(assumed(n_assumed))
     if report["requirement"]["assume_independent"]:
-        parts.append(assumed_apart(data.get("n_alike", 0)))
+        parts.append(assumed(data.get("n_alike", 0), "assumed_apart"))
     text = " ".join(filter(None, parts))
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
@@ -208,14 +177,9 @@ def _looks(looks: Sequence[Json]) -> dict[str, Any]:
     return {"looks": named, "shared": sum(look["shared"] for look in looks)}
 
 
-def assumed(n: int) -> str:
-    """Return that answers were taken as independent that are not; empty where none were."""
-    return say("verdict.assumed", n=n) if n else ""
-
-
-def assumed_apart(n: int) -> str:
-    """Return that equal rows were taken as answers of their own; empty without any."""
-    return say("verdict.assumed_apart", n=n) if n else ""
+def assumed(n: int, code: str = "assumed") -> str:
+    """Return that answers, or equal rows, were taken as independent; empty where none were."""
+    return say(f"verdict.{code}", n=n) if n else ""
 
 
 def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
@@ -644,17 +608,17 @@ def of_report(report: Json) -> Iterator[parts.Block]:
         )
 
 
-def _groups(report: Json, scale: Scale, words: UnitWords) -> parts.Section:
+def _groups(report: Json, scale: Scale, words: Json) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
     by_group, rows = report["by_group"], report["by_group"]["rows"]
     title = f"By {phrases.plain(by_group['column'])}"
     overlap, alone = "by" in by_group, sum(row["own"] for row in rows)
     # Of each group what is caught and what is wrongly acted on, and where what was asked stands.
-    rates = ((words.caught, "coverage", "min_coverage"), (words.harm, "fpr", "max_fpr"))
+    rates = ((words["caught"], "coverage", "min_coverage"), (words["harm"], "fpr", "max_fpr"))
     shown = {**by_group, "rows": [measures.together(row) for row in rows]}
     figure = measures.group_targets(rows, by_group["confidence"]) or parts.Figure(
         "groups",
-        partial(groups_svg, shown, names=(words.caught, words.alarms)),
+        partial(groups_svg, shown, names=(words["caught"], words["alarms"])),
         say("calibrate.groups_figure", by_group, unit=words, most=MOST_GROUPS),
     )
     lines = interval_lines(
@@ -662,7 +626,7 @@ def _groups(report: Json, scale: Scale, words: UnitWords) -> parts.Section:
         for row in shown["rows"][:MOST_GROUPS]
         for called, key, limit in rates
     )
-    caught, alarms = map(phrases.capital, (words.caught, words.alarms))
+    caught, alarms = map(phrases.capital, (words["caught"], words["alarms"]))
     table = parts.Table(
         title,
         parts.texts("Group", "Threshold", caught, alarms, "Kept", "Verdict", f"{caught}, shared"),
@@ -717,11 +681,11 @@ def _threshold_of(row: Json, scale: Scale) -> str:
     return ("" if row["own"] else "shared ") + scale.cell(row["threshold"], "all")
 
 
-def _attainable(attainable: Json, scale: Scale, words: UnitWords) -> parts.Section:
+def _attainable(attainable: Json, scale: Scale, words: Json) -> parts.Section:
     """Show all that a score with few distinct values can promise."""
     title = say("calibrate.all_thresholds", attainable)
     code = "attainable" if attainable["is_attainable"] else "not_attainable"
-    rates = {"coverage": words.by_score, "fpr": words.alarms}
+    rates = {"coverage": words["by_score"], "fpr": words["alarms"]}
     if not any(step["coverage"]["n"] for step in attainable["steps"]):
         # Without a test set what is promised is all that is known.
         del rates["coverage"]

@@ -44,6 +44,7 @@ def document(card: Json) -> Document:
     rates = measures.trim_rates if about["trims"] else measures.of_verdict
     region = (headline.get("certificate") or {}).get("region") or headline["fpr"]
     shown, confidence = f"What the {seen_on} show", region["confidence"]
+    judge = judge_of(config["data"].get("reading"))
     warned = [title(f"warning.{code}") for code in headline["warnings"]]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
@@ -67,16 +68,7 @@ def document(card: Json) -> Document:
             section("Thresholds of groups", _groups(config, scale)),
             listing("What it promises", _promises(config, about)),
             listing("What it does not promise", remarks("card.limits", config, about)),
-            section(
-                "Its data",
-                parts.Facts(
-                    facts(
-                        "card.data",
-                        config,
-                        labelled_by=judge_of(config["data"].get("reading")) or "",
-                    )
-                ),
-            ),
+            section("Its data", parts.Facts(facts("card.data", config, labelled_by=judge or ""))),
             section("Its detector", parts.Facts(of_detector)),
             section("Its file", parts.Facts(file)),
             section("Check it", parts.Code(_commands(config, name))),

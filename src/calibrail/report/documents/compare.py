@@ -13,7 +13,7 @@ from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import possible_section, verdict_word
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.messages import say, title
+from calibrail.report.messages import say, say_first, title
 from calibrail.report.text import capital, p_value, plain
 
 #: Characters of a name in a terminal's table.
@@ -372,32 +372,25 @@ def few(names: list[str]) -> str:
 def next_step(comparison: Json) -> str:
     """Say what to do now."""
     winner, detectors = comparison["winner"], comparison["detectors"]
-    certificate, about = winner["certificate"] or {}, dict[str, str]()
+    certificate, undecided = winner["certificate"] or {}, winner["name"] is None
     alike = [winner["candidate"], *winner["not_separated"], *winner["contradicted_by"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
-    if not detectors:
-        code = "label_hallucinated"
-    elif winner["candidate"] is None:
-        code = "add_answers"
-    elif winner.get("withheld"):
-        code = "on_new_answers"
-    elif winner["name"] is None and len(detectors) == 1 and not comparison["baselines"]:
-        code = "name_others"
-    elif winner["name"] is None and len(chosen) > 1:
-        code, about = "choose", {"name": winner["candidate"], "chosen": few(chosen)}
-    elif winner["name"] is None:
-        tests = comparison["paired"]["against_best"]
-        beaten = any(_worse(test, "fpr", winner) for test in tests)
-        code = "check_data" if beaten else "find_better"
-    elif not winner["confirmed"]:
-        code = "label_for_lead"
-    elif certificate["verdict"] == "certified":
-        code = "use"
-    elif certificate["max_fpr"] is None:
-        return say("verdict.state_limit")
-    else:
-        code = "settle"
-    return say(f"compare.{code}", about)
+    beaten = any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"])
+    alone = len(detectors) == 1 and not comparison["baselines"]
+    cases = {
+        "compare.label_hallucinated": not detectors,
+        "compare.add_answers": winner["candidate"] is None,
+        "compare.on_new_answers": winner.get("withheld"),
+        "compare.name_others": undecided and alone,
+        "compare.choose": undecided and len(chosen) > 1,
+        "compare.check_data": undecided and beaten,
+        "compare.find_better": undecided,
+        "compare.label_for_lead": not winner["confirmed"],
+        "compare.use": certificate.get("verdict") == "certified",
+        "verdict.state_limit": certificate.get("max_fpr") is None,
+        "compare.settle": True,
+    }
+    return say_first(cases, name=winner["candidate"], chosen=few(chosen))
 
 
 def assumptions(comparison: Json) -> list[str]:

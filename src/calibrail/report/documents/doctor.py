@@ -175,14 +175,7 @@ def _mark_facts(diagnosis: Json) -> Iterator[tuple[str, str]]:
         if item["name"] not in listed:
             aside = say("doctor.not_for", item) if item["set_aside"] else ""
             yield f"Column {item['name']}", say("doctor.column", item, unit=" by sentence") + aside
-    about = {
-        "alpha": _removable_from(marks),
-        "at": cli_or_python("--alpha ", "alpha="),
-        "by_sentence": cli_or_python(
-            BY_SENTENCE, "unit='sentence', guarantee='marginal', min_kept=0.7"
-        ),
-        "command": cli_or_python("calibrail calibrate", "calibrail.calibrate"),
-    }
+    about = {"alpha": _removable_from(marks), "by_sentence": BY_SENTENCE}
     yield from say_each({"doctor.removable": True}, about)
 
 

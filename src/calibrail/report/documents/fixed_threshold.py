@@ -69,12 +69,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             measures.cost_section(report.get("cost")),
             parts.section(
                 where,
-                scores_figure(
-                    report,
-                    scores,
-                    caption="Scores of the two classes.{dashed}",
-                    dashed=" Answers at or {side} of the dashed line are flagged.",
-                ),
+                scores_figure(report, scores, caption="Scores of the two classes.{dashed}"),
                 measures.table(where, measures.of_test_part(report), report["confidence"]),
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",

@@ -27,7 +27,7 @@ def guardrail_document(config: Json) -> Document:
     headline = {**config["headline"], "requirement": config["requirement"]}
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
     scale, rule = Scale.of(config["score"]), ""
-    limit = f"{messages.unit_words(config).acts} everything"
+    limit = f"{messages.unit_words(config)['acts']} everything"
     if threshold is not None:
         limit = scale.edge(threshold)
         if not (config["groups"] or config["upper"]):

@@ -489,7 +489,7 @@ def scores_figure(
     scores: BothScores | None,
     *,
     caption: str,
-    dashed: str,
+    dashed: str = " Answers at or {side} of the dashed line are flagged.",
     draw: Callable[..., str] = figures.distributions_svg,
 ) -> parts.Figure | None:
     """Return the figure of both classes' scores; None without scores.

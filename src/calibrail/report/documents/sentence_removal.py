@@ -96,16 +96,11 @@ def beside(report: Json) -> Section:
         *parts.numbers("Threshold", "Cleaned", "Supported kept", "Nothing left", "AUROC"),
         parts.TableColumn("Compared", where="page"),
     )
-    missing = [
-        f"{item['name']}: {item['reason']}"
-        for item in (*sentences["detectors"], *scored)
-        if item.get("reason")
-    ]
     return section(
         "Against other scores",
         Text(say("removal.beside", target=target), where="page"),
         parts.Table(title, columns, rows),
-        parts.Bullets("Without a threshold", missing),
+        measures.without_threshold((*sentences["detectors"], *scored)),
     )
 
 
