@@ -505,7 +505,7 @@ def _wrapped(scanned: _Scanned, lines: bool) -> dict[str, RowList]:
             return {key: item for key, item in lists.items() if key in export.lists and not lines}
     is_row = lines or any(aliases_of(field, names) for field in ("question", "response", "label"))
     several = sum(_of_answers(item.names) for key, item in lists.items() if "." not in key) > 1
-    found = {
+    return {
         key: item
         for key, item in lists.items()
         if (_exported(item.names) and not lines)
@@ -513,13 +513,6 @@ def _wrapped(scanned: _Scanned, lines: bool) -> dict[str, RowList]:
             "." not in key
             and (key in _LISTS or (key not in _FIELDS and (not is_row or (several and not lines))))
         )
-    }
-    # A list one object deeper is rows where nothing above it is.
-    deeper = {} if found or is_row or lines else lists
-    return found or {
-        key: item
-        for key, item in deeper.items()
-        if key.rpartition(".")[2] in _LISTS and _of_answers(item.names)
     }
 
 
