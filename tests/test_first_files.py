@@ -530,13 +530,18 @@ def test_a_false_beside_a_word_for_what_it_would_mean_is_asked_about(
     # Who writes accurate may mean by false that the answer is.
     words = ("accurate", "hallucinated")
     rows = [{name: words[r["wrong"]], "hallucination_score": r["score"]} for r in _rows()]
-    rows[0][name] = rows[1][name] = "false"
+    rows[0][name] = "false"
+    # One of them is a slip, as is a word among many of these.
+    calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
+    for row in rows[1:8]:
+        row[name] = "false"
     path = _write(tmp_path / "a.csv", rows)
-    with pytest.raises(DataError, match=r"in 2 of 80 labelled rows it holds false.*'false': '\?'"):
+    with pytest.raises(DataError, match=r"in 8 of 80 labelled rows it holds false.*'false': '\?'"):
         calibrail.test(path, threshold=0.5)
     meant = dict(zip((*words, "false"), (0, 1, 1), strict=True))
     run = calibrail.test(path, threshold=0.5, label_map=meant)
-    assert run.report.test.n_hallucinated == 28
+    n_hallucinated = sum(row[name] != "accurate" for row in rows)
+    assert run.report.test.n_hallucinated == n_hallucinated
 
 
 def test_a_true_of_the_class_that_no_word_names_is_read(tmp_path: Path) -> None:
@@ -563,19 +568,6 @@ def test_the_command_shown_names_the_label_that_another_column_contradicts(
     done = _called(*shlex.split(shown[1]), 0.5)
     assert done.exit_code == 0
     assert "27 hallucinated (human_rating" in " ".join(done.stdout.split())
-
-
-def test_a_list_of_rows_one_object_deeper_is_found(tmp_path: Path) -> None:
-    rows = [
-        {"output": "a", "label": r["wrong"], "hallucination_score": r["score"]} for r in _rows()
-    ]
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps({"run": {"model": "m", "results": rows}, "note": "x"}))
-    assert calibrail.test(path, threshold=0.5).report.test.n_hallucinated == 27
-    # Below a name that is none of a list of rows it may be anything.
-    path.write_text(json.dumps({"run": {"model": "m", "calls": rows}}))
-    with pytest.raises(DataError):
-        calibrail.test(path, threshold=0.5)
 
 
 def test_columns_of_several_annotators_are_named_together(tmp_path: Path) -> None:

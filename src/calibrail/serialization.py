@@ -97,7 +97,11 @@ def logged_on_one_line(record: Any) -> bool:
     """Let no foreign text act on a terminal, or write a line of its own to a log."""
     from logging import Formatter
 
-    record.msg, record.args = harmless(record.getMessage().strip(), line=True), None
+    try:
+        text = record.getMessage()
+    except Exception:  # What does not fit its template is a library's mistake, and ends nothing.
+        text = f"{record.msg} {record.args!r}"
+    record.msg, record.args = harmless(text.strip(), line=True), None
     if record.exc_info:
         record.exc_text = harmless(Formatter().formatException(record.exc_info))
         record.exc_text = record.exc_text.replace("\n", "\n  ")

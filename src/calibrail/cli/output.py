@@ -230,6 +230,8 @@ def degrade_output() -> None:
 def _tell_trace(*error: Any) -> None:
     import traceback
 
+    if issubclass(error[0], SystemExit):  # Of a thread, which ends nothing but itself.
+        return
     trace = "".join(traceback.format_exception(*error)).strip()
     echo(trace.replace("\n", "\n  "), err=True)
 

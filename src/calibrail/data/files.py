@@ -267,7 +267,7 @@ def table_kind(path: Path) -> str:
         return "jsonl"
     first = text.partition(b"\n")[0]
     # No text holds NUL, but in two bytes a character: a pickle, a database.
-    binary = b"\0" in head and not text.startswith((b"\xff\xfe", b"\xfe\xff"))
+    binary = b"\0" in first and not text.startswith((b"\xff\xfe", b"\xfe\xff"))
     return "csv" if not binary and any(mark.encode() in first for mark in DELIMITERS) else ""
 
 

@@ -495,12 +495,14 @@ class LabelReader:
         """
         if self.is_explicit or self.spans or self.named == FAITHFUL:
             return Counter()
-        truths = {value for value, _ in self.seen if label_key(value) in _SPOKEN_TRUTHS}
-        said = {label for value, label in self.seen if label_key(value) not in YES | NO}
-        twice = {
-            pair[0]: n for pair, n in self.seen.items() if pair[0] in truths and pair[1] in said
-        }
-        return Counter(twice)
+        words = {pair: n for pair, n in self.seen.items() if label_key(pair[0]) not in YES | NO}
+        said, truths = {label for _, label in words}, Counter[str]()
+        for (value, label), n in self.seen.items():
+            if label in said and label_key(value) in _SPOKEN_TRUTHS:
+                truths[value] += n
+        both = truths.total(), sum(words.values())
+        # A few of either are slips.
+        return truths if min(both) >= max(_FEW, _SHARE * sum(both)) else Counter()
 
     def turned(self) -> tuple[str, ...]:
         """Return the options that would read the labels seen the other way round."""
