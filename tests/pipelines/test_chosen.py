@@ -281,7 +281,7 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     assert "others_tried" in read_file(guardrail)[0].headline.warnings
     assert "other detectors were tried on the same answers" in calibrail.card(guardrail).markdown()
     verified = " ".join(command(0, "guardrail", "verify", guardrail).split())
-    assert verified.endswith("when calibrated: certified, if not picked by its result")
+    assert verified.endswith("when calibrated: certified, if fixed beforehand")
     alone = " ".join(
         command(0, "export", tmp_path / "runs" / "elsewhere", "-o", tmp_path / "e.json").split()
     )

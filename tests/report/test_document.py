@@ -122,4 +122,4 @@ def test_a_long_text_in_a_terminal_ends_in_what_it_comes_to() -> None:
     rates = [Tile("Caught", "91%", "88 to 94%"), Tile("False alarms", "7%")]
     assert said(replace(told, tiles=rates)).endswith("Caught 91% (88 to 94%); False alarms 7%\n")
     verdict = said(replace(told, tiles=rates, verdict="rejected")).splitlines()[-1]
-    assert verdict == "NOTHING FELL.: Caught 91% (88 to 94%); False alarms 7%"
+    assert verdict == "NOTHING FELL: Caught 91% (88 to 94%); False alarms 7%"
