@@ -124,7 +124,8 @@ fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ_MINUTES)
 
 # What the service's image is built with and installs, by hash: the service, and each extra with it.
-# Of models torch is left out, whose build without CUDA has an index of its own, and so is CUDA.
+# Of models torch is left out, whose build without CUDA has an index of its own, and so is CUDA:
+# requirements-torch.txt has it by the hashes of that index for x86-64 and ARM.
 # Needs uv.
 LOCKS = examples/production/requirements
 COMPILE = uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 \

@@ -137,7 +137,7 @@ def explained(
         draw = partial(distributions_svg, *given, here=here)
         blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
     footer = (
-        "The decision is in what --json prints, the scores of the strip in the guardrail's file."
+        "The decision stands in its JSON, the scores of the strip in the guardrail's file."
     )
     return replace(document, blocks=(*blocks, *document.blocks), footer=footer)
 
