@@ -134,6 +134,11 @@ def breaks(example):
         ("test", "FILE", "--FILE"),
         ("score", "FILE", "--score", "custom:detector=loud:logs", "-o", "s.parquet"),
         ("score", "FILE", "--score", "custom:detector=loud:breaks", "-o", "s.parquet"),
+        pytest.param(
+            ("score", "FILE", "--score", "custom:detector=loud:logs", "--engine", "processes")
+            + ("-o", "s.parquet"),
+            id="processes",
+        ),
     ],
 )
 def test_nothing_of_the_data_acts_on_a_terminal(

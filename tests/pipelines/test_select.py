@@ -179,7 +179,7 @@ def test_answers_that_share_a_group_call_for_bh(guardrail: Guardrail, tmp_path: 
     text = printed(found)
     assert "30 answers of the batch share a group with another" in text
     assert "no promise: answers of the batch share a group" in text
-    assert "30 answers share a group with another, so of these bounds none is promised" in text
+    assert "30 answers share a group with another, so none of these bounds is promised" in text
     assert "all these bounds hold together" not in text
     both = calibrail.select(guardrail, source, fdr=0.1, method="both-classes")
     assert both.selection.n_released >= found.selection.n_released

@@ -1,6 +1,7 @@
 """Scoring by the engine in use: scores travel to shards in worker processes, and results back."""
 
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -48,7 +49,7 @@ from calibrail.scores.base import DetectorFailure, Score, state_bytes, with_stat
 from calibrail.scores.custom import CustomScore, sources
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, key_of, scale_of
 from calibrail.scores.table import Cost, ScoreTable
-from calibrail.serialization import plain
+from calibrail.serialization import logged_on_one_line, plain
 from calibrail.text.words import edition_in, rules_of
 from calibrail.working_folder import environment
 
@@ -157,8 +158,10 @@ def _one_pool(
 
 
 def _begin(parent: int, started: Event) -> None:
-    """Prepare a worker: it leaves Ctrl-C to its parent, and does not outlive it."""
+    """Prepare a worker: it leaves Ctrl-C to its parent, logs what is harmless, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if logging.lastResort is not None:
+        logging.lastResort.addFilter(logged_on_one_line)
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -136,9 +136,7 @@ def explained(
         given = scale.shown(scores), np.empty(0), threshold, scale.column or "score", scale
         draw = partial(distributions_svg, *given, here=here)
         blocks.append(parts.Figure("strip", draw, say("guardrail.strip", n=len(scores))))
-    footer = (
-        "The decision stands in its JSON, the scores of the strip in the guardrail's file."
-    )
+    footer = "The decision stands in its JSON, the scores of the strip in the guardrail's file."
     return replace(document, blocks=(*blocks, *document.blocks), footer=footer)
 
 
