@@ -135,8 +135,16 @@ def breaks(example):
         ("score", "FILE", "--score", "custom:detector=loud:logs", "-o", "s.parquet"),
         ("score", "FILE", "--score", "custom:detector=loud:breaks", "-o", "s.parquet"),
         pytest.param(
-            ("score", "FILE", "--score", "custom:detector=loud:logs", "--engine", "processes")
-            + ("-o", "s.parquet"),
+            (
+                "score",
+                "FILE",
+                "--score",
+                "custom:detector=loud:logs",
+                "--engine",
+                "processes",
+                "-o",
+                "s.parquet",
+            ),
             id="processes",
         ),
     ],

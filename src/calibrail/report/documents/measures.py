@@ -315,6 +315,7 @@ def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
     shown = {
         "best": best,
         "why": why,
+        "about": amount(cost["estimate"]),
         "most": amount(cost["upper"], upper=True),
         "least": amount(cost[best]),
         "errors": _errors(cost),
