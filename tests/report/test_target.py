@@ -20,6 +20,7 @@ from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.card import document as card_document
 from calibrail.report.documents.certify import document as certify_document
+from calibrail.report.figures.scores import TargetBox, target_svg
 
 VERDICTS = {"inside": "certified", "outside": "rejected", "across": "inconclusive"}
 
@@ -201,6 +202,14 @@ def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
     del headline["certificate"]
     older["guardrail"]["headline"] = headline
     assert [item.name for item in figures(card_document(older))] == ["target"]
+
+
+def test_words_beside_a_box_that_fills_the_field_stand_in_it() -> None:
+    box = TargetBox((0.0, 1.0), (0.0, 0.998), None, (0.9, 0.8), "inconclusive")
+    svg = target_svg(box, "", ["at most 100% caught", "at most 99.8%"])
+    [required] = re.findall(r'y="([\d.]+)"[^>]*>required<', svg)
+    places = [float(y) for y in re.findall(r'y="([\d.-]+)"[^>]*>at most', svg)]
+    assert len(places) == 2 and min(places) > float(required) + 14
 
 
 def test_an_end_is_shown_only_where_it_decides() -> None:

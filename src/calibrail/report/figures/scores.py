@@ -172,7 +172,8 @@ def target_svg(
     drawn.append(_box(_FIELD, box))
     x, y = _in_field(_FIELD, box.fpr[0], box.coverage[0])
     if y > bottom - 18 * len(words):
-        y = _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(words) - 8
+        # Above the box, or within it where that is the field: what is required stands above it.
+        y = max(top, _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(words) - 8)
     x, anchor = (x, "start") if x < (left + right) / 2 else (right, "end")
     halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
     for word in words:
