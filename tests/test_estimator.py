@@ -455,6 +455,9 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
     whole = [clone(halved).set_params(alpha=alpha) for alpha in (0.2, 0.3)]
     GridSearchCV(Pipeline([("last", crossed)]), {"last": whole}, cv=2).fit(scores, LABELS)
     SpacesSearchCV(raw, search_spaces=alphas).fit(scores, LABELS)
+    # How results are measured is no grid, whatever a measure is called.
+    measured = {"scoring": {"higher": "f1", "p": "precision"}, "refit": "higher", "cv": 2}
+    GridSearchCV(raw[-1], {"alpha": [0.2, 0.3]}, **measured).fit(scores[:, :1], LABELS)
     best = ConformalThresholdClassifier(0.2, **pac, estimator=inside).fit(scores, LABELS)
     assert best.estimators_[0].best_params_ and best.calibration_.n < LABELS.sum()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import calibrail
+from calibrail.serialization import logged_on_one_line
 from tests.answers import rows as labelled
 from tests.answers import write as write_rows
 
@@ -165,6 +167,12 @@ def test_nothing_of_the_data_acts_on_a_terminal(
     # Tables break long names, which they show on one line, at their spaces.
     assert b"\nFORGED" not in shown.stderr
     assert shown.stdout + shown.stderr
+
+
+def test_a_log_call_that_does_not_fit_its_template_ends_nothing() -> None:
+    record = logging.LogRecord("loud", logging.WARNING, "", 0, "n %d", ("\x1b[2J",), None)
+    assert logged_on_one_line(record)
+    assert record.getMessage().startswith("n %d") and "\x1b" not in record.getMessage()
 
 
 def test_letters_that_run_from_right_to_left_stay_as_they_are(tmp_path: Path) -> None:

@@ -117,6 +117,12 @@ def test_a_page_begins_with_where_least_is_caught() -> None:
     (tile,) = document(shift(moved, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
     assert (tile.name, tile.asked) == ("Caught of b, the lowest", ">= 90%")
     assert tile.interval.count(" to ") == 1
+    # Of a group too small to be tested nothing is known, however little of it is caught.
+    made = shift([*moved, *answers(4, move=9.0, group="c")], score=COLUMN, alpha=0.1, by="g")
+    found = {item["tested_on"]: item for item in made.to_dict()["tests"]}
+    assert found["c"]["coverage"]["estimate"] < found["b"]["coverage"]["estimate"]
+    (tile,) = document(made.to_dict()).tiles
+    assert tile.name == "Caught of b, the lowest"
 
 
 def test_later_times_are_tested_in_order() -> None:

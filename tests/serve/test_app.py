@@ -90,6 +90,19 @@ def test_a_page_of_an_endless_answer_is_bounded(visit: Visiting, surface: Path) 
     visit(go, surface)
 
 
+def test_pages_that_many_ask_for_are_refused_and_later_drawn(
+    visit: Visiting, surface: Path
+) -> None:
+    async def go(client: Any, _: Service) -> None:
+        page = "/v1/check?format=html"
+        asked = [client.post(page, json=NOVEL) for _ in range(12)]
+        codes = [answer.status_code for answer in await asyncio.gather(*asked)]
+        assert sorted(codes) == [200] * 8 + [429] * 4
+        assert (await client.post(page, json=NOVEL)).status_code == 200
+
+    visit(go, surface)
+
+
 def test_p_hallucinated_is_told_on_request_as_check_tells_it(
     visit: Visiting, column: Path, tmp_path: Path
 ) -> None:
