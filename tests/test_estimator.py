@@ -15,7 +15,7 @@ from sklearn.ensemble import BaggingClassifier, IsolationForest, VotingClassifie
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.feature_selection import SelectFromModel, SelectKBest
+from sklearn.feature_selection import RFECV, SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -26,6 +26,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
     RepeatedKFold,
     ShuffleSplit,
+    TunedThresholdClassifierCV,
     cross_val_score,
     cross_validate,
 )
@@ -444,6 +445,9 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
         (HalvingGridSearchCV(raw, columns, cv=2), "functiontransformer__kw_args"),
         (SpacesSearchCV(raw, search_spaces=columns), "functiontransformer__kw_args"),
         (SpacesSearchCV(raw, search_spaces=[(columns, 2)]), "functiontransformer__kw_args"),
+        # Two that choose without a grid.
+        (RFECV(crossed, cv=2, importance_getter="estimators_"), "features.*=RFECV"),
+        (TunedThresholdClassifierCV(raw, cv=2), "another threshold"),
     ):
         with pytest.raises(InputError, match=asked):
             refused.fit(scores, LABELS)

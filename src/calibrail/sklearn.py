@@ -42,6 +42,8 @@ _ASKED: Final = 300
 _NEAR: Final = 1e-9
 #: What an undefined score counts as, by its policy.
 _END: Final = {"flag": np.inf, "review": np.inf, "pass": -np.inf}
+#: What estimators choose that have no grid, by the names of their classes.
+_CHOOSERS: Final = {"RFECV": "features", "TunedThresholdClassifierCV": "another threshold"}
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -57,8 +59,9 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     that learnt from the others, and a new answer is flagged by how many of them score no higher
     than it does under their own clone (Vovk, "Cross-conformal predictors", 2015). Its miss rate is
     about alpha, in theory at most about twice that; with one split, and with a fitted estimator, it
-    is at most alpha. A search that chooses scores belongs into ``estimator``: around this
-    classifier it would choose by the rows that set the threshold, and is refused.
+    is at most alpha. A search that chooses scores, features (``RFECV``) or a threshold belongs
+    into ``estimator``: around this classifier it would choose by the rows that set the threshold,
+    and is refused.
 
     Parameters
     ----------
@@ -301,8 +304,9 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         for frame in _frames():
             search = frame.f_locals.get("self")
             searches = isinstance(search, BaseEstimator) and hasattr(search, "estimator")
-            if searches and getattr(search, "refit", False) and (names := _chosen(search)):
-                raise InputError(error_text("sklearn_chosen_scores", names=", ".join(names)))
+            if searches and (names := _chosen(search)):
+                named = {"names": ", ".join(names), "kind": type(search).__name__}
+                raise InputError(error_text("sklearn_chosen_scores", **named))
         return super().__sklearn_clone__()
 
     def _refuse_lost_groups(self) -> None:
@@ -394,6 +398,9 @@ def _frames() -> Iterator[FrameType]:
 
 def _chosen(search: Any) -> list[str]:
     """Return of which parameters a search tries several values, but for those of the promise."""
+    without = [v for kind in type(search).__mro__ if (v := _CHOOSERS.get(kind.__name__))]
+    if without or not getattr(search, "refit", False):
+        return without
     parts = {"": search.estimator, **search.estimator.get_params()}
     own = [name for name, part in parts.items() if isinstance(part, ConformalThresholdClassifier)]
     # No score depends on what is promised.
