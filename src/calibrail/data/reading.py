@@ -18,6 +18,8 @@ from calibrail.data.columns import (
     Needs,
     Seen,
     choose_columns,
+    is_of_program,
+    judge_of_row,
     likely_labels,
     listing,
     which_label,
@@ -206,6 +208,10 @@ class Reading:
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
         self.head = tuple(item.values for item in head if isinstance(item, SourceRow))
         self.columns = choose_columns(self.head, opened, reading.of_answers(), needs, source)
+        if needs.labelled and reading.labelled_by is None:
+            # The name of a column of labels, or the first rows, may say that a program gave them.
+            said = filter(is_of_program, self.columns.label_columns), map(judge_of_row, self.head)
+            reading = replace(reading, labelled_by=next(filter(None, chain(*said)), None))
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
