@@ -10,14 +10,17 @@ The error is split evenly among the ways that there are, chosen beforehand by wh
 the narrowest interval may be read. All-time intervals hold the mean over all rows, or draws, so
 far. Those of a period hold for it alone: nobody chose when to look at it.
 
-A judge's label is no label. Among the flagged answers, and among the passed ones, the share that
-the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's own error rates,
-which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
-each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
-corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
-holds while the judge errs among all answers of a stratum as among those that people labelled. Of
-answers drawn with probabilities of their own, those that the lot passed over count, too: what is
-known of the judge's errors is known only where it labelled every answer drawn.
+A judge's label is no label. Prevalence is w times the share that the judge calls hallucinated, and
+the mean of what people say less w times what the judge says, which is bounded from the draws, as
+labels are, for w = 1/2 and 1 (prediction-powered: Angelopoulos et al., 2023): that holds whatever
+the judge does, where it labelled all answers or some chosen unseen. Among the flagged
+answers, and among the passed ones, the judge's share is (share) TPR + (1 - share) FPR, with its own
+error rates, which are bounded from draws that people labelled: from corners follow the shares of
+hallucinated answers, and with these coverage and FPR. These six bounds (both rates and the judge's
+share, in each stratum), that of the flag rate and both of prevalence hold together with 1 - delta,
+each at delta / 9. The latter hold while the judge errs among all answers of a stratum as among
+those that people labelled. Of answers drawn with probabilities of their own, those that the lot
+passed over count, too: the judge must have labelled every answer drawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,7 +104,14 @@ def possible_share(flag_rate: Json, limits: Mapping[str, float | None]) -> Json:
     }
 
 
-def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) -> Json:
+def labels_status(
+    sample: LabelledSample,
+    delta: float,
+    *,
+    ever: bool = True,
+    said: Floats | float = 0.0,
+    weight: float = 0.0,
+) -> Json:
     """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
 
     Parameters
@@ -112,14 +122,20 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
         Error of the interval.
     ever : bool
         Whether it has to hold at all times, or for one look.
+    said, weight
+        With what a judge says of each draw, and a weight in (0, 1], all is about labels less weight
+        times what it says, shifted and scaled to [0, 1].
     """
-    unknown = promise.is_unresolved(sample)
+    unknown, shift, span = promise.is_unresolved(sample), weight * (1.0 - said), 1.0 + weight
     least, most = (
-        promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
+        (promise.masses(sample, np.where(unknown, given, sample.label)) + shift) / span
+        for given in (0.0, 1.0)
     )
     rows, level = _rows(sample), 1.0 - delta
     # A flagged answer has the lower floor.
     floor = sample.drawing.floors[0] if sample.drawing.weighted else None
+    if weight:
+        floor = span / (weight + 1.0 / (floor or 1.0))
     if not ever and floor is None and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
@@ -253,8 +269,9 @@ def _ends(item: Mapping[str, Any]) -> Json:
     return {name: item[name] for name in ("estimate", "lower", "upper")}
 
 
-#: Bounds that hold together.
-_BOUNDS: Final = 7
+#: Bounds that hold together, and with which weights what the judge says counts in two of them.
+_BOUNDS: Final = 9
+_WEIGHTS: Final = (1.0, 0.5)
 #: More labels than this are not counted.
 _MOST: Final = 10_000_000
 
@@ -309,9 +326,8 @@ def judge_status(
     dict
         Besides the intervals ``flagged`` and ``passed``: the judge's share, its error rates,
         ``share_judged`` of the rows of the log, and ``reason``, where nothing follows; ``saved``:
-        how many more labels of people alone would
-        give an interval as narrow, from draws like those so far (None: more than can be said, or
-        there is nothing to go by).
+        how many more labels of people alone would give an interval as narrow, from draws like
+        those so far (None: more than can be said, or there is nothing to go by).
     """
     level = 1.0 - delta / _BOUNDS
     parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
@@ -319,29 +335,64 @@ def judge_status(
     ends = list(map(_interval, (rate, *parts.values())))
     for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
         parts[name]["share_judged"] = min(1.0, parts[name]["positive"]["n"] / n) if n else None
-    reasons = [part["reason"] for part in parts.values() if part["reason"] is not None]
-    prevalence, (coverage, fpr) = intervals.mixed_share(*ends), intervals.rates_behind(*ends)
     shares = [item["estimate"] for item in (rate, *parts.values())]
-    estimates: list[float | None] = [None, None, None]
+    estimates: list[float | None] = [None, None]
     if None not in shares:
         points = [intervals.Interval(share, share) for share in shares]
-        estimates = [
-            item.lower
-            for item in (intervals.mixed_share(*points), *intervals.rates_behind(*points))
-        ]
-    shown = list(map(_rate, estimates, (prevalence, coverage, fpr)))
+        estimates = [item.lower for item in intervals.rates_behind(*points)]
+    shown = list(map(_rate, estimates, intervals.rates_behind(*ends)))
+    n_called, n_judged = map(sum, zip(judged.flagged, judged.passed, strict=True))
+    positives = (_interval(part["positive"]) for part in parts.values())
+    calls = intervals.mixed_share(_interval(rate), *positives)
+    if n_judged >= rows[1] > 0:
+        calls = intervals.Interval(n_called / n_judged, n_called / n_judged)
+    # Prevalence is that of the rows drawn from, as of labels alone: what was logged since then may
+    # have all that it calls hallucinated, or nothing of it.
+    drawn = min(1.0, float(_rows(sample).sum()) / max(1, rows[1])) or 1.0
+    low, high = (calls.lower + drawn - 1.0) / drawn, calls.upper / drawn
+    calls = intervals.Interval(max(0.0, low), min(1.0, high))
+    prevalence, n = _rate(None, intervals.ANYTHING), sum(part["n"] for part in parts.values())
+    if any(part["reason"] == "draws_not_judged" for part in parts.values()):
+        reason: str | None = "draws_not_judged"
+    else:
+        prevalence = _corrected(judged, sample, calls, 1.0 - level)
+        reason = None if n else "nothing_drawn"
+    width = _interval(prevalence).width
     return {
-        **shown[0],
+        **prevalence,
         "confidence": 1.0 - delta,
         "assumption": ASSUMPTIONS["judge"],
-        "reason": reasons[0] if len(reasons) == len(parts) else None,
-        "n": sum(part["n"] for part in parts.values()),
+        "reason": reason,
+        "n": n,
         "flag_rate": rate,
-        "coverage": shown[1],
-        "fpr": shown[2],
+        "coverage": shown[0],
+        "fpr": shown[1],
         **parts,
-        "saved": labels_saved(sample, delta if alone is None else alone, prevalence.width),
+        "saved": labels_saved(sample, delta if alone is None else alone, width),
     }
+
+
+def _corrected(
+    judged: JudgeSample, sample: LabelledSample, calls: intervals.Interval, delta: float
+) -> Json:
+    """Return prevalence by the share that a judge calls hallucinated, as people correct it."""
+    said = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.float64)
+    sample, said = promise.take_rows(sample, said >= 0.0), said[said >= 0.0]
+    found = []
+    for weight in _WEIGHTS:
+        seen = labels_status(sample, delta, said=said, weight=weight)
+        ends = zip(_interval(seen), calls, strict=True)
+        low, high = (_turned_back(end, share, weight) for end, share in ends)
+        point = seen["estimate"]
+        if point is not None:
+            point = _turned_back(point, sum(calls) / 2.0, weight)
+        found.append(_rate(point, intervals.Interval(low, high)))
+    return min(found, key=lambda item: _interval(item).width)
+
+
+def _turned_back(mean: float, called: float, weight: float) -> float:
+    """Return the share of which `labels_status` has the mean less what a judge says."""
+    return min(1.0, max(0.0, (1.0 + weight) * mean - weight * (1.0 - called)))
 
 
 def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:
