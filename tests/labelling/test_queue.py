@@ -314,7 +314,10 @@ def test_a_new_judge_is_tested_on_old_labels_which_is_a_look(
     assert json.loads(fresh.stdout) == lazy
     asking = calibrail.Requirement(max_fpr=0.25, min_coverage=0.75)
     ours = calibrail.judge_on_labels(tmp_path / "g.json", folder, "lazy_judge", file, asking)
-    assert {**json.loads(json.dumps(ours.to_dict())), "errors": []} == lazy
+    assert (ours.verdict, ours.judges[0]["caught"]) == (
+        lazy["verdict"],
+        lazy["judges"][0]["caught"],
+    )
     # A detector of our own is tested on the texts that were set aside.
     (tmp_path / "labels.looks.json").unlink()
     own = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "length", *limits)
