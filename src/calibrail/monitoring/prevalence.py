@@ -44,6 +44,8 @@ from calibrail.options.labelling import Drawing
 ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
 
 Json = dict[str, Any]
+#: What a judge says of each draw, and how much of it is taken off the labels.
+_Less = tuple[Floats | float, float]
 
 
 def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
@@ -105,12 +107,7 @@ def possible_share(flag_rate: Json, limits: Mapping[str, float | None]) -> Json:
 
 
 def labels_status(
-    sample: LabelledSample,
-    delta: float,
-    *,
-    ever: bool = True,
-    said: Floats | float = 0.0,
-    weight: float = 0.0,
+    sample: LabelledSample, delta: float, *, ever: bool = True, less: _Less = (0.0, 0.0)
 ) -> Json:
     """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
 
@@ -122,20 +119,21 @@ def labels_status(
         Error of the interval.
     ever : bool
         Whether it has to hold at all times, or for one look.
-    said, weight
+    less : (ndarray of float64, shape (n,), float)
         With what a judge says of each draw, and a weight in (0, 1], all is about labels less weight
         times what it says, shifted and scaled to [0, 1].
     """
-    unknown, shift, span = promise.is_unresolved(sample), weight * (1.0 - said), 1.0 + weight
+    unknown, (said, weight) = promise.is_unresolved(sample), less
     least, most = (
-        (promise.masses(sample, np.where(unknown, given, sample.label)) + shift) / span
+        (promise.masses(sample, np.where(unknown, given, sample.label)) + weight * (1.0 - said))
+        / (1.0 + weight)
         for given in (0.0, 1.0)
     )
     rows, level = _rows(sample), 1.0 - delta
     # A flagged answer has the lower floor.
     floor = sample.drawing.floors[0] if sample.drawing.weighted else None
     if weight:
-        floor = span / (weight + 1.0 / (floor or 1.0))
+        floor = (1.0 + weight) / (weight + 1.0 / (floor or 1.0))
     if not ever and floor is None and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
@@ -351,12 +349,12 @@ def judge_status(
     drawn = min(1.0, float(_rows(sample).sum()) / max(1, rows[1])) or 1.0
     low, high = (calls.lower + drawn - 1.0) / drawn, calls.upper / drawn
     calls = intervals.Interval(max(0.0, low), min(1.0, high))
-    prevalence, n = _rate(None, intervals.ANYTHING), sum(part["n"] for part in parts.values())
+    n, prevalence = sum(part["n"] for part in parts.values()), _rate(None, intervals.ANYTHING)
+    reason = None if n else "nothing_drawn"
     if any(part["reason"] == "draws_not_judged" for part in parts.values()):
-        reason: str | None = "draws_not_judged"
+        reason = "draws_not_judged"
     else:
         prevalence = _corrected(judged, sample, calls, 1.0 - level)
-        reason = None if n else "nothing_drawn"
     width = _interval(prevalence).width
     return {
         **prevalence,
@@ -380,19 +378,14 @@ def _corrected(
     sample, said = promise.take_rows(sample, said >= 0.0), said[said >= 0.0]
     found = []
     for weight in _WEIGHTS:
-        seen = labels_status(sample, delta, said=said, weight=weight)
-        ends = zip(_interval(seen), calls, strict=True)
-        low, high = (_turned_back(end, share, weight) for end, share in ends)
-        point = seen["estimate"]
-        if point is not None:
-            point = _turned_back(point, sum(calls) / 2.0, weight)
-        found.append(_rate(point, intervals.Interval(low, high)))
+        seen = labels_status(sample, delta, less=(said, weight))
+        shares = calls.lower, sum(calls) / 2.0, calls.upper
+        for name, share in zip(("lower", "estimate", "upper"), shares, strict=True):
+            if seen[name] is not None:
+                back = (1.0 + weight) * seen[name] - weight * (1.0 - share)
+                seen[name] = min(1.0, max(0.0, back))
+        found.append(_ends(seen))
     return min(found, key=lambda item: _interval(item).width)
-
-
-def _turned_back(mean: float, called: float, weight: float) -> float:
-    """Return the share of which `labels_status` has the mean less what a judge says."""
-    return min(1.0, max(0.0, (1.0 + weight) * mean - weight * (1.0 - called)))
 
 
 def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:

@@ -433,18 +433,18 @@ def _signs(
     Ratings are numbers, by most of the first cells, of which some can be read as no label. Where
     all judges have labels, a direction that is said is theirs, as of ratings.
     """
-    numeric, rated, odd = list[bool](), list[bool](), dict[str, object]()
+    numeric, rated, odd = list[bool](), list[bool](), list[object]()
     for reader, values in zip(readers, first, strict=True):
         cells = [cell for value in values if (cell := column_value(value)) is not None]
         numbers = [cell for cell in cells if number_in(cell) is not None]
         numeric.append(2 * len(numbers) > len(cells))
-        odd[reader.column] = next((it for it in numbers if _label(it, reader) is None), None)
-        rated.append(numeric[-1] and odd[reader.column] is not None)
+        odd.append(next((cell for cell in numbers if _label(cell, reader) is None), None))
+        rated.append(numeric[-1] and odd[-1] is not None)
     rated, signs = rated if any(rated) or not higher else numeric, list[float]()
-    for reader, is_rated in zip(readers, rated, strict=True):
+    for reader, is_rated, value in zip(readers, rated, odd, strict=True):
         meant = higher or direction_of(reader.column)
         if is_rated and meant is None:
-            about = {"column": reader.column, "value": label_key(odd[reader.column])}
+            about = {"column": reader.column, "value": label_key(value)}
             raise InputError(say("refused.which_rating", about))
         if is_rated:
             fields.direction(meant, ScoreThreshold)
