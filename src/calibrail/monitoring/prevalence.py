@@ -328,11 +328,20 @@ def judge_status(
         those so far (None: more than can be said, or there is nothing to go by).
     """
     level = 1.0 - delta / _BOUNDS
-    parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
+    said = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.float64)
+    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
+    lacking = sample.drawing.weighted and bool((said < 0.0).any())
+    both = (said >= 0.0) & (not lacking)
+    seen, said = promise.take_rows(sample, both), said[both]
+    parts = {
+        name: _stratum(getattr(judged, name), seen, said, name, level)
+        for name in ("flagged", "passed")
+    }
     rate = flag_rate(*rows, level)
     ends = list(map(_interval, (rate, *parts.values())))
     for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
         parts[name]["share_judged"] = min(1.0, parts[name]["positive"]["n"] / n) if n else None
+        parts[name]["reason"] = "draws_not_judged" if lacking else parts[name]["reason"]
     shares = [item["estimate"] for item in (rate, *parts.values())]
     estimates: list[float | None] = [None, None]
     if None not in shares:
@@ -349,18 +358,16 @@ def judge_status(
     drawn = min(1.0, float(_rows(sample).sum()) / max(1, rows[1])) or 1.0
     low, high = (calls.lower + drawn - 1.0) / drawn, calls.upper / drawn
     calls = intervals.Interval(max(0.0, low), min(1.0, high))
-    n, prevalence = sum(part["n"] for part in parts.values()), _rate(None, intervals.ANYTHING)
-    reason = None if n else "nothing_drawn"
-    if any(part["reason"] == "draws_not_judged" for part in parts.values()):
-        reason = "draws_not_judged"
-    else:
-        prevalence = _corrected(judged, sample, calls, 1.0 - level)
+    prevalence, n = (
+        _corrected(seen, said, calls, 1.0 - level),
+        sum(it["n"] for it in parts.values()),
+    )
     width = _interval(prevalence).width
     return {
         **prevalence,
         "confidence": 1.0 - delta,
         "assumption": ASSUMPTIONS["judge"],
-        "reason": reason,
+        "reason": "draws_not_judged" if lacking else None if n else "nothing_drawn",
         "n": n,
         "flag_rate": rate,
         "coverage": shown[0],
@@ -371,11 +378,9 @@ def judge_status(
 
 
 def _corrected(
-    judged: JudgeSample, sample: LabelledSample, calls: intervals.Interval, delta: float
+    sample: LabelledSample, said: Floats, calls: intervals.Interval, delta: float
 ) -> Json:
     """Return prevalence by the share that a judge calls hallucinated, as people correct it."""
-    said = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.float64)
-    sample, said = promise.take_rows(sample, said >= 0.0), said[said >= 0.0]
     found = []
     for weight in _WEIGHTS:
         seen = labels_status(sample, delta, less=(said, weight))
@@ -388,27 +393,20 @@ def _corrected(
     return min(found, key=lambda item: _interval(item).width)
 
 
-def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:
+def _stratum(
+    counted: tuple[int, int], sample: LabelledSample, said: Floats, name: str, level: float
+) -> Json:
     """Return what the judge's labels say of the flagged, or of the passed answers."""
-    judgements = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.int64)
-    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
-    lacking = sample.drawing.weighted and bool((judgements < 0).any())
-    both = (judgements >= 0) & (sample.flagged == (name == "flagged")) & (not lacking)
-    part = replace(promise.take_rows(sample, both), flagged=judgements[both] == 1)
+    mine = sample.flagged == (name == "flagged")
+    part = replace(promise.take_rows(sample, mine), flagged=said[mine] == 1.0)
     if part.drawing.weighted:
         # Whatever the judge says, the floor is that of the stratum; a drawing has two.
         floor = part.drawing.floors[0 if name == "flagged" else 1]
         part = replace(part, drawing=Drawing("active", floor / 2.0))
     tpr, fpr = LabelledBets(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
-    count, n = getattr(judged, name)
-    positive = flag_rate(count, n, level)
+    positive, estimate = flag_rate(*counted, level), None
     seen, high, low = map(_interval, (positive, tpr.to_dict(), fpr.to_dict()))
-    share: intervals.Interval
-    reason: str | None
     share, reason = intervals.share_behind(seen, high, low)
-    if lacking:
-        share, reason = intervals.ANYTHING, "draws_not_judged"
-    estimate = None
     rates = (positive["estimate"], tpr.estimate, fpr.estimate)
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
         estimate = float(np.clip((rates[0] - rates[2]) / (rates[1] - rates[2]), 0.0, 1.0))
