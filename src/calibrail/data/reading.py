@@ -51,7 +51,7 @@ from calibrail.data.sources import (
     spoken,
 )
 from calibrail.data.tables import NotPlainError, batch_rows
-from calibrail.data.traces._spans import ANNOTATION
+from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import name_of, value_at
 from calibrail.errors import DataError, InputError, error_text, variable_set
 from calibrail.options import ReadOptions
@@ -210,8 +210,11 @@ class Reading:
         self.columns = choose_columns(self.head, opened, reading.of_answers(), needs, source)
         if needs.labelled and reading.labelled_by is None:
             # The name of a column of labels, or the first rows, may say that a program gave them.
-            said = filter(is_of_program, self.columns.label_columns), map(judge_of_row, self.head)
-            reading = replace(reading, labelled_by=next(filter(None, chain(*said)), None))
+            named = [it for it in self.columns.label_columns if not is_of_people(it)]
+            scores = () if opened.export is None else (SCORE,)
+            said = (it for it in named if it.startswith(scores) or is_of_program(it))
+            judge = next(chain(said, filter(None, map(judge_of_row, self.head))), None)
+            reading = replace(reading, labelled_by=judge)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
