@@ -210,9 +210,9 @@ class Reading:
         self.columns = choose_columns(self.head, opened, reading.of_answers(), needs, source)
         if needs.labelled and reading.labelled_by is None:
             # The name of a column of labels, or the first rows, may say that a program gave them.
-            named = [it for it in self.columns.label_columns if not is_of_people(it)]
+            given = [it for it in self.columns.label_columns if not is_of_people(it)]
             scores = () if opened.export is None else (SCORE,)
-            said = (it for it in named if it.startswith(scores) or is_of_program(it))
+            said = (it for it in given if it.startswith(scores) or is_of_program(it))
             judge = next(chain(said, filter(None, map(judge_of_row, self.head))), None)
             reading = replace(reading, labelled_by=judge)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0

@@ -123,17 +123,17 @@ def labels_status(
         With what a judge says of each draw, and a weight in (0, 1], all is about labels less weight
         times what it says, shifted and scaled to [0, 1].
     """
-    unknown, (said, weight) = promise.is_unresolved(sample), less
+    unknown, (said, taken) = promise.is_unresolved(sample), less
     least, most = (
-        (promise.masses(sample, np.where(unknown, given, sample.label)) + weight * (1.0 - said))
-        / (1.0 + weight)
+        (promise.masses(sample, np.where(unknown, given, sample.label)) + taken * (1.0 - said))
+        / (1.0 + taken)
         for given in (0.0, 1.0)
     )
     rows, level = _rows(sample), 1.0 - delta
     # A flagged answer has the lower floor.
     floor = sample.drawing.floors[0] if sample.drawing.weighted else None
-    if weight:
-        floor = (1.0 + weight) / (weight + 1.0 / (floor or 1.0))
+    if taken:
+        floor = (1.0 + taken) / (taken + 1.0 / (floor or 1.0))
     if not ever and floor is None and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
