@@ -40,6 +40,7 @@ PUBLIC = [
     "certify",
     "compare",
     "diagnose",
+    "judge_on_labels",
     "label",
     "limit_calls",
     "monitor",

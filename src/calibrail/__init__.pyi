@@ -46,6 +46,7 @@ from calibrail.options import SplitOptions as SplitOptions
 from calibrail.options import WatchOptions as WatchOptions
 from calibrail.pipelines.agree import JudgedRates as JudgedRates
 from calibrail.pipelines.agree import agree as agree
+from calibrail.pipelines.agree import judge_on_labels as judge_on_labels
 from calibrail.pipelines.audit import AuditRun as AuditRun
 from calibrail.pipelines.audit import audit as audit
 from calibrail.pipelines.audit_sample import AuditBatch as AuditBatch
@@ -106,6 +107,7 @@ __all__ = [
     "certify",
     "compare",
     "diagnose",
+    "judge_on_labels",
     "label",
     "limit_calls",
     "monitor",

@@ -312,6 +312,12 @@ def test_a_new_judge_is_tested_on_old_labels_which_is_a_look(
     assert lazy["verdict"] == "inconclusive" and "looked at before" in lazy["judges"][0]["reason"]
     fresh = command(*asked[:-1], "--new-judge", "lazy_judge", *limits, "--json")
     assert json.loads(fresh.stdout) == lazy
+    asking = calibrail.Requirement(max_fpr=0.25, min_coverage=0.75)
+    ours = calibrail.judge_on_labels(tmp_path / "g.json", folder, "lazy_judge", file, asking)
+    assert (ours.verdict, ours.judges[0]["caught"]) == (
+        lazy["verdict"],
+        lazy["judges"][0]["caught"],
+    )
     # A detector of our own is tested on the texts that were set aside.
     (tmp_path / "labels.looks.json").unlink()
     own = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "length", *limits)

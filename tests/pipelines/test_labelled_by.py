@@ -67,6 +67,29 @@ def test_what_agrees_with_a_judge_is_not_certified(source: Path, score: Any) -> 
         assert judged.report.test.coverage == people.report.test.coverage
 
 
+@pytest.mark.parametrize(
+    ("renamed", "more", "whose"),
+    [
+        ("gpt_label", {}, "gpt_label"),
+        ("label", {"labelled_by": "gpt-4o"}, "gpt-4o"),
+        ("label", {"annotator": ["gpt-4o", "ada"]}, None),
+        ("label", {"annotator": "ada"}, None),
+    ],
+)
+def test_labels_that_name_a_program_are_its(
+    tmp_path: Path, score: Any, renamed: str, more: dict[str, Any], whose: str | None
+) -> None:
+    """Nobody had said so: a column, or its neighbour, had."""
+    items = [{**item, **more, "detector": 4 * item["label"]} for item in rows(60)]
+    items = [{renamed if key == "label" else key: it for key, it in row.items()} for row in items]
+    how: dict[str, Any] = {**LIMITS, "label_column": renamed, "baselines": False, "alpha": 0.3}
+    path = write(tmp_path / "answers.jsonl", items)
+    run = calibrail.calibrate(path, score, **how)
+    assert judge_of(run.report.data["reading"]) == whose
+    assert run.verdict == ("certified" if whose is None else "inconclusive")
+    assert calibrail.calibrate(path, score, **how, labelled_by="people").verdict == "certified"
+
+
 def test_run_guardrail_and_card_keep_who_labelled(source: Path, score: Any, tmp_path: Path) -> None:
     run = calibrail.calibrate(source, score, labelled_by=JUDGE)
     assert run.report.data["reading"]["settings"]["labelled_by"] == JUDGE
@@ -253,3 +276,29 @@ def test_a_judge_is_no_gate_for_a_judge(tmp_path: Path) -> None:
     assert document.next_step.startswith("Have people label answers")
     by_people = calibrail.agree(path, **COLUMNS, **LIMITS, labelled_by="people")
     assert by_people.verdict == "certified" and by_people.data["labelled_by"] is None
+
+
+def test_people_whose_column_is_called_as_a_program_is_are_no_people(tmp_path: Path) -> None:
+    from tests.pipelines.test_agree import LIMITS, standing_in
+
+    path, _ = standing_in(tmp_path, {"judge": (0.02, 0.02)})
+    lines = path.read_text(encoding="utf-8").replace("human", "gpt_label")
+    path.write_text(lines, encoding="utf-8")
+    how: dict[str, Any] = {"label_column": "gpt_label", "judge_column": "judge", **LIMITS}
+    named, by_people = (calibrail.agree(path, **how, labelled_by=by) for by in (None, "people"))
+    assert (named.verdict, named.data["labelled_by"]) == ("inconclusive", "gpt_label")
+    assert (by_people.verdict, by_people.data["labelled_by"]) == ("certified", None)
+
+
+def test_an_imported_label_is_its_annotators_also_where_that_is_a_model(tmp_path: Path) -> None:
+    with calibrail.label(traces(20), tmp_path / "labels", looks=False) as session:
+        export_answers(session, tmp_path / "a.csv", "gpt-4o", 5)
+        lines = (tmp_path / "a.csv").read_text("utf-8-sig").splitlines()
+        ids = [task.alias for task in session.hand_out("gpt-4o", 5)]
+        rows_of = [f"{name},1,{by}" for name, by in zip(ids, ("gpt-4o", "ada"), strict=False)]
+        assert len(lines) > 5
+        (tmp_path / "b.csv").write_text("\n".join(["id,label,annotator", *rows_of]), "utf-8")
+        assert import_labels(session, tmp_path / "b.csv", "ada").labelled == 2
+    text = (tmp_path / "labels" / "labels.jsonl").read_text("utf-8")
+    said = {row["annotator"]: row.get("judge") for row in map(json.loads, text.splitlines())}
+    assert said == {"gpt-4o": "gpt-4o", "ada": None}

@@ -237,8 +237,15 @@ def test_declared_looks_share_the_error(tmp_path: Path) -> None:
 
 
 def test_labels_of_a_judge_certify_nothing(tmp_path: Path) -> None:
-    content = asked(*files(tmp_path, *answers()), labelled_by="gpt")
+    looks, sources = tmp_path / "looks.json", files(tmp_path, *answers())
+    content = asked(*sources, labelled_by="gpt", looks=looks)
     assert (content["verdict"], content["reason_code"]) == ("inconclusive", "labels_of_judge")
+    # What the interval shows of the judge's labels, and whose they are.
+    assert content["outcome"] == "better" and content["difference"]["upper"] < 0.0
+    assert content["reason"].startswith("A hallucinates less often than B: by ")
+    assert "confidence. This only agrees with gpt: the labels come from" in content["reason"]
+    again = calibrail.versus(*sources, labelled_by="gpt", judge_column="judge", looks=looks)
+    assert again.content["reason_code"] == "looked_before" and "No verdict, on lab" in repr(again)
     assert asked(*files(tmp_path, *answers()), labelled_by="people")["verdict"] == "certified"
 
 
@@ -381,7 +388,7 @@ def test_labels_of_a_judge_are_called_so_throughout(tmp_path: Path) -> None:
     paths = files(tmp_path, *answers())
     run = calibrail.versus(*paths, judge_column="judge", labelled_by="gpt-5, prompt 3")
     text = page(run, tmp_path)
-    assert "Not separated, on labels of gpt-5, prompt 3" in text
+    assert "A is better, on labels of gpt-5, prompt 3" in text
     assert "gpt-5, prompt 3 labelled both answers to 100" in text
     assert "By gpt-5, prompt 3" in text and "people labelled" not in text.lower()
     assert "Have people label answers, and run this on their labels" in text

@@ -273,11 +273,10 @@ def recalibrate_command(
     3 rejected, 4 inconclusive; without any limit on false alarms 0.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.pipelines.agree import judge_on_labels
 
     labels, config = audit.labels, read_file(guardrail, trust.keys)[0]
-    if audit.new_judge is not None:
-        found = judge_on_labels(guardrail, labels, audit.new_judge, logs or None, requirement)
+    if (judge := audit.new_judge) is not None:
+        found = calibrail.judge_on_labels(config, labels, judge, logs or None, requirement)
         content = {**found.to_dict(), "errors": []}
         code = DONE if found.verdict is None else OF_VERDICT[found.verdict]
         show.finish("agree", content, code=code, names={"DATA": logs or [labels]})

@@ -288,14 +288,35 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [name for *_, name in sorted(found, key=lambda item: item[:3])]
 
 
-def is_of_program(name: str) -> bool:
-    """Say whether a column's name says that a program wrote it.
+def is_of_program(name: str, words: Collection[str] = PROGRAMS) -> bool:
+    """Say whether a column's name says that a program wrote it, by words that programs have.
 
     >>> is_of_program("gpt_verdict"), is_of_program("scores.human_verdict")
     (True, False)
     """
     people = is_of_people(name) or names_people(name)
-    return not people and not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
+    return not people and not frozenset(words).isdisjoint(re.findall("[a-z]+", name.lower()))
+
+
+#: Columns of who gave a label, and words of programs' names there.
+_WHOSE: Final = NAMES["labels"]["whose"].split()
+_MODELS: Final = PROGRAMS.union(NAMES["labels"]["models"].split())
+
+
+def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
+    """Return which judge gave a row's label: who did is said of all rows (``by``), or by the row.
+
+    >>> judge_of_row({"label": 1, "annotator": "gpt-4o"}), judge_of_row({"annotator": "ada"})
+    ('gpt-4o', None)
+    """
+    if by not in (None, "people"):
+        return by
+    # That of a folder of labels goes with them wherever they go.
+    named = [row.get("judge") if "order" in row else None]
+    if by is None:
+        told = (value for value in map(row.get, _WHOSE) if isinstance(value, str))
+        named += [name for name in told if is_of_program(name, _MODELS)]
+    return next((name for name in named if isinstance(name, str) and name), None)
 
 
 def _to_label(program: str) -> str:

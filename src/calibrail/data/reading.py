@@ -18,6 +18,8 @@ from calibrail.data.columns import (
     Needs,
     Seen,
     choose_columns,
+    is_of_program,
+    judge_of_row,
     likely_labels,
     listing,
     which_label,
@@ -49,7 +51,7 @@ from calibrail.data.sources import (
     spoken,
 )
 from calibrail.data.tables import NotPlainError, batch_rows
-from calibrail.data.traces._spans import ANNOTATION
+from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import name_of, value_at
 from calibrail.errors import DataError, InputError, error_text, variable_set
 from calibrail.options import ReadOptions
@@ -206,6 +208,13 @@ class Reading:
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
         self.head = tuple(item.values for item in head if isinstance(item, SourceRow))
         self.columns = choose_columns(self.head, opened, reading.of_answers(), needs, source)
+        if needs.labelled and reading.labelled_by is None:
+            # The name of a column of labels, or the first rows, may say that a program gave them.
+            given = [it for it in self.columns.label_columns if not is_of_people(it)]
+            scores = () if opened.export is None else (SCORE,)
+            said = (it for it in given if it.startswith(scores) or is_of_program(it))
+            judge = next(chain(said, filter(None, map(judge_of_row, self.head))), None)
+            reading = replace(reading, labelled_by=judge)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()

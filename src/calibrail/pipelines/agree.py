@@ -246,11 +246,9 @@ def agree(
     source = reusable(source)
     seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
     others = [column for column in seen.fields if column not in judges]
-    human = cast(str, reading.label_column) or loading.column_of_people(
-        seen, others, here=labels is None, apart=True
-    )
-    for option, value in (("label_column", human), *(("judge_column", item) for item in judges)):
-        fields.column(value, option)
+    human, reading = loading.column_of_people(seen, reading, others, labels is None, apart=True)
+    for column in judges:
+        fields.column(column, "judge_column")
     named = (*judges, *((human,) if labels is None else ()))
     if repeated := [item for item, n in Counter(named).items() if n > 1]:
         raise InputError(error_text("column_named_twice", name=repeated[0]))
@@ -281,6 +279,7 @@ def agree(
                     say("refused.two_labels", name=spoken(labels), id=item.id, rows=None)
                 )
         n_unread = found.n_quarantined
+        reading = replace(reading, labelled_by=reading.labelled_by or judge_of(found.how()))
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
@@ -450,7 +449,7 @@ def judge_on_labels(
 ) -> JudgedRates:
     """Test another judge, or detector, on the labels of a folder, as `agree` does.
 
-    It is a look at these labels, kept beside them.
+    ``calibrail recalibrate --new-judge``. It is a look at these labels, kept beside them.
 
     Parameters
     ----------
@@ -465,10 +464,16 @@ def judge_on_labels(
     requirement : Requirement, optional
         ``max_fpr`` and ``min_coverage``, together.
 
+    Returns
+    -------
+    JudgedRates
+
     Raises
     ------
     InputError
         The judge is neither a column nor a score.
+    DataError
+        Nobody has labelled, or a file of the folder is damaged.
     """
     config, _ = frozen_config(guardrail)
     asked, then = fields.optional(requirement, Requirement, "requirement"), config.requirement

@@ -3,7 +3,7 @@
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -12,7 +12,7 @@ import numpy as np
 from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
-from calibrail.data.columns import which_label
+from calibrail.data.columns import is_of_program, which_label
 from calibrail.data.example import TEXT_FIELDS, Example, RowProblem, shorten
 from calibrail.data.labels import (
     NONE,
@@ -31,9 +31,8 @@ from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError, error_text, file_errors
 from calibrail.models.hardware import installed_versions
-from calibrail.options import ScoreThreshold
+from calibrail.options import ScoreThreshold, fields
 from calibrail.options.data import SKIP, ReadOptions
-from calibrail.options.fields import direction
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
 from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
@@ -280,17 +279,24 @@ class RowOrder:
         return places
 
 
-def column_of_people(seen: Reading, others: Sequence[str], here: bool, apart: bool = False) -> str:
+def column_of_people(
+    seen: Reading, reading: ReadOptions, others: Sequence[str], here: bool, apart: bool = False
+) -> tuple[str, ReadOptions]:
     """Return the column of people's labels; refuse data that is to have one, and has none.
 
-    What is refused names the labels' own file where they may stand apart.
+    What is refused names the labels' own file where they may stand apart. Where a program gave
+    them by the name of the column, the options for reading that are returned say so.
     """
+    if reading.label_column:
+        fields.column(human := cast(str, reading.label_column), "label_column")
+        whose = human if is_of_program(human) else None
+        return human, replace(reading, labelled_by=reading.labelled_by or whose)
     found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
     if here and not any(name in others for name in found):
         rows = [{name: value_at(row, name) for name in others} for row in seen.head]
         about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
         raise DataError(say("refused.no_people", about, apart=apart))
-    return next((name for name in found if name in others), "human")
+    return next((name for name in found if name in others), "human"), reading
 
 
 #: What a 1 means where it is not what it was read as, by the class that a name says.
@@ -427,19 +433,21 @@ def _signs(
     Ratings are numbers, by most of the first cells, of which some can be read as no label. Where
     all judges have labels, a direction that is said is theirs, as of ratings.
     """
-    numeric, rated = list[bool](), list[bool]()
+    numeric, rated, odd = list[bool](), list[bool](), list[object]()
     for reader, values in zip(readers, first, strict=True):
         cells = [cell for value in values if (cell := column_value(value)) is not None]
         numbers = [cell for cell in cells if number_in(cell) is not None]
         numeric.append(2 * len(numbers) > len(cells))
-        rated.append(numeric[-1] and any(_label(cell, reader) is None for cell in numbers))
+        odd.append(next((cell for cell in numbers if _label(cell, reader) is None), None))
+        rated.append(numeric[-1] and odd[-1] is not None)
     rated, signs = rated if any(rated) or not higher else numeric, list[float]()
-    for reader, is_rated in zip(readers, rated, strict=True):
+    for reader, is_rated, value in zip(readers, rated, odd, strict=True):
         meant = higher or direction_of(reader.column)
         if is_rated and meant is None:
-            raise InputError(say("refused.which_rating", column=reader.column))
+            about = {"column": reader.column, "value": label_key(value)}
+            raise InputError(say("refused.which_rating", about))
         if is_rated:
-            direction(meant, ScoreThreshold)
+            fields.direction(meant, ScoreThreshold)
         signs.append(is_rated * (1.0 if meant == "hallucinated" else -1.0))
     return signs
 

@@ -26,7 +26,7 @@ from calibrail.formatting import ShownContent
 from calibrail.options import ReadOptions, Requirement, fields
 from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.keywords import options_from_keywords
-from calibrail.pipelines import data_reuse, independence, loading, look_overlap
+from calibrail.pipelines import data_reuse, loading, look_overlap
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents import agree as words
@@ -48,12 +48,13 @@ class SystemComparison(ShownContent):
     ----------
     content : mapping
         JSON-able. ``outcome`` says what the interval shows of A (``better``, ``non-inferior``,
-        ``worse`` or ``not separated``), ``verdict`` is ``certified`` for the first two, and
-        ``rejected`` for the third; ``reason`` says why. ``difference`` is the rate of A less that
-        of B, a `Measure`: below 0, A is better. ``systems`` (A, then B) have what ``people`` say of
-        the labelled questions, the ``judge`` of all (None of ratings), ``n_alone`` answers without
-        a partner, and ``n_repeated`` ones that are not alone in what would join them; ``counts``
-        are labelled questions on which ``both`` hallucinate, ``only_a``, ``only_b`` and
+        ``worse`` or ``not separated``), ``verdict`` is ``certified`` for the first two (of
+        labels of a judge ``inconclusive``), and ``rejected`` for the third; ``reason`` says why.
+        ``difference`` is the rate of A less that of B, a `Measure`: below 0, A is better.
+        ``systems`` (A, then B) have what ``people`` say of the labelled questions, the
+        ``judge`` of all (None of ratings), ``n_alone`` answers without a partner, and
+        ``n_repeated`` ones that are not alone in what would join them; ``counts`` are labelled
+        questions on which ``both`` hallucinate, ``only_a``, ``only_b`` and
         ``neither``; ``needed`` is about how many new ones would settle what is open, None below 20.
         ``margin``, ``confidence``, ``columns``, ``data``, ``random_sample``, ``warnings`` and
         ``reproduce`` say what was asked and read; ``labelled_by`` of ``data`` is the judge that
@@ -170,13 +171,13 @@ def versus(
     margin = None if margin is None else fields.share(margin, "margin")
     if (second is None) == (system_column is None):
         raise InputError(say("refused.which_systems"))
-    first, plainly = reusable(first), replace(reading, label_column=None)
-    seen = loading.open_source(first, plainly, labelled=False)
+    first = reusable(first)
+    seen = loading.open_source(first, replace(reading, label_column=None), labelled=False)
     others = [name for name in seen.fields if name != system_column]
-    human = cast(str, reading.label_column) or loading.column_of_people(seen, others, here=True)
-    fields.column(human, "label_column")
+    human, reading = loading.column_of_people(seen, reading, others, here=True)
     if judge_column == human:
         raise InputError(say("refused.judge_is_human", column=human))
+    plainly = replace(reading, label_column=None)
     columns = {"human": human, "judge": judge_column, "probability": probability}
     judges, keep = () if judge_column is None else (judge_column,), [human, system_column]
     sources = [first] if second is None else [first, second]
@@ -213,14 +214,16 @@ def versus(
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
     content["reason"] = words.versus_reason(content)
-    judge = judge_of(opened[0].how())
-    left = independence.settled(content, 0, assumed=False, judge=judge)
-    left = data_reuse.certificate_after_reuse(left, standing)
+    # A judge that labelled for one of the systems labelled for the comparison.
+    judge = next(filter(None, (judge_of(item.how()) for item in opened)), None)
+    left = data_reuse.certificate_after_reuse(content, standing)
+    if judge is not None and left["verdict"] == "certified":
+        left |= withdrawn_for("labels_of_judge", say("versus.by_judge", left, judge=judge))
     if doubt := words.differing(sample):
         why = say("versus.no_verdict", doubt=doubt, columns=columns, data={"labelled_by": judge})
         left |= withdrawn_for("no_sample", why)
     content |= {name: left[name] for name in content}
-    if content["verdict"] == "inconclusive":
+    if content["verdict"] == "inconclusive" and content["reason_code"] != "labels_of_judge":
         content["outcome"] = "not separated"
         # More labels settle what bounds leave open, and nothing else.
         if content["reason_code"] == "bounds":

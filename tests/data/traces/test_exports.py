@@ -13,6 +13,7 @@ import pytest
 
 from calibrail.data import read, read_all
 from calibrail.errors import DataError
+from calibrail.options.data import judge_of
 from tests.data.traces import shapes
 from tests.data.traces.shapes import BAD, CONTEXTS, GOOD, QUESTION, ROWS
 
@@ -106,6 +107,8 @@ def test_what_a_program_said_is_no_label_until_it_is_named(tmp_path: Path, name:
     if name == "spans_phoenix":
         taken = read(path, label_column=f"{column}.label")
         assert [e.label for e in taken] == [1, 1]
+        # Named as the truth it is still the tool's judge that gave it.
+        assert judge_of(taken.how()) == f"{column}.label"
     if name == "langsmith":
         taken = read(path, label_column="score.kind.votes", positive="bad")
         assert [e.label for e in taken] == [0, 0]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
+from calibrail.data.columns import judge_of_row
 from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
@@ -522,9 +523,9 @@ def _take(
     annotator: str,
     known: Mapping[str, int],
     first: dict[tuple[int, str], str],
-    judge: str | None,
+    by: str | None,
 ) -> str:
-    """Take one row in, and return what it was."""
+    """Take one row in, and return what it was; ``by`` says who labelled, where anybody does."""
     if row.problem:
         raise InputError(row.problem)
     if words.read(row.label) == SKIP:
@@ -550,13 +551,9 @@ def _take(
         raise InputError(
             error_text("import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label])
         )
-    session.put(name, order, label, spans_of(row, task.response), judge=judge or _judge(row.row))
+    judge = judge_of_row({"annotator": name, **row.row}, by)
+    session.put(name, order, label, spans_of(row, task.response), judge=judge)
     return "unsure" if label is None else "labelled"
-
-
-def _judge(row: Mapping[str, Any]) -> str | None:
-    """Return which judge gave a label that another folder of labels holds."""
-    return row.get("judge") if "order" in row else None
 
 
 _WORDS: Final = {1: "hallucinated", 0: "faithful", None: "unsure"}
@@ -670,7 +667,7 @@ def import_labels(
     first: dict[tuple[int, str], str] = {}
     for row in read(place, column):
         try:
-            kind = _take(session, row, words, judge or annotator, known, first, judge)
+            kind = _take(session, row, words, judge or annotator, known, first, reading.labelled_by)
         except InputError as error:
             problems.append(f"{row.where}: {error}")
             continue
@@ -826,4 +823,4 @@ def take_all(session: Session, lots: Lots) -> None:
         with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
         name = str(row.get("annotator") or whose)
-        session.put(name, task.order, label, judge=judge or _judge(row))
+        session.put(name, task.order, label, judge=judge_of_row(row, reading.labelled_by))
