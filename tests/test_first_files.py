@@ -6,6 +6,7 @@ import pickle
 import random
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -542,6 +543,47 @@ def test_a_false_beside_a_word_for_what_it_would_mean_is_asked_about(
     run = calibrail.test(path, threshold=0.5, label_map=meant)
     n_hallucinated = sum(row[name] != "accurate" for row in rows)
     assert run.report.test.n_hallucinated == n_hallucinated
+
+
+def test_a_judge_who_says_false_beside_such_words_is_asked_about(tmp_path: Path) -> None:
+    said = ("accurate", "inaccurate", "false")
+    rows = [
+        {"id": n, "human": r["wrong"], "hallucination": said[n % 3]} for n, r in enumerate(_rows())
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    asked = "in 26 of 80 labelled rows it holds false"
+    human = calibrail.ReadOptions(label_column="human")
+    calls: list[Callable[..., Any]] = [calibrail.test, calibrail.compare]
+    for call in calls:
+        with pytest.raises(DataError, match=f"{asked}.*says what the answer is, add higher='faith"):
+            call(path, score_column=["hallucination"], reading=human)
+    with pytest.raises(DataError, match=rf"{asked}.*'false': '\?'.*means faithful$"):
+        calibrail.agree(path, judge_column="hallucination", reading=human)
+    # What it asks for is what reads it.
+    run = calibrail.test(path, score_column="hallucination", higher="faithful", reading=human)
+    n_flagged = sum(row["hallucination"] != "accurate" for row in rows)
+    counts = run.report.test.coverage.count, run.report.test.fpr.count
+    assert sum(counts) == n_flagged
+    meant = {"accurate": 0, "inaccurate": 1, "false": 1, "0": 0, "1": 1}
+    judged = calibrail.agree(
+        path, judge_column="hallucination", label_column="human", label_map=meant
+    )
+    rates = [judged.judges[0][name]["count"] for name in ("caught", "false_alarms")]
+    assert tuple(rates) == counts
+
+
+def test_labels_of_several_people_are_counted_as_labels(tmp_path: Path) -> None:
+    said = ("accurate", "inaccurate", "false")
+    rows = [
+        {"rater_1": said[n % 3], "rater_2": said[n // 2 % 3], "hallucination_score": 0.5}
+        for n in range(60)
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    counted = "in 40 of 120 labels it holds false (40), beside accurate (40), inaccurate (40)"
+    both = calibrail.ReadOptions(label_column="rater_1,rater_2", annotators="any")
+    with pytest.raises(DataError, match=re.escape(counted)):
+        calibrail.test(path, threshold=0.5, reading=both)
+    assert counted in calibrail.diagnose(path, both).warnings[0].message
 
 
 def test_a_true_of_the_class_that_no_word_names_is_read(tmp_path: Path) -> None:
