@@ -572,6 +572,66 @@ def test_a_judge_who_says_false_beside_such_words_is_asked_about(tmp_path: Path)
     assert tuple(rates) == counts
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])
+def test_a_line_of_names_within_a_table_is_no_answer(tmp_path: Path, name: str) -> None:
+    """As files that were put together have it; its name is a word for a class."""
+    header = ["question", "hallucinated", "hallucination_score"]
+    rows: list[list[Any]] = [[f"q{n}", r["wrong"], r["score"]] for n, r in enumerate(_rows())]
+    rows[20:20] = rows[50:50] = [["\ufeffquestion", *header[1:]]]
+    if name == "a.xlsx":
+        path = write_workbook(tmp_path / name, {"Sheet": [header, *rows]})
+    else:
+        path = tmp_path / name
+        path.write_text("\n".join(",".join(map(str, row)) for row in (header, *rows)))
+    run = calibrail.test(path, threshold=0.5)
+    assert (run.report.test.n_hallucinated, run.data["n_examples"]) == (27, 80)
+    assert run.data["problems"] == ["row: part of the heading (2)"]
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        # What a machine said is no label, and nobody knows what a grade of people means.
+        ({"Hallucinated? (AI)": "yes,no", "Human score": "0,100"}, "score' label_map='0=?,100=?'"),
+        ({"KI-Urteil": "falsch,richtig", "Gutachten": "falsch,richtig"}, "column='Gutachten' pos"),
+        (
+            {"judges.faithful.judgment": "good,bad", "judges.human.judgment": "good,bad"},
+            "column='judges.human.judgment' positive='bad'",
+        ),
+    ],
+)
+def test_advice_names_people_and_nothing_that_nobody_knows(
+    tmp_path: Path, said: dict[str, str], advice: str
+) -> None:
+    words = {name: both.split(",") for name, both in said.items()}
+    rows = [{"answer": "a"} | {k: v[n % 3 == 0] for k, v in words.items()} for n in range(60)]
+    with pytest.raises(DataError) as told:
+        calibrail.test(_write(tmp_path / "a.csv", rows))
+    assert advice in str(told.value)
+
+
+def test_two_words_of_a_risk_are_asked_about(tmp_path: Path) -> None:
+    rows = [
+        {"label": r["wrong"], "hallucination_risk": ("Low", "High")[r["score"] > 0.5]}
+        for r in _rows()
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match=r"holds 'high' and 'low'.*positive=high\""):
+        calibrail.test(path)
+    run = calibrail.test(path, "column:column=hallucination_risk,higher=hallucinated,positive=high")
+    assert run.report.test.n_hallucinated == 27
+
+
+def test_a_label_within_an_object_is_named(tmp_path: Path) -> None:
+    rows = [{"label": {"by": "ann", "value": r["wrong"]}, "p_wrong": r["score"]} for r in _rows()]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r"name the part.*label_column='label\.value'"):
+        calibrail.test(path, threshold=0.5, higher="hallucinated")
+    how: dict[str, Any] = {"higher": "hallucinated", "label_column": "label.value"}
+    assert calibrail.test(path, threshold=0.5, **how).report.test.n_hallucinated == 27
+
+
 def test_labels_of_several_people_are_counted_as_labels(tmp_path: Path) -> None:
     said = ("accurate", "inaccurate", "false")
     rows = [

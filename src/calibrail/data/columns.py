@@ -293,9 +293,13 @@ def is_of_program(name: str) -> bool:
 
     >>> is_of_program("gpt_verdict"), is_of_program("scores.human_verdict")
     (True, False)
+    >>> [is_of_program(name) for name in ("AI verdict", "Correct? (AI)", "fedele ai documenti")]
+    [True, True, False]
     """
-    people = is_of_people(name) or names_people(name)
-    return not people and not PROGRAMS.isdisjoint(re.findall("[a-z]+", name.lower()))
+    people, words = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
+    # In the midst of an Italian name it is a preposition.
+    by_ai = not {*words[:1], *words[-1:]}.isdisjoint(("ai", "ki"))
+    return not people and (by_ai or not PROGRAMS.isdisjoint(words))
 
 
 def _to_label(program: str) -> str:

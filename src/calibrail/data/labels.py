@@ -176,8 +176,11 @@ def is_of_people(name: str) -> bool:
 
     >>> [is_of_people(name) for name in ("item.human_verdict", "gold_answer", "llm_vs_human_label")]
     [True, False, False]
+    >>> is_of_people("evaluators.human.judgment"), is_of_people("evaluators.judge.judgment")
+    (True, False)
     """
-    return any(map(_says_people, dict.fromkeys((name, name.rpartition(".")[2]))))
+    parts = name.split(".")
+    return any(_says_people(".".join(parts[at:])) for at in range(len(parts)))
 
 
 def _says_people(name: str) -> bool:
@@ -782,6 +785,10 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         return f"{start!r}{where} can mean either class: {yes} if it means hallucinated, else {no}"
     if isinstance(value, (int, float)) and 0 < value < 1:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
+    if isinstance(value, Mapping) and reader is not None:
+        told = [part for part, item in value.items() if parse_label(item) is not None]
+        parts = (spell_option(ReadOptions, "label_column", f"{reader.column}.{k}") for k in told)
+        return error_text("label_in_object", parts=" or ".join(parts) or another_column()[2:])
     if isinstance(value, (int, str)) and key and len(key) < 40:
         meaning = spell_option(ReadOptions, "label_map", {key: 1})
         positive = spell_option(ReadOptions, "positive", "VALUE")
