@@ -239,12 +239,10 @@ def say(code: str, **parameters: Any) -> str:
 
 def spent(table: scores.ScoreTable | None, names: Collection[str] | None = None) -> list[str]:
     """Return what each score cost: of all but the baselines, or of those named."""
-    from calibrail.scores.registry import BASELINES
-
     return [
         say("command.cost", cost=cost)
         for cost in (() if table is None else table.costs)
-        if (cost.score not in BASELINES if names is None else cost.score in names)
+        if (cost.score not in scores.BASELINES if names is None else cost.score in names)
         if cost.seconds_per_1000 is not None
     ]
 
@@ -538,8 +536,6 @@ def counting(what: str, limits: calibrail.CallLimits | None = None) -> Iterator[
     them comes the engine that scores what is scored within the block.
     """
     from calibrail.data.reading import observe_readings
-    from calibrail.models.llm.transport import limit_calls
-    from calibrail.options import EngineOptions
 
     line, finished = ProgressLine(what), threading.Event()
 
@@ -552,13 +548,11 @@ def counting(what: str, limits: calibrail.CallLimits | None = None) -> Iterator[
     thread.start()
     try:
         with ExitStack() as stack:
-            stack.enter_context(limit_calls(limits, answered))
+            stack.enter_context(calibrail.limit_calls(limits, answered))
             stack.enter_context(observe_readings(line.reads))
             engine: object = limits
-            if isinstance(engine, EngineOptions):
-                from calibrail.engine.distributed import use_engine
-
-                stack.enter_context(use_engine(engine, line.say))
+            if isinstance(engine, calibrail.EngineOptions):
+                stack.enter_context(calibrail.use_engine(engine, line.say))
             yield calibrail.Context(command_line(), line)
     finally:
         finished.set()

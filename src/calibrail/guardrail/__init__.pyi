@@ -10,4 +10,5 @@ from calibrail.guardrail.runtime import Guardrail as Guardrail
 from calibrail.guardrail.sentences import SentenceVerdict as SentenceVerdict
 from calibrail.guardrail.sentences import StreamCheck as StreamCheck
 from calibrail.guardrail.signing import Signature as Signature
+from calibrail.guardrail.signing import SignatureTerms as SignatureTerms
 from calibrail.guardrail.signing import signature_path as signature_path

@@ -147,7 +147,6 @@ class Gate:
     ) -> None:
         # Loaded here: to import an adapter costs little beside its framework.
         from calibrail.models.hardware import renewed
-        from calibrail.options import Promise
 
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
@@ -159,14 +158,14 @@ class Gate:
         elif not isinstance(guardrail, Checker):
             raise InputError(error_text("gate_of_what", name=type(guardrail).__name__))
         if trim and local is not None and local.unit == "answer":
-            option = spell_option(Promise, "unit", "sentence")
+            option = spell_option(calibrail.Promise, "unit", "sentence")
             raise InputError(error_text("trim_of_answers", option=option))
         if log is not None and local is None:
             raise InputError(error_text("log_of_a_service"))
         self.checker: Checker = guardrail
         self.guardrail: calibrail.Guardrail | None = local
-        kept = log is None or isinstance(log, decision_log.DecisionLog)
-        self._log = log if kept else decision_log.DecisionLog(log)
+        kind = decision_log.DecisionLog
+        self._log = log if log is None or isinstance(log, kind) else kind(log)
         self.renew_after_fork()
         renewed(self)
 
@@ -350,10 +349,9 @@ class Gate:
         """Return a decision once the log has it; the failure policy's where it cannot be logged."""
         if self._log is None or self.guardrail is None:
             return decision
-        from calibrail.guardrail.decision_log import Entry
 
         try:
-            self._log.write([Entry.of(self.guardrail, example, decision)])
+            self._log.write([decision_log.Entry.of(self.guardrail, example, decision)])
         except Exception as error:
             return self._failed(example, error)
         return decision

@@ -122,8 +122,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
     The second has all options that are needed; it is empty where nothing can be tested.
     """
     words, given = [str(item.path)], {"encoding": item.encoding} if item.encoding else {}
-    if given:
-        words += worded(ReadOptions, "options", given)
+    words += worded(ReadOptions, "options", given) if given else []
     if not item.is_testable:
         return words, [], []
     test, choices, how = list(words), list[str](), ReadOptions(options=given)

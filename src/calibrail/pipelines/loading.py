@@ -90,16 +90,12 @@ def open_source(
         # Without labels rows are given as they come, each with its place.
         distinct=labelled,
     )
-    for score in scores:
-        if isinstance(score, ColumnScore) and (score.higher, score.positive) == _BY_WORDS:
-            verdict = LabelReader(ReadOptions(), score.column)
-            verdict.named = HALLUCINATED
-            opened.verdicts.append(verdict)
+    for score in (score for score in scores if isinstance(score, ColumnScore)):
+        # Where a yes means hallucinated, true and false may be said of the answer.
+        if score.higher == "hallucinated" and score.positive is None:
+            opened.verdicts.append(LabelReader(ReadOptions(), score.column))
+            opened.verdicts[-1].named = HALLUCINATED
     return opened
-
-
-#: Where a yes means hallucinated, true and false may be said of the answer.
-_BY_WORDS: Final = ("hallucinated", None)
 
 
 def open_for(
