@@ -679,9 +679,9 @@ def what_is_held(labels: Mapping[str, Any], n_read: int, by: str = "") -> str:
     rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
     beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
     seen = f"{', '.join(held[:_LISTED])}{rest}{beside}"
-    about = {"column": labels["column"], "n": n, "of": of, "seen": seen}
     unit = "labels" if labels["several"] else "labelled rows"
-    return error_text("not_0_and_1", **about, unit=unit, by=by or _remedy(labels))
+    column, by = labels["column"], by or _remedy(labels)
+    return error_text("not_0_and_1", column=column, n=n, of=of, unit=unit, seen=seen, by=by)
 
 
 def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
