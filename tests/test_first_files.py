@@ -6,6 +6,7 @@ import pickle
 import random
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -542,6 +543,107 @@ def test_a_false_beside_a_word_for_what_it_would_mean_is_asked_about(
     run = calibrail.test(path, threshold=0.5, label_map=meant)
     n_hallucinated = sum(row[name] != "accurate" for row in rows)
     assert run.report.test.n_hallucinated == n_hallucinated
+
+
+def test_a_judge_who_says_false_beside_such_words_is_asked_about(tmp_path: Path) -> None:
+    said = ("accurate", "inaccurate", "false")
+    rows = [
+        {"id": n, "human": r["wrong"], "hallucination": said[n % 3]} for n, r in enumerate(_rows())
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    asked = "in 26 of 80 labelled rows it holds false"
+    human = calibrail.ReadOptions(label_column="human")
+    calls: list[Callable[..., Any]] = [calibrail.test, calibrail.compare]
+    for call in calls:
+        with pytest.raises(DataError, match=f"{asked}.*says what the answer is, add higher='faith"):
+            call(path, score_column=["hallucination"], reading=human)
+    with pytest.raises(DataError, match=rf"{asked}.*'false': '\?'.*means faithful$"):
+        calibrail.agree(path, judge_column="hallucination", reading=human)
+    # What it asks for is what reads it.
+    run = calibrail.test(path, score_column="hallucination", higher="faithful", reading=human)
+    n_flagged = sum(row["hallucination"] != "accurate" for row in rows)
+    counts = run.report.test.coverage.count, run.report.test.fpr.count
+    assert sum(counts) == n_flagged
+    meant = {"accurate": 0, "inaccurate": 1, "false": 1, "0": 0, "1": 1}
+    judged = calibrail.agree(
+        path, judge_column="hallucination", label_column="human", label_map=meant
+    )
+    rates = [judged.judges[0][name]["count"] for name in ("caught", "false_alarms")]
+    assert tuple(rates) == counts
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])
+def test_a_line_of_names_within_a_table_is_no_answer(tmp_path: Path, name: str) -> None:
+    """As files that were put together have it; its name is a word for a class."""
+    header = ["question", "hallucinated", "hallucination_score"]
+    rows: list[list[Any]] = [[f"q{n}", r["wrong"], r["score"]] for n, r in enumerate(_rows())]
+    rows[20:20] = rows[50:50] = [["\ufeffquestion", *header[1:]]]
+    if name == "a.xlsx":
+        path = write_workbook(tmp_path / name, {"Sheet": [header, *rows]})
+    else:
+        path = tmp_path / name
+        path.write_text("\n".join(",".join(map(str, row)) for row in (header, *rows)))
+    run = calibrail.test(path, threshold=0.5)
+    assert (run.report.test.n_hallucinated, run.data["n_examples"]) == (27, 80)
+    assert run.data["problems"] == ["row: part of the heading (2)"]
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        # What a machine said is no label, and nobody knows what a grade of people means.
+        ({"Hallucinated? (AI)": "yes,no", "Human score": "0,100"}, "score' label_map='0=?,100=?'"),
+        ({"KI-Urteil": "falsch,richtig", "Gutachten": "falsch,richtig"}, "column='Gutachten' pos"),
+        (
+            {"judges.faithful.judgment": "good,bad", "judges.human.judgment": "good,bad"},
+            "column='judges.human.judgment' positive='bad'",
+        ),
+    ],
+)
+def test_advice_names_people_and_nothing_that_nobody_knows(
+    tmp_path: Path, said: dict[str, str], advice: str
+) -> None:
+    words = {name: both.split(",") for name, both in said.items()}
+    rows = [{"answer": "a"} | {k: v[n % 3 == 0] for k, v in words.items()} for n in range(60)]
+    with pytest.raises(DataError) as told:
+        calibrail.test(_write(tmp_path / "a.csv", rows))
+    assert advice in str(told.value)
+
+
+def test_two_words_of_a_risk_are_asked_about(tmp_path: Path) -> None:
+    rows = [
+        {"label": r["wrong"], "hallucination_risk": ("Low", "High")[r["score"] > 0.5]}
+        for r in _rows()
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match=r"holds 'high' and 'low'.*positive=high\""):
+        calibrail.test(path)
+    run = calibrail.test(path, "column:column=hallucination_risk,higher=hallucinated,positive=high")
+    assert run.report.test.n_hallucinated == 27
+
+
+def test_a_label_within_an_object_is_named(tmp_path: Path) -> None:
+    rows = [{"label": {"by": "ann", "value": r["wrong"]}, "p_wrong": r["score"]} for r in _rows()]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r"name the part.*label_column='label\.value'"):
+        calibrail.test(path, threshold=0.5, higher="hallucinated")
+    how: dict[str, Any] = {"higher": "hallucinated", "label_column": "label.value"}
+    assert calibrail.test(path, threshold=0.5, **how).report.test.n_hallucinated == 27
+
+
+def test_labels_of_several_people_are_counted_as_labels(tmp_path: Path) -> None:
+    said = ("accurate", "inaccurate", "false")
+    rows = [
+        {"rater_1": said[n % 3], "rater_2": said[n // 2 % 3], "hallucination_score": 0.5}
+        for n in range(60)
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    counted = "in 40 of 120 labels it holds false (40), beside accurate (40), inaccurate (40)"
+    both = calibrail.ReadOptions(label_column="rater_1,rater_2", annotators="any")
+    with pytest.raises(DataError, match=re.escape(counted)):
+        calibrail.test(path, threshold=0.5, reading=both)
+    assert counted in calibrail.diagnose(path, both).warnings[0].message
 
 
 def test_a_true_of_the_class_that_no_word_names_is_read(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import calibrail
 import calibrail.conformal
 
+SOURCE = Path(calibrail.__file__).parents[1]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 REFERENCE = [DOCS / "reference.md", *sorted((DOCS / "reference").glob("*.md"))]
 
@@ -114,3 +117,22 @@ def test_a_guardrail_is_watched_and_served_without_what_takes_long_to_import(use
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "scipy.special" in loaded and not {"scipy.stats", "matplotlib"} & loaded
+
+
+def test_the_annotations_of_every_public_name_can_be_evaluated() -> None:
+    """As tools for documentation, pydantic and frameworks of services do."""
+    stubs = (SOURCE / "calibrail").rglob("__init__.pyi")
+    paths = (stub.relative_to(SOURCE).parent.parts for stub in stubs)
+    packages = [importlib.import_module(".".join(parts)) for parts in paths]
+    public = [getattr(package, name) for package in packages for name in dir(package)]
+    failed = []
+    for item in {id(item): item for item in (*public, *referred_to().values())}.values():
+        for part in (item, *(vars(item).values() if isinstance(item, type) else ())):
+            part = part.fget if isinstance(part, property) else getattr(part, "__func__", part)
+            ours = str(getattr(part, "__module__", "")).startswith("calibrail")
+            if ours and (isinstance(part, type) or inspect.isfunction(part)):
+                try:
+                    typing.get_type_hints(part)
+                except NameError as error:
+                    failed.append(f"{part.__module__}.{part.__qualname__}: {error}")
+    assert len(public) > 150 and failed == []

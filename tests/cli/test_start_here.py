@@ -116,6 +116,9 @@ def test_in_a_pipe_nobody_is_asked(folder: Path, tmp_path: Path) -> None:
         ("1\n", "--higher hallucinated --threshold YOURS", 0),
         ("\n", "Which one?", 0),
         ("99\n", "Which one?", 0),
+        # Whoever types the end of a text has had enough.
+        ("\x04", "Enter for none: \r\n", 0),
+        ("2\n\x04", "(Enter: look first): \r\n", 0),
     ],
 )
 def test_before_a_terminal_the_chosen_file_is_looked_at(
@@ -158,6 +161,18 @@ def test_the_command_that_is_suggested_runs(tmp_path: Path, labels: str, named: 
     assert f"calibrail test judged.csv {named}".rstrip() in " ".join(said.split())
     done = calibrail("test", "judged.csv", *named.split(), cwd=tmp_path)
     assert done.returncode == 0 and "judge_output says hallucinated" in done.stdout, done.stderr
+
+
+def test_columns_of_several_annotators_are_named_together(tmp_path: Path) -> None:
+    words = ("faithful", "hallucinated")
+    rows = [f"q{n},a,{words[n % 2]},{words[n // 2 % 2]},0.{n % 9}" for n in range(60)]
+    table = ["question,answer,rater1,rater2,p_hallucinated", *rows]
+    (tmp_path / "a.csv").write_text("\n".join(table))
+    said = calibrail(cwd=tmp_path).stdout
+    assert "--label-column: rater1, rater2, whichever holds the label; rater1,rater2, where" in said
+    both = ["--label-column", "rater1,rater2", "--annotators", "any"]
+    done = calibrail("test", "a.csv", *both, "--threshold", 0.5, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_scores_within_objects_are_shown(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from calibrail.cli.output import (
+    DONE,
     FAILURE,
     USAGE,
     GroupHelp,
@@ -161,9 +162,11 @@ def main() -> None:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
             sys.exit(int(app.main(prog_name="calibrail", standalone_mode=False) or 0))
-    except click.Abort:
-        # An interrupt is no failure.
-        sys.exit(130)
+    except click.Abort as stopped:
+        # An interrupt is no failure; the end of what is typed, where something is asked, is none.
+        if asked := stopped.__cause__ is None:
+            echo("")
+        sys.exit(DONE if asked and isinstance(stopped.__context__, EOFError) else 130)
     except click.ClickException as error:
         # Help has lines of its own, and nothing in it is of others.
         if not isinstance(error, click.exceptions.NoArgsIsHelpError):

@@ -41,7 +41,6 @@ def check_command(
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
-    from calibrail.data.reading import Reading
     from calibrail.data.sources import spoken
     from calibrail.models.llm.chat import RemoteModel
     from calibrail.pipelines.check import check_source
@@ -61,7 +60,7 @@ def check_command(
         if show.dry_run:
             options = {"labelled": False, "unit": loaded.unit, "in_batches": False}
             show.planned(traces, loaded.score, reading=reading, **options)
-        read: list[Reading] = []
+        read: list[calibrail.Reading] = []
         within = Counter[bool]()
         results = check_source(
             loaded,
@@ -163,12 +162,11 @@ def serve_command(
         with opt.serving_packages("serve"):
             from calibrail.serve.guardrails import guardrail_files
             from calibrail.serve.process import serve
-        from calibrail.models.llm.transport import limit_calls
 
         # The keys are read once: what is trusted later does not depend on who may write these
         # files.
         load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
-        with limit_calls(calls):
+        with calibrail.limit_calls(calls):
             finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
         if not finished:
             note("not everything that was accepted was answered in time")

@@ -17,23 +17,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import click
 
+import calibrail
+from calibrail import scores
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import spoken_time
 from calibrail.options.fields import cli_spelling, setting
 from calibrail.options.guarantee import FORMER_FLAGS, FORMER_OF_COMMANDS
 from calibrail.serialization import encodable_json, harmless, logged_on_one_line
-
-if TYPE_CHECKING:
-    from calibrail.data.reading import Reading
-    from calibrail.models.llm.transport import CallLimits
-    from calibrail.pipelines.loading import Context
-    from calibrail.scores.base import Score
-    from calibrail.scores.table import ScoreTable
-
 
 DONE: Final = 0
 FAILURE: Final = 1
@@ -243,14 +237,12 @@ def say(code: str, **parameters: Any) -> str:
     return messages.say(code, **parameters)
 
 
-def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> list[str]:
+def spent(table: scores.ScoreTable | None, names: Collection[str] | None = None) -> list[str]:
     """Return what each score cost: of all but the baselines, or of those named."""
-    from calibrail.scores.registry import BASELINES
-
     return [
         say("command.cost", cost=cost)
         for cost in (() if table is None else table.costs)
-        if (cost.score not in BASELINES if names is None else cost.score in names)
+        if (cost.score not in scores.BASELINES if names is None else cost.score in names)
         if cost.seconds_per_1000 is not None
     ]
 
@@ -309,7 +301,7 @@ def _probe(folder: Path, path: Path) -> None:
         pass
 
 
-def announce(score: Score) -> None:
+def announce(score: calibrail.Score) -> None:
     """Say how many calls the probes take, and what they cost, before the first one is sent."""
     from calibrail.guardrail.probes import asked_anew, probe_examples
     from calibrail.pipelines.estimate import plan_calls
@@ -451,7 +443,7 @@ class ProgressLine:
 
         self._what, self._clock, self._lock = what, clock, threading.RLock()
         self._console = Console(stderr=True, highlight=False)
-        self._reading: Reading | None = None
+        self._reading: calibrail.Reading | None = None
         self._samples: deque[tuple[float, int]] = deque()
         self.answered, self._begun = 0, clock()
         self._restart()
@@ -460,7 +452,7 @@ class ProgressLine:
         self.done, self._started, self._first = 0, self._clock(), 0.0
         self._samples.clear()
 
-    def reads(self, reading: Reading) -> None:
+    def reads(self, reading: calibrail.Reading) -> None:
         """Take another source, or another pass over the same."""
         with self._lock:
             self._reading = reading
@@ -533,7 +525,7 @@ class ProgressLine:
 
 
 @contextmanager
-def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
+def counting(what: str, limits: calibrail.CallLimits | None = None) -> Iterator[calibrail.Context]:
     """Show on standard error how far the work is, once it has taken a while.
 
     Yields the context of the work: this command, and whom it tells how far it is. In a terminal
@@ -544,9 +536,6 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     them comes the engine that scores what is scored within the block.
     """
     from calibrail.data.reading import observe_readings
-    from calibrail.models.llm.transport import limit_calls
-    from calibrail.options import EngineOptions
-    from calibrail.pipelines.loading import Context
 
     line, finished = ProgressLine(what), threading.Event()
 
@@ -559,14 +548,12 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     thread.start()
     try:
         with ExitStack() as stack:
-            stack.enter_context(limit_calls(limits, answered))
+            stack.enter_context(calibrail.limit_calls(limits, answered))
             stack.enter_context(observe_readings(line.reads))
             engine: object = limits
-            if isinstance(engine, EngineOptions):
-                from calibrail.engine.distributed import use_engine
-
-                stack.enter_context(use_engine(engine, line.say))
-            yield Context(command_line(), line)
+            if isinstance(engine, calibrail.EngineOptions):
+                stack.enter_context(calibrail.use_engine(engine, line.say))
+            yield calibrail.Context(command_line(), line)
     finally:
         finished.set()
         thread.join()

@@ -9,20 +9,11 @@ from functools import wraps
 from keyword import iskeyword
 from pathlib import Path
 from types import NoneType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 import click
 
+import calibrail.guardrail
 from calibrail import options
 from calibrail.cli.output import CommandHelp, Showing, file_to_write, folder_to_write, note, say
 from calibrail.errors import CalibrailError, InputError, error_text
@@ -31,11 +22,6 @@ from calibrail.options import fields as option_fields
 from calibrail.options.data import LABELLING
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Unit
 from calibrail.working_folder import settle_own_code
-
-if TYPE_CHECKING:
-    from calibrail import Guardrail as Loaded
-    from calibrail.guardrail.signing import SignatureTerms
-
 
 #: The default of a parameter that has to be given.
 _NEEDED: Final = object()
@@ -219,11 +205,9 @@ class NewGuardrail:
             raise InputError(say("refused.terms_without_key"))
 
     @property
-    def terms(self) -> "SignatureTerms":
+    def terms(self) -> "calibrail.guardrail.SignatureTerms":
         """What the signature says beside what was signed."""
-        from calibrail.guardrail.signing import SignatureTerms
-
-        return SignatureTerms(self.expires, self.min_version)
+        return calibrail.guardrail.SignatureTerms(self.expires, self.min_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +217,7 @@ class DecisionDetails:
     probability: bool = option_fields.setting(default=False)
     base_rate: float | None = option_fields.setting(default=None)
 
-    def by(self, guardrail: "Loaded") -> "Loaded":
+    def by(self, guardrail: "calibrail.Guardrail") -> "calibrail.Guardrail":
         """Return a guardrail whose decisions tell it."""
         if self.probability:
             return guardrail.with_probability(self.base_rate)
@@ -260,11 +244,9 @@ class TrustArguments:
         """The keys, or None where none is asked for."""
         return self.trusted or None
 
-    def load(self, guardrail: Path) -> "Loaded":
+    def load(self, guardrail: Path) -> "calibrail.Guardrail":
         """Load a guardrail that is signed by one of the keys, where there are any."""
-        from calibrail import Guardrail
-
-        loaded = Guardrail.load(guardrail, trusted=self.keys)
+        loaded = calibrail.Guardrail.load(guardrail, trusted=self.keys)
         if loaded.signature is not None and (day := loaded.signature.ends_soon):
             note(say("command.expires", guardrail=guardrail, day=day))
         return loaded
@@ -278,7 +260,7 @@ class TrustArguments:
 
         return tuple(map(public_key_content, self.trusted)) or None
 
-    def load_named(self, guardrail: Path | None) -> "Loaded | None":
+    def load_named(self, guardrail: Path | None) -> "calibrail.Guardrail | None":
         """Load the guardrail of a command that can do without one."""
         if guardrail is not None:
             return self.load(guardrail)

@@ -59,8 +59,6 @@ def export_command(
     test set that did not choose it. The detector scores 16 probe answers, so that another machine
     can show that it computes the same.
     """
-    from calibrail.models.llm.transport import limit_calls
-
     if (key := freezing.new_key) is not None and written.sign is not None:
         raise InputError("--sign is for a key that there is, --new-key makes one; give one of them")
     written.read_key(key)
@@ -68,7 +66,7 @@ def export_command(
     made, told = (None, []) if key is None else _made(key)
     written = replace(written, sign=key or written.sign)
     try:
-        with limit_calls(calls):
+        with calibrail.limit_calls(calls):
             line, content, doubts = freeze_into(output, frozen, written, freezing)
     except Exception:
         # A key that signed nothing would stand in the way of the next one.
@@ -186,13 +184,11 @@ def guardrail_verify_command(
     The scores of 16 probe answers were frozen with each; they are computed again. Exit code 0
     verified, 1 where one is refused, with the reason and the versions on both sides.
     """
-    from calibrail.models.llm.transport import limit_calls
-
     given = guardrails if isinstance(guardrails, list) else [guardrails]
     # A change of a guardrail or of its signature is checked alike.
     files = (path.with_suffix("") if path.suffix == ".dsse" else path for path in given)
     paths = list(dict.fromkeys(files))
-    with limit_calls(calls):
+    with calibrail.limit_calls(calls):
         if len(paths) == 1:
             show.finish("verify", _verified(paths[0], key, probing))
         found = []
@@ -210,7 +206,6 @@ def _verified(path: Path, key: list[Path] | None, probing: Probing) -> dict[str,
     """Return what is known of one guardrail that is not refused."""
     from calibrail.formatting import Scale
     from calibrail.guardrail.file import read_file
-    from calibrail.guardrail.signing import signature_path
 
     probes: dict[str, Any] = {"state": "skipped"}
     if probing.probe:

@@ -293,9 +293,14 @@ def is_of_program(name: str, words: Collection[str] = PROGRAMS) -> bool:
 
     >>> is_of_program("gpt_verdict"), is_of_program("scores.human_verdict")
     (True, False)
+    >>> [is_of_program(name) for name in ("AI verdict", "Correct? (AI)", "fedele ai documenti")]
+    [True, True, False]
     """
-    people = is_of_people(name) or names_people(name)
-    return not people and not frozenset(words).isdisjoint(re.findall("[a-z]+", name.lower()))
+    people, spelt = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
+    # In the midst of an Italian name it is a preposition, and Ai is a name of people.
+    ends = [word in ("ai", "ki") for word in spelt[:1] + spelt[-1:]]
+    by_ai = any(ends) if words is PROGRAMS else ends == [True, True]
+    return not people and (by_ai or not frozenset(words).isdisjoint(spelt))
 
 
 #: Columns of who gave a label, and words of programs' names there.

@@ -10,7 +10,7 @@ from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import parse_cell, same_text, spelt_out, value_at
-from calibrail.errors import InputError, error_text
+from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
 from calibrail.options.fields import spell_option
@@ -176,8 +176,11 @@ def is_of_people(name: str) -> bool:
 
     >>> [is_of_people(name) for name in ("item.human_verdict", "gold_answer", "llm_vs_human_label")]
     [True, False, False]
+    >>> is_of_people("evaluators.human.judgment"), is_of_people("evaluators.judge.judgment")
+    (True, False)
     """
-    return any(map(_says_people, dict.fromkeys((name, name.rpartition(".")[2]))))
+    parts = name.split(".")
+    return any(_says_people(".".join(parts[at:])) for at in range(len(parts)))
 
 
 def _says_people(name: str) -> bool:
@@ -390,7 +393,10 @@ class LabelReader:
                 raise InputError(f"label_map gives {odd[0]!r} two classes: its case does not count")
         self._apart = beside is not None
         self._known: dict[str, tuple[str, int]] = {}
-        self._shared = self.positive in {label_key(self.spelt(value)) for value in beside or ()}
+        first = {label_key(self.spelt(value)) for value in beside or ()}
+        self._shared = self.positive in first
+        # What is said of this column's own words is said of its yes and no, too.
+        self._mixed = not first.isdisjoint(self._map.keys() - YES - NO)
 
     def __call__(self, value: object) -> Meaning:
         """Return a class, `SKIP`, or None where the value says neither; lists are combined.
@@ -488,17 +494,41 @@ class LabelReader:
             "several": several if self.n_several else None,
         }
 
+    def refuse_others(self, source: str, n: int | None = None, by: str = "") -> None:
+        """Refuse a column that holds values that are no labels, more than are slips.
+
+        Parameters
+        ----------
+        source : str
+            How the message calls the data.
+        n : int, optional
+            Rows whose label was read; as many as there are labels where that is not said.
+        by : str
+            What reads it rightly, where other options do than those of labels.
+
+        Raises
+        ------
+        DataError
+            Its values are named.
+        """
+        described, n = self.described(), self.seen.total() if n is None else n
+        if holds_others(described, n):
+            # Of a judge's column no other one holds the labels.
+            by = by or _remedy(described).removesuffix(another_column() if self._apart else "")
+            raise DataError(f"{source}: {what_is_held(described, n, by)}")
+
     def _doubled(self) -> Counter[str]:
         """Count what is true or false where a word beside it says the same class.
 
         Who writes accurate beside false may say of either what the answer is, not what its name is.
         """
-        if self.is_explicit or self.spans or self.named == FAITHFUL:
+        if self.spans or self.named == FAITHFUL:
             return Counter()
         words = {pair: n for pair, n in self.seen.items() if label_key(pair[0]) not in YES | NO}
         said, truths = {label for _, label in words}, Counter[str]()
         for (value, label), n in self.seen.items():
-            if label in said and label_key(value) in _SPOKEN_TRUTHS:
+            key = label_key(value)
+            if label in said and key in _SPOKEN_TRUTHS and self._is_unexplained(key):
                 truths[value] += n
         both = truths.total(), sum(words.values())
         # A few of either are slips.
@@ -524,23 +554,24 @@ class LabelReader:
     def _one(self, value: object) -> Meaning:
         value = self.spelt(value)
         key = label_key(value)
-        if self._apart and not self._is_meant(key):
+        if self._is_unexplained(key):
             self.n_own += 1
             return self._own(key, value)
         if self.positive is not None:
             return self._by_positive(key, value)
-        if self._map:
-            # Of a finer kind, such as Unwanted.Intrinsic, the kind is known.
-            keys = (key, _SAME.get(key, key), key.partition(".")[0])
-            return next((self._map[key] for key in keys if key in self._map), None)
-        return self._own(key, value)
+        # Of a finer kind, such as Unwanted.Intrinsic, the kind is known.
+        keys = (key, _SAME.get(key, key), key.partition(".")[0])
+        return next((self._map[key] for key in keys if key in self._map), None)
 
-    def _is_meant(self, key: str) -> bool:
-        """Return whether options that were given for another column say what a value means here."""
-        if self.named is not None and key in YES | NO:
-            return False
+    def _is_unexplained(self, key: str) -> bool:
+        """Return whether no options say what a value means here: none, or another column's."""
+        if not (self.is_explicit and self._apart):
+            return not self.is_explicit
+        if self.named is not None and key in YES | NO and not self._mixed:
+            return True
         alike = {key, _OTHER.get(key, key), _SAME.get(key, key)}
-        return self._shared or self.positive in alike or not self._map.keys().isdisjoint(alike)
+        known = self._shared or self.positive in alike
+        return not known and self._map.keys().isdisjoint(alike)
 
     def _own(self, key: str, value: object) -> int | None:
         """Return what a value means by the column's name, or by its words."""
@@ -636,16 +667,21 @@ def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
     )
 
 
-def what_is_held(labels: Mapping[str, Any], n_read: int) -> str:
+def what_is_held(labels: Mapping[str, Any], n_read: int, by: str = "") -> str:
     """Return which values a column holds beside labels, how often, and what reads them."""
     others = labels["others"]
-    n_labelled = n_read + others["n"] - others["n_doubled"]
+    n, of = others["n"], n_read + others["n"] - others["n_doubled"]
+    if labels["several"]:
+        # Of several annotators each label counts, as it does behind each value.
+        n, of = (sum(item["n"] for item in items) for items in (others["values"], labels["values"]))
+        of += n
     held, known = list(_counted(others["values"])), list(_counted(labels["values"]))
     rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
     beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
     seen = f"{', '.join(held[:_LISTED])}{rest}{beside}"
-    column, n, by = labels["column"], others["n"], _remedy(labels)
-    return error_text("not_0_and_1", column=column, n=n, of=n_labelled, seen=seen, by=by)
+    unit = "labels" if labels["several"] else "labelled rows"
+    column, by = labels["column"], by or _remedy(labels)
+    return error_text("not_0_and_1", column=column, n=n, of=of, unit=unit, seen=seen, by=by)
 
 
 def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
@@ -749,6 +785,10 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         return f"{start!r}{where} can mean either class: {yes} if it means hallucinated, else {no}"
     if isinstance(value, (int, float)) and 0 < value < 1:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
+    if isinstance(value, Mapping) and reader is not None:
+        told = [part for part, item in value.items() if parse_label(item) is not None]
+        parts = (spell_option(ReadOptions, "label_column", f"{reader.column}.{k}") for k in told)
+        return error_text("label_in_object", parts=" or ".join(parts) or another_column()[2:])
     if isinstance(value, (int, str)) and key and len(key) < 40:
         meaning = spell_option(ReadOptions, "label_map", {key: 1})
         positive = spell_option(ReadOptions, "positive", "VALUE")

@@ -37,7 +37,7 @@ from calibrail.data.example import (
     SourceRow,
 )
 from calibrail.data.files import count_rows
-from calibrail.data.labels import holds_others, is_of_people, what_is_held
+from calibrail.data.labels import LabelReader, is_of_people
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate, pairs_listed
 from calibrail.data.sentences import UNMARKED
@@ -52,9 +52,9 @@ from calibrail.data.sources import (
 )
 from calibrail.data.tables import NotPlainError, batch_rows
 from calibrail.data.traces._spans import ANNOTATION, SCORE
-from calibrail.data.values import name_of, value_at
+from calibrail.data.values import Named, name_of, value_at
 from calibrail.errors import DataError, InputError, error_text, variable_set
-from calibrail.options import ReadOptions
+from calibrail.options import Detectors, ReadOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
 from calibrail.options.keywords import options_from_keywords
@@ -252,6 +252,8 @@ class Reading:
         #: File and row of the example that was given last; who is told of each row that is none.
         self.place: tuple[str, int] = ("", 0)
         self.told: Callable[[RowProblem], object] | None = None
+        #: What reads columns of scores in which a yes means hallucinated.
+        self.verdicts: list[LabelReader] = []
         self._done = self.begun = False
         self._first: RowProblem | None = None
 
@@ -416,6 +418,9 @@ class Reading:
                 self.n_rows = self._gatherer.n_rows
             result = self._interpreter(row) if isinstance(row, SourceRow) else row
             if isinstance(result, Example):
+                for verdict in self.verdicts:
+                    if isinstance(cell := result.columns.get(verdict.column), str | Named):
+                        verdict.of_many([(cell, 1)])
                 known = self._needs.repeats or (self._numbered and not row.file)
                 content = 0 if known else self._held(result, row)
                 said = content
@@ -524,9 +529,11 @@ class Reading:
             raise DataError(nobody_marked(self))
         if not self.n_examples:
             raise DataError(nothing_usable(self, self._first, self._reading.quarantine))
-        described, n_read = self.columns.labels.described(), self.n_examples + self.n_filtered
-        if holds_others(described, n_read):
-            raise DataError(f"{self.source}: {what_is_held(described, n_read)}")
+        if self._needs.labelled:
+            self.columns.labels.refuse_others(self.source, self.n_examples + self.n_filtered)
+        by = error_text("verdict_mixed", higher=spell_option(Detectors, "higher", "faithful"))
+        for verdict in self.verdicts:
+            verdict.refuse_others(self.source, by=by)
         self.columns.refuse_mirrors(self.source)
 
 

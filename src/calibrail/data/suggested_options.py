@@ -24,7 +24,7 @@ from calibrail.data.labels import (
     votes_in,
 )
 from calibrail.data.traces._spans import SCORE
-from calibrail.data.values import chunks_of, nested_names, parse_cell, value_at
+from calibrail.data.values import chunks_of, nested_names, number_in, parse_cell, value_at
 from calibrail.options import ReadOptions
 from calibrail.options.data import PAIR
 from calibrail.serialization import Record
@@ -640,9 +640,9 @@ def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
     """Return options with those that say what a label's values mean, where they do not say it."""
     reader = LabelReader(ReadOptions(), chosen.name)
     classes = {value: reader.of_one(value) for value in chosen.values}
-    if chosen.kind == "number" and len(classes) > 2:
+    if any(number_in(value) not in (None, 0.0, 1.0) for value in classes):
         # Of a rating, its 0 and 1 are no labels.
-        classes = dict.fromkeys(classes)
+        classes = {k: label if number_in(k) is None else None for k, label in classes.items()}
     unknown = [value for value, label in classes.items() if label is None]
     if not unknown or not chosen.values or {*classes.values()} == {FAITHFUL, HALLUCINATED}:
         return Suggestion(options)

@@ -863,7 +863,9 @@ def csv_rows(path: Path, delimiter: object = None, encoding: object = None) -> I
                 yield RowProblem(number, WHOLE_ROW, "broken CSV", "", str(error), remedy)
                 continue
             # A spreadsheet writes empty rows out.
-            if any(cells):
+            if _names_again(header, cells):
+                yield _in_heading(number, cells)
+            elif any(cells):
                 yield _row(number, header, cells)
             else:
                 n_empty = one_more_empty(path, n_empty, number)
@@ -1008,6 +1010,12 @@ def _in_heading(number: int, cells: Sequence[object]) -> RowProblem:
     return RowProblem(number, WHOLE_ROW, "part of the heading", shorten(cells), "", remedy)
 
 
+def _names_again(header: Sequence[str], cells: Sequence[object]) -> bool:
+    """Return whether a row is the line of the columns' names, as files put together repeat it."""
+    cells = cells if len(cells) > 1 and cells[-1:] == [*header[-1:]] else ()
+    return [str(cell).strip("\ufeff \t") for cell in cells] == header
+
+
 #: Characters that tell what parts the cells, and the line in which Excel says so itself.
 _HEAD: Final = 1 << 16
 _STATED: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
@@ -1097,7 +1105,10 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
             seen, most = shorten(held), f"over {ROW_LIMIT:,} characters"
             yield RowProblem(number, WHOLE_ROW, "row too long", seen, most, SHORTER)
             continue
-        yield SourceRow(number, dict(zip(header, held, strict=True)))
+        if _names_again(header, held):
+            yield _in_heading(number, held)
+        else:
+            yield SourceRow(number, dict(zip(header, held, strict=True)))
 
 
 #: Where the texts that cells share stand.

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import calibrail
 from calibrail.conformal.group_thresholds import LENGTH, reads_length
 from calibrail.data.example import Example, FieldError, GivenSentence
 from calibrail.data.sentences import (
@@ -38,9 +39,6 @@ from calibrail.scores.registry import ColumnScore, spell
 from calibrail.text.removal import trim
 from calibrail.text.sentences import Sentence, SentenceStream
 from calibrail.text.structure import joins
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.runtime import Guardrail
 
 
 def sentences_to_judge(answer: Example, columns: Sequence[str]) -> list[Example]:
@@ -202,7 +200,7 @@ class SentenceRemoval:
     #: Whether an answer is stopped at a sentence without a score that does not pass.
     stops_at_undefined = True
 
-    def __init__(self, guardrail: Guardrail, asked: Example) -> None:
+    def __init__(self, guardrail: calibrail.Guardrail, asked: Example) -> None:
         self._guardrail = guardrail
         self._verdicts: list[RowDecision] = []
         self._alone = guardrail.judge.alone_costs_no_more(asked)
@@ -239,7 +237,9 @@ class WorstSentenceJudge:
 
     stops_at_undefined = False
 
-    def __init__(self, guardrail: Guardrail, score: WorstSentence, asked: Example) -> None:
+    def __init__(
+        self, guardrail: calibrail.Guardrail, score: WorstSentence, asked: Example
+    ) -> None:
         self._guardrail, self._score = guardrail, score
         self._alone = guardrail.judge.alone_costs_no_more(asked)
         self._judged: list[Scores | BaseException] = []
@@ -342,7 +342,7 @@ class StreamCheck:
     'pass'
     """
 
-    def __init__(self, guardrail: Guardrail, asked: Example) -> None:
+    def __init__(self, guardrail: calibrail.Guardrail, asked: Example) -> None:
         for name in guardrail.columns:
             cell = asked.columns.get(name)
             if isinstance(cell, str) and cell.lstrip().startswith("["):

@@ -11,17 +11,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from os import PathLike
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
+import calibrail
 from calibrail.errors import InputError, error_text, keep_libraries_quiet
+from calibrail.guardrail import decision_log
 from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
-
-if TYPE_CHECKING:
-    from calibrail.data.example import Example
-    from calibrail.guardrail.decision_log import DecisionLog
-    from calibrail.guardrail.runtime import Guardrail
-    from calibrail.options.fields import Cell
-
+from calibrail.options.fields import Cell, spell_option
 
 Result = TypeVar("Result")
 
@@ -144,35 +140,32 @@ class Gate:
         guardrail: Checker | str | PathLike[str],
         *,
         refusal: str | Callable[[Decision], str] | None = None,
-        log: str | PathLike[str] | DecisionLog | None = None,
+        log: str | PathLike[str] | decision_log.DecisionLog | None = None,
         notify: Callable[[Decision], object] | None = None,
         timeout: float | None = None,
         trim: bool = False,
     ) -> None:
         # Loaded here: to import an adapter costs little beside its framework.
-        from calibrail.guardrail.decision_log import DecisionLog
-        from calibrail.guardrail.runtime import Guardrail
         from calibrail.models.hardware import renewed
-        from calibrail.options import Promise
-        from calibrail.options.fields import spell_option
 
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
         self._refusal, self._notify = refusal, notify
         self.trim, self.timeout = trim, timeout
         local = None
-        if isinstance(guardrail, Guardrail | str | PathLike):
-            guardrail = local = Guardrail.coerce(guardrail)
+        if isinstance(guardrail, calibrail.Guardrail | str | PathLike):
+            guardrail = local = calibrail.Guardrail.coerce(guardrail)
         elif not isinstance(guardrail, Checker):
             raise InputError(error_text("gate_of_what", name=type(guardrail).__name__))
         if trim and local is not None and local.unit == "answer":
-            option = spell_option(Promise, "unit", "sentence")
+            option = spell_option(calibrail.Promise, "unit", "sentence")
             raise InputError(error_text("trim_of_answers", option=option))
         if log is not None and local is None:
             raise InputError(error_text("log_of_a_service"))
         self.checker: Checker = guardrail
-        self.guardrail: Guardrail | None = local
-        self._log = log if isinstance(log, DecisionLog | None) else DecisionLog(log)
+        self.guardrail: calibrail.Guardrail | None = local
+        kind = decision_log.DecisionLog
+        self._log = log if log is None or isinstance(log, kind) else kind(log)
         self.renew_after_fork()
         renewed(self)
 
@@ -278,7 +271,7 @@ class Gate:
         """Return what a call will give that is made when it is this answer's turn."""
         return self._turns.run(call)
 
-    def finished(self, example: Example, decision: Decision) -> Decision:
+    def finished(self, example: calibrail.Example, decision: Decision) -> Decision:
         """Return a decision that was made elsewhere, once the log has it and it was notified."""
         return self._noted(self._kept(example, decision))
 
@@ -326,7 +319,9 @@ class Gate:
             self._notify(decision)
         return decision
 
-    def _begun(self, example: Example) -> tuple[Example, threading.Lock, Future[Decision]]:
+    def _begun(
+        self, example: calibrail.Example
+    ) -> tuple[calibrail.Example, threading.Lock, Future[Decision]]:
         """Return an answer, what is taken by whoever settles it first, and its decision."""
         settled = threading.Lock()
 
@@ -346,23 +341,22 @@ class Gate:
 
         return example, settled, self._turns.run(decided)
 
-    def _late(self, example: Example) -> Decision:
+    def _late(self, example: calibrail.Example) -> Decision:
         error = TimeoutError(f"no decision within {self.timeout:g} s")
         return self._kept(example, self._failed(example, error))
 
-    def _kept(self, example: Example, decision: Decision) -> Decision:
+    def _kept(self, example: calibrail.Example, decision: Decision) -> Decision:
         """Return a decision once the log has it; the failure policy's where it cannot be logged."""
         if self._log is None or self.guardrail is None:
             return decision
-        from calibrail.guardrail.decision_log import Entry
 
         try:
-            self._log.write([Entry.of(self.guardrail, example, decision)])
+            self._log.write([decision_log.Entry.of(self.guardrail, example, decision)])
         except Exception as error:
             return self._failed(example, error)
         return decision
 
-    def _failed(self, example: Example, error: BaseException) -> Decision:
+    def _failed(self, example: calibrail.Example, error: BaseException) -> Decision:
         if self.guardrail is not None:
             return self.guardrail.failed(example, error)
         cause = Cause.of_error(error)
@@ -370,12 +364,10 @@ class Gate:
         return Decision(example.id, "error", None, None, None, reason, cause=cause)
 
 
-def _example(guardrail: Guardrail | None, **asked: Any) -> Example:
-    from calibrail.data.example import Example
-
+def _example(guardrail: calibrail.Guardrail | None, **asked: Any) -> calibrail.Example:
     if guardrail is not None:
         asked["columns"] = guardrail.cells(asked["columns"])
-    return Example.asked(**asked)
+    return calibrail.Example.asked(**asked)
 
 
 def _gate(checker: Checker, options: dict[str, Any]) -> Gate:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import calibrail
 from calibrail.errors import InputError, error_text
 from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.runtime import Guardrail
-
 
 with needs("mlflow"):
     import mlflow
@@ -188,9 +185,7 @@ def log_guardrail(guardrail: str | Path, name: str = "guardrail", **options: Any
     GuardrailError
         The file is no guardrail that this machine can load.
     """
-    from calibrail.guardrail.runtime import Guardrail
-
-    loaded = Guardrail.load(guardrail)
+    loaded = calibrail.Guardrail.load(guardrail)
     with TemporaryDirectory() as folder:
         code = Path(folder) / "guardrail_model.py"
         code.write_text(_CODE, encoding="utf-8")
@@ -218,7 +213,7 @@ _DECIDED: Final[Mapping[str, DataType]] = {
 }
 
 
-def _signature(guardrail: Guardrail) -> ModelSignature:
+def _signature(guardrail: calibrail.Guardrail) -> ModelSignature:
     from calibrail.conformal.group_thresholds import columns_of_groups
 
     groups = columns_of_groups(guardrail.config.promise.by)
@@ -234,7 +229,7 @@ def _signature(guardrail: Guardrail) -> ModelSignature:
     return ModelSignature(Schema(asked), Schema(decided))
 
 
-def _requirements(guardrail: Guardrail) -> list[str]:
+def _requirements(guardrail: calibrail.Guardrail) -> list[str]:
     from importlib.metadata import version
 
     extras = "mlflow,models" if getattr(guardrail.score, "models", ()) else "mlflow"

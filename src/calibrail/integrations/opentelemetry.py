@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import calibrail.guardrail
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
-
-if TYPE_CHECKING:
-    from calibrail.guardrail.file import FrozenConfig
-
 
 with needs("opentelemetry"):
     from opentelemetry import trace
@@ -118,7 +115,7 @@ class Evaluations:
         )
 
 
-def _config(guardrail: Guarding) -> FrozenConfig | None:
+def _config(guardrail: Guarding) -> calibrail.guardrail.FrozenConfig | None:
     from os import PathLike
 
     from calibrail.guardrail.file import read_file
@@ -129,7 +126,7 @@ def _config(guardrail: Guarding) -> FrozenConfig | None:
     return None if local is None else local.config
 
 
-def _certified(config: FrozenConfig | None) -> dict[str, Any]:
+def _certified(config: calibrail.guardrail.FrozenConfig | None) -> dict[str, Any]:
     """Return the guardrail's digest, its promise, and the intervals of its test."""
     if config is None:
         return {}

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from calibrail.pipelines.certify_labels import Certification
-
+import calibrail
 
 _SEEN: pytest.StashKey[list[tuple[str, str]]] = pytest.StashKey()
 
 
 @pytest.fixture
-def assert_certified(request: pytest.FixtureRequest) -> Callable[..., Certification]:
+def assert_certified(request: pytest.FixtureRequest) -> Callable[..., calibrail.Certification]:
     """Return `calibrail.testing.assert_certified`; what it finds stands in the closing summary."""
     from calibrail.testing import NotCertifiedError
     from calibrail.testing import assert_certified as check
@@ -27,7 +25,7 @@ def assert_certified(request: pytest.FixtureRequest) -> Callable[..., Certificat
     seen = request.config.stash.setdefault(_SEEN, [])
 
     @wraps(check)
-    def checked(*args: Any, **options: Any) -> Certification:
+    def checked(*args: Any, **options: Any) -> calibrail.Certification:
         __tracebackhide__ = True
         try:
             certification = check(*args, **options)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import calibrail
 from calibrail.errors import InputError
 
-if TYPE_CHECKING:
-    from calibrail.data.example import Example
-    from calibrail.scores.base import Score
 
-
-def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Example]:
+def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[calibrail.Example]:
     """Return the answers of a result, each with its prompt, its samples and its scores.
 
     Parameters
@@ -29,7 +26,6 @@ def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Exa
     InputError
         If it holds no responses, or there is not one label for each.
     """
-    from calibrail.data.example import Example
     from calibrail.data.values import column_value, native
 
     data = (result.get("data") if isinstance(result, Mapping) else result.data) or {}
@@ -39,7 +35,7 @@ def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Exa
     names = [name for name, values in data.items() if _are_scores(values, n)]
     prompts, samples = data.get("prompts") or [""] * n, data.get("sampled_responses") or [()] * n
     return [
-        Example(
+        calibrail.Example(
             str(prompts[row]),
             (),
             str(data["responses"][row]),
@@ -52,7 +48,7 @@ def answers(result: Any, labels: Sequence[int | None] | None = None) -> list[Exa
     ]
 
 
-def detector(scorer: str) -> Score:
+def detector(scorer: str) -> calibrail.Score:
     """Return the detector that reads a scorer's column: a higher confidence means faithful."""
     from calibrail.scores.registry import build_column
 

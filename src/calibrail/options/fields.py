@@ -160,7 +160,7 @@ def flags(settings: Any) -> tuple[str, ...]:
     ('--seed', '7')
     """
     return tuple(
-        word for name, value in changed(settings).items() for word in _words(settings, name, value)
+        word for name, value in changed(settings).items() for word in worded(settings, name, value)
     )
 
 
@@ -201,7 +201,7 @@ def python_call(name: str, source: str, words: Sequence[str], *kinds: Any) -> st
     return f"calibrail.{name}({', '.join(filter(None, [source, *parts]))})"
 
 
-def _words(settings: Any, name: str, value: Any) -> list[str]:
+def worded(settings: Any, name: str, value: Any) -> list[str]:
     """Return the words that give one field of a settings object, or of its class, a value."""
     (spelled,) = [flag(item) for item in fields(settings) if item.name == name]
     if value is None or value is True:
@@ -263,7 +263,7 @@ def spell_option(settings: Any, name: str, value: Any = None) -> str:
     ('--map', '--map contexts=text')
     """
     given = "..." if value is None else repr(value)
-    words = shlex.join(_words(settings, name, value))
+    words = shlex.join(worded(settings, name, value))
     return cli_or_python(words, f"{KEYWORDS.get(name, name)}={given}")
 
 

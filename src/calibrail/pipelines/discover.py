@@ -22,7 +22,7 @@ from calibrail.data.traces._spans import ANNOTATION, TOOLS
 from calibrail.data.values import nested_names, value_at
 from calibrail.errors import CalibrailError
 from calibrail.options import ReadOptions
-from calibrail.options.fields import spell_option
+from calibrail.options.fields import worded
 from calibrail.pipelines.fixed_threshold import choose_score, held_in
 from calibrail.report.messages import say
 
@@ -122,8 +122,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
     The second has all options that are needed; it is empty where nothing can be tested.
     """
     words, given = [str(item.path)], {"encoding": item.encoding} if item.encoding else {}
-    if given:
-        words += shlex.split(spell_option(ReadOptions, "options", given))
+    words += worded(ReadOptions, "options", given) if given else []
     if not item.is_testable:
         return words, [], []
     test, choices, how = list(words), list[str](), ReadOptions(options=given)
@@ -138,7 +137,9 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             labels.pop("label_column", None)
             if disputed := _disputed(item.path, how):
                 labels["label_column"] = next(filter(is_of_people, disputed), disputed[0])
-        test += [word for pair in labels.items() for word in _spelt(*pair)]
+        test += [word for pair in labels.items() for word in worded(ReadOptions, *pair)]
+        if len(named) > 1:
+            choices.append(say("command.choose_annotators", names=named))
         if "positive" in labels or "label_map" in labels:
             choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
         labels.pop("label_map", None)
@@ -172,11 +173,6 @@ def _disputed(path: Path, how: ReadOptions) -> list[str]:
         if label is not None and rival.contradicts(label, value_at(row, name)):
             names = [labels.column, name]
     return names
-
-
-def _spelt(name: str, value: str) -> list[str]:
-    """Return an option of reading as words of a command line."""
-    return [f"--{name.replace('_', '-')}", value]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -403,9 +403,8 @@ def _with_suggested(how: ReadOptions, suggested: Mapping[str, str]) -> tuple[str
         return ()
     words = list(fields.flags(replace(how, strict=False, **cast(Any, dict.fromkeys(suggested)))))
     for name, value in suggested.items():
-        given = how.mapping if name == "mapping" else None
-        both = [*(f"{field}={column}" for field, column in (given or {}).items()), value]
-        words += ["--map" if name == "mapping" else f"--{name.replace('_', '-')}", ",".join(both)]
+        given = fields.worded(how, name, (name == "mapping" and how.mapping) or None)[1:]
+        words += fields.worded(how, name, [*given, value])
     return tuple(words)
 
 

@@ -392,7 +392,7 @@ def _chosen(
     choice = choose_score(opened, threshold, named, higher)
     if len(choice.names) != 1:
         raise InputError(say("refused.which_column", names=choice.names))
-    if choice.higher is None:
+    if choice.higher is None or choice.strange:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
         raise InputError(say("refused.which_direction", about))
     direction(choice.higher, Detectors)

@@ -13,7 +13,7 @@ from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import is_of_program, which_label
-from calibrail.data.example import TEXT_FIELDS, Example, RowProblem, shorten
+from calibrail.data.example import HALLUCINATED, TEXT_FIELDS, Example, RowProblem, shorten
 from calibrail.data.labels import (
     NONE,
     PLAIN,
@@ -35,7 +35,7 @@ from calibrail.options import ScoreThreshold, fields
 from calibrail.options.data import SKIP, ReadOptions
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
-from calibrail.scores.registry import DEFAULT_SCORE, Higher, build_column
+from calibrail.scores.registry import DEFAULT_SCORE, ColumnScore, Higher, build_column
 
 #: Answers that are decided about, or counted, at a time.
 BLOCK = 256
@@ -78,7 +78,7 @@ def open_source(
     scores = tuple(scores)
     # Answers without samples are read, and the score that wants them is undefined there.
     texts = [name for score in scores for name in score.requires if name in TEXT_FIELDS]
-    return read(
+    opened = read(
         source,
         reading,
         keep=tuple(dict.fromkeys((*source_columns(scores), *keep))),
@@ -89,6 +89,12 @@ def open_source(
         # Without labels rows are given as they come, each with its place.
         distinct=labelled,
     )
+    for score in (score for score in scores if isinstance(score, ColumnScore)):
+        # Where a yes means hallucinated, true and false may be said of the answer.
+        if score.higher == "hallucinated" and score.positive is None:
+            opened.verdicts.append(LabelReader(ReadOptions(), score.column))
+            opened.verdicts[-1].named = HALLUCINATED
+    return opened
 
 
 def open_for(
@@ -404,7 +410,15 @@ class JudgedLabels:
         self.entries.append(json.dumps(entry) + "\n")
 
     def append(self) -> None:
-        """Write the rows behind those that the reader has put into the quarantine file."""
+        """Write the rows behind those that the reader has put into the quarantine file.
+
+        Raises
+        ------
+        DataError
+            A column's true or false may mean either class.
+        """
+        for reader in self._readers:
+            reader.refuse_others(self._source)
         path = self._reading.quarantine
         if path is None or not self.entries:
             return

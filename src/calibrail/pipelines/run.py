@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+import calibrail.guardrail
 from calibrail.atomic_files import read_regular, whole_folder, write_atomically
 from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
@@ -47,9 +48,6 @@ from calibrail.scores.registry import frozen_fingerprint
 from calibrail.scores.table import ScoreTable, SentenceTable
 from calibrail.serialization import given_back, json_parts
 from calibrail.text.words import measure_texts
-
-if TYPE_CHECKING:
-    from calibrail.guardrail import file, runtime
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
@@ -170,7 +168,7 @@ def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def inherited_reading(
     reading: ReadOptions | None,
-    guardrail: runtime.Guardrail,
+    guardrail: calibrail.Guardrail,
     source: sources.Source,
     *,
     labelled: bool,
@@ -217,7 +215,7 @@ def inherited_reading(
 
 
 def inherited_reading_with_flags(
-    reading: ReadOptions, guardrail: runtime.Guardrail, source: sources.Source
+    reading: ReadOptions, guardrail: calibrail.Guardrail, source: sources.Source
 ) -> tuple[ReadOptions, tuple[str, ...]]:
     """Return what `inherited_reading` does without labels, and the same as words of a command."""
     used = inherited_reading(reading, guardrail, source, labelled=False)
@@ -289,10 +287,10 @@ class Run(Shown):
     examples: Mapping[str, Any] | None = None
     sentences: SentenceTable | None = None
     classes: Mapping[str, Sequence[float]] | None = None
-    sketched: Callable[[], file.TrafficSketch | None] | None = None
+    sketched: Callable[[], calibrail.guardrail.TrafficSketch | None] | None = None
 
     @property
-    def traffic(self) -> file.TrafficSketch | None:
+    def traffic(self) -> calibrail.guardrail.TrafficSketch | None:
         """What a watch of the guardrail compares traffic with, measured when it is asked for."""
         return None if self.sketched is None else self.sketched()
 
@@ -438,7 +436,7 @@ class Run(Shown):
         *,
         probe_endpoint: bool = False,
         probability: bool = False,
-    ) -> runtime.Guardrail:
+    ) -> calibrail.Guardrail:
         """Freeze the run into a guardrail that decides as this run's report counted.
 
         Parameters
@@ -475,7 +473,9 @@ class Run(Shown):
         config = config.model_copy(update={"probes": probes})
         return runtime.Guardrail(file.FrozenConfig.from_bytes(config.to_bytes()), detector)
 
-    def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> file.FrozenConfig:
+    def _frozen(
+        self, on_failure: Literal["error", "flag", "review"]
+    ) -> calibrail.guardrail.FrozenConfig:
         from calibrail.guardrail import file
 
         report = self.report.to_dict()
@@ -607,7 +607,7 @@ def _sample(scored: Scored, *, assume_independent: bool) -> Sample:
     return sample
 
 
-def traffic_sketch(scored: Scored, report: Report) -> file.TrafficSketch | None:
+def traffic_sketch(scored: Scored, report: Report) -> calibrail.guardrail.TrafficSketch | None:
     """Return what a watch compares traffic with: what the labelled answers look like.
 
     While nothing changes, these answers and the stream are exchangeable, whatever the threshold was
@@ -665,8 +665,8 @@ def class_scores(
 
 
 def frozen_config(
-    guardrail: runtime.Guardrail | file.FrozenConfig | str | PathLike[str],
-) -> tuple[file.FrozenConfig, Path | None]:
+    guardrail: calibrail.Guardrail | calibrail.guardrail.FrozenConfig | str | PathLike[str],
+) -> tuple[calibrail.guardrail.FrozenConfig, Path | None]:
     """Return what a guardrail holds, and the file it was read from; its detector is not built."""
     from calibrail.guardrail import file, runtime
 
@@ -679,7 +679,7 @@ def frozen_config(
     return loaded.config, None if loaded.origin is None else loaded.origin.path
 
 
-def frozen_limits(config: file.FrozenConfig) -> tuple[float | None, float | None]:
+def frozen_limits(config: calibrail.guardrail.FrozenConfig) -> tuple[float | None, float | None]:
     """Return the coverage that a guardrail promises and the FPR that it may not exceed.
 
     Either is None where nobody named it, or where it is no share between 0 and 1.
@@ -695,7 +695,7 @@ def frozen_limits(config: file.FrozenConfig) -> tuple[float | None, float | None
 
 
 def refuse_other_flags(
-    config: file.FrozenConfig,
+    config: calibrail.guardrail.FrozenConfig,
     scores: Floats,
     flagged: Bools,
     groups: Sequence[str | None],

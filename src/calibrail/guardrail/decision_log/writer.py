@@ -16,19 +16,15 @@ from hashlib import sha256
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
+import calibrail
 from calibrail.errors import DataError, InputError, LogError, error_text, errors_as, file_errors
 from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
 from calibrail.serialization import Record
 from calibrail.text.words import languages_known, measure_texts
-
-if TYPE_CHECKING:
-    from calibrail.data.example import Example
-    from calibrail.guardrail.runtime import Guardrail
-
 
 #: What stands as the hash before the first line of a chain.
 START: Final = "0" * 64
@@ -384,8 +380,8 @@ class Entry:
     @classmethod
     def of(
         cls,
-        guardrail: Guardrail,
-        example: Example,
+        guardrail: calibrail.Guardrail,
+        example: calibrail.Example,
         decision: Decision,
         *,
         name: str = "",

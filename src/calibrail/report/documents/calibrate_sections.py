@@ -8,8 +8,9 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import calibrail
 from calibrail.formatting import Scale, count, exact, lower_percent, percent
 from calibrail.options import Beyond, Costs, Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.options.data import judge_of
@@ -24,10 +25,6 @@ from calibrail.report.figures.scores import MOST_GROUPS, edges, groups_svg
 from calibrail.report.messages import facts, is_known, say, say_each, spell, spell_reasons
 from calibrail.report.text import capital
 from calibrail.text.removal import TEARS
-
-if TYPE_CHECKING:
-    from calibrail.evaluation import Report
-
 
 #: Options of calibrate that compare does not take.
 ONE_ONLY: Final = (
@@ -189,7 +186,7 @@ def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
     return f"{capital(('; ' if verdict == 'certified' else ' and ').join(shown))}."
 
 
-def add_messages(report: Report) -> Report:
+def add_messages(report: calibrail.Report) -> calibrail.Report:
     """Return a report with the words of its codes: reasons, warnings, and its baselines."""
     content = report.to_dict()
     n_assumed = sum(item.values.get("n_sharing", 0) for item in report.warnings)
