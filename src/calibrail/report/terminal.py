@@ -24,6 +24,7 @@ _STYLES: Final = {
     "bad": "bold red",
     "warning": "bold yellow",
     "certified": "bold green",
+    "conditional": "bold yellow",
     "rejected": "bold red",
     "inconclusive": "bold yellow",
 }
