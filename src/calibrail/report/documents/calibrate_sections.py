@@ -275,9 +275,8 @@ def verdict_summary(result: Json) -> str:
     # Of a verdict that was taken back the evidence is not what is missing.
     taken_back = {*STEPS, "calibration_data", "unknown_data"}
     silent = is_unasked(result) or result.get("reason_code") in taken_back
-    meaning = (
-        "" if silent else f"{say('verdict.' + result['verdict'], result, codes=phrases.warned(result))} "
-    )
+    codes = phrases.warned(result)
+    meaning = "" if silent else f"{say('verdict.' + result['verdict'], result, codes=codes)} "
     summary = f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
     if result.get("reason_code") in STEPS or "test" not in result:
         return summary
