@@ -320,8 +320,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
             why = say("compare.contradicted", winner=winner)
         elif withheld := winner.get("withheld"):
             why = say(f"compare.withheld_{withheld}", winner)
-        n = comparison["data"].get("n_examples")
-        more = "" if winner["times"] is None else say("compare.times", winner, n=n)
+        more = say("compare.times", winner, n=comparison["data"].get("n_examples"))
         sentences = [f"{headline(comparison)}: {why} {name} {flags}", ahead, more]
     return " ".join(filter(None, sentences))
 
@@ -353,18 +352,9 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     """Say who raises fewer false alarms than the best detector, and who cannot be told apart."""
     beaten = [test for test in tests if _worse(test, "fpr", winner)]
     alike = [t for t in tests if t["name"] in winner["not_separated"] and t not in beaten]
-    others = [test["name"] for test in alike if not test["baseline"]]
-    trivial = [test["name"] for test in alike if test["baseline"]]
-    names = [few(others)] if others else []
-    if trivial:
-        names.append(f"the {'baselines' if len(trivial) > 1 else 'baseline'} {few(trivial)}")
-    return say(
-        "compare.undecided",
-        winner=winner,
-        beaten=beaten,
-        beaten_named=few([test["name"] for test in beaten]),
-        alike=" or ".join(names),
-    )
+    names = {kind: [it["name"] for it in alike if it["baseline"] == kind] for kind in (0, 1)}
+    about = {"beaten": [test["name"] for test in beaten], "others": names[0], "trivial": names[1]}
+    return say("compare.undecided", about, winner=winner, few=few)
 
 
 def few(names: list[str]) -> str:
@@ -401,7 +391,6 @@ def next_step(comparison: Json) -> str:
         "verdict.too_close": True,
     }
     about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
-    about["limits"] = "--min-caught, --max-false-alarms"
     return say_first(cases, about, anew[1] if anew else {})
 
 
