@@ -57,6 +57,14 @@ def test_the_verdict_comes_first_and_a_next_step_last(
     assert remedy in last
 
 
+def test_a_verdict_is_in_capitals_and_a_sentence_keeps_its_names() -> None:
+    sentence = (
+        "The promise of 90% caught does not carry over to cnndm: it is broken in 1 of 2 tests."
+    )
+    text = words(shown(lambda _: Document("x", headline=sentence, verdict="rejected"), {}))
+    assert text.startswith(sentence) and "CNNDM" not in text
+
+
 @pytest.mark.parametrize(
     ("lower", "said"),
     [(0.4, "no better than guessing: its AUROC lies between 0.4 and 0.6"), (0.55, "")],
