@@ -386,7 +386,7 @@ def next_step(comparison: Json) -> str:
         "compare.use": certificate.get("verdict") == "certified",
         "verdict.state_limit": not asked,
         "certify.do_not_rely": certificate.get("verdict") == "rejected",
-        f"verdict.{STEPS.get(code)}": code in STEPS,
+        f"verdict.{STEPS.get(str(code))}": code in STEPS,
         "compare.settle": anew,
         "verdict.too_close": True,
     }
