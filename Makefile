@@ -21,6 +21,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(VENV)/.installed benchmarks/papers/pyproject.toml
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[full,models,judge,serve,integrations,dev,docs]'
 	$(PIP) install --quiet --no-deps --editable benchmarks/papers
+# Its file of axe-core is read by tests of pages; Playwright, which it would drive, is not needed.
+	$(PIP) install --quiet --no-deps --constraint constraints.txt axe-playwright-python
 	touch $@
 
 demo: $(VENV)/.installed

@@ -30,6 +30,7 @@ from calibrail.formatting import (
 from calibrail.options import Promise, Requirement
 from calibrail.report import text
 from calibrail.report.documents import certify
+from calibrail.report.documents.measures import shown_end
 from calibrail.report.markdown import render_markdown
 from calibrail.report.messages import environment, spell, spell_reasons
 
@@ -86,7 +87,8 @@ def test_a_verdict_never_says_more_than_was_shown(m: int, n: int, data: st.DataO
     counts = ClassCounts(data.draw(st.integers(0, m)), m, data.draw(st.integers(0, n)), n)
     made = certify_counts(counts, Requirement(0.3, 0.7))
     if made.verdict == "certified":
-        caught, alarms = numbers(spell(made.reason).partition("taken singly: ")[2])
+        ends_shown = [shown_end(name, made.to_dict()) for name in ("coverage", "fpr")]
+        caught, alarms = numbers(" ".join(ends_shown))
         # The one end of each that certifies errs with 5 %: that of an interval at 90 %.
         ends = [clopper_pearson(bound.count, bound.n, 0.9) for bound in (made.coverage, made.fpr)]
         # So nothing that is shown contradicts a limit that is kept.

@@ -10,6 +10,7 @@ import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -133,6 +134,11 @@ def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
             tab.until(f"!!({first})")
             found[words] = tab.ask(first).removeprefix("/")
             tab.close()
+        if find_spec("axe_playwright_python") is not None:
+            (tab := Tab(pipe)).open(f"http://127.0.0.1:{server.server_port}/certificates.html")
+            tab.until("document.readyState", "complete")
+            objected = tab.violations()
+            assert objected == []
     server.shutdown()
     server.server_close()
     assert found == RIGHT

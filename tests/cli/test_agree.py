@@ -16,6 +16,7 @@ from calibrail.cli.output import OF_VERDICT
 from calibrail.cli.parameters import command as as_command
 from calibrail.errors import DataError, InputError
 from calibrail.pipelines.agree import agree
+from calibrail.report.text import interval
 from calibrail.scores.registry import build_column
 from tests.answers import rows, write
 from tests.pipelines.test_agree import COLUMNS, SCORES, judged, standing_in
@@ -66,6 +67,8 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     known = judge["rates"]["coverage"]["prediction_powered"]["estimate"]
     assert f"{100 * known:.1f}".removesuffix(".0") + "%" in line
     assert "checked by simulation, not proven" in text
+    # The sentence has the ends of the tiles, to the same digits.
+    assert all(f" ({interval(judge[name])})" in text for name in ("caught", "false_alarms"))
     # The verdict is what is left on a small screen: with what is shown and required of both.
     (last,) = re.findall(rf"(?m)^{str(result.verdict).upper()}: [^\n]*\n?[^\n]*", done.stdout)
     assert last.count("required") == 2 and ">= 80%" in last and "<= 20%" in last

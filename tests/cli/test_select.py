@@ -28,13 +28,14 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     lines = [json.loads(line) for line in (tmp_path / "released.jsonl").open()]
     assert len(lines) == 201
     n = sum(line["released"] for line in lines)
-    assert n > 0 and f"Released: {n} of 201 answers" in done.stdout
+    assert n > 0 and f"May be released: {n} of 201 answers" in done.stdout
     # What ends the text holds the bound and what was asked.
     said = " ".join(done.stdout.split())
-    assert f"Released {n} of 201 answers; Hallucinated at most 30% on average" in said
+    assert f"May be released {n} of 201 answers; Hallucinated at most 30% on average" in said
+    assert "of them are hallucinated" in said and "Nothing is released" not in said
     # A long path goes on in the next line.
     said = "".join(done.stdout.split())
-    assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}says" in said
+    assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}marks" in said
     nothing = {"released": False, "score": None, "p_value": None}
     nothing |= {"column": "detector", "column_value": None}
     assert lines[-1] == {"id": "row-201", **nothing, "row": 201}
@@ -71,7 +72,10 @@ def test_the_method_is_chosen_and_recorded(guardrail: Path, tmp_path: Path) -> N
         )
     assert list(released) == ["storey", "bh", "both-classes"]
     done = calibrail("select", guardrail, batch, "--fdr", 0.3, "--group-column", "question")
-    assert "200 answers of the batch share a group" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "200 answers of the batch share a group" in said
+    # No file says yet which answers they are.
+    assert "May be released: " in said and "Nothing is released yet" in said
     done = calibrail("select", guardrail, batch, "--fdr", 0.3, "--method", "by")
     assert done.returncode == 2
     assert "--method must be one of auto, bh, storey, both-classes; got 'by'" in done.stderr

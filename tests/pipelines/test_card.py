@@ -230,9 +230,15 @@ def test_a_badge_says_what_is_certified_and_nothing_of_what_is_not(tmp_path: Pat
         made.save(path)
         assert f"made on:** {datetime.now(UTC):%Y-%m-%d}" in made.markdown()
         assert "example:judge (read as csv; synthetic" in made.markdown()
+        headline = made.content["guardrail"]["headline"]
+        headline["warnings"] = [*headline["warnings"], "tested_beside"]
+        # A certificate on a condition is not shown in the colour of one without.
+        assert "#1a7f37" not in made.badge()
     found = card(calibrate(source, alpha=0.2, **column).freeze())
     # As the card's own headline says it, in no verdict's colour.
     assert "calibrail: threshold found" in found.badge() and "#555" in found.badge()
+    # What is promised alone was required by nobody.
+    assert "required" not in found.markdown().partition("## What it does")[0].lower()
     path.write_text("<svg xmlns='http://www.w3.org/2000/svg'></svg>")
     with pytest.raises(InputError, match=r"card\.svg"):
         made.save(path)

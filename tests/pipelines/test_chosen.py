@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from calibrail.evaluation import winner
 from calibrail.guardrail.file import read_file
 from calibrail.pipelines.check import check_source
 from calibrail.pipelines.compare import ComparisonRun
+from calibrail.serve.guardrails import Loaded
+from calibrail.serve.process import describe_guardrail
 from tests.answers import rows as answers
 from tests.command_line import calibrail as run_command
 
@@ -128,7 +131,7 @@ def test_without_a_winner_only_best_freezes(tmp_path: Path) -> None:
     first = file.read_bytes()
     printed = command(0, *words, "--best")
     assert file.read_bytes() == first
-    assert "certified on answers that did not choose it" in printed
+    assert "on answers that did not choose it: certified" in printed
     config = read_file(file)[0]
     choice = config.data.choice
     assert choice is not None and (choice["n_detectors"], choice["winner"]) == (2, False)
@@ -281,7 +284,10 @@ def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(
     assert "others_tried" in read_file(guardrail)[0].headline.warnings
     assert "other detectors were tried on the same answers" in calibrail.card(guardrail).markdown()
     verified = " ".join(command(0, "guardrail", "verify", guardrail).split())
-    assert verified.endswith("when calibrated: certified, if fixed beforehand")
+    known = "when calibrated: certified, if fixed beforehand"
+    assert verified.endswith(known) and f"; {known}" in printed
+    served = Loaded("g", guardrail, calibrail.Guardrail.load(guardrail), datetime.now(UTC))
+    assert f", {known}; " in describe_guardrail(served)
     alone = " ".join(
         command(0, "export", tmp_path / "runs" / "elsewhere", "-o", tmp_path / "e.json").split()
     )

@@ -123,7 +123,7 @@ def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path
     assert kept["cost"] == called.report.cost and kept["verdict"] == called.verdict
     assert "its errors cost about" in (run / "report.html").read_text()
     exported = command("export", run, "-o", tmp_path / "g.json")
-    assert exported.returncode == 0 and "certified when tested" in exported.stdout
+    assert exported.returncode == 0 and "when tested: certified" in exported.stdout
     guardrail = Guardrail.load(tmp_path / "g.json")
     assert guardrail.calibration.threshold == called.calibration.threshold
     # Both halves are known: neither certifies it again, and other answers do.

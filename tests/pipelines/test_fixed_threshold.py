@@ -224,7 +224,7 @@ def test_a_run_is_frozen_with_its_threshold_and_decides_alike(file: Path, tmp_pa
     exported = command("export", tmp_path / "run", "-o", tmp_path / "g.json")
     assert (
         exported.returncode == 0
-        and "flags at 1 or higher; certified when tested" in exported.stdout
+        and "flags at 1 or higher; when tested: certified" in exported.stdout
     )
     guardrail = Guardrail.load(tmp_path / "g.json")
     loaded = Run.load(tmp_path / "run")

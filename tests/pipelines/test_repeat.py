@@ -140,7 +140,7 @@ def test_a_detector_that_asks_nobody_is_said_to_be_the_same_each_time(tmp_path: 
     content = run.to_dict()
     measure = content["decisions"]["answers"]
     assert (measure["count"], content["asks"]) == (0.0, False)
-    assert "without a service, and computes the same each time" in content["finding"]
+    assert "would, exact bound): this detector runs here, without a service" in content["finding"]
     assert content["voting"]["difference"]["missed"]["estimate"] == 0.0
     alone = [{**row, "group": None} for row in rows(40)]
     measure = repeat(alone, "novelty", alpha=0.2).to_dict()["decisions"]["answers"]

@@ -243,9 +243,17 @@ def test_the_terminal_shows_where_a_judge_can_stand() -> None:
 def test_headline_body_and_next_step(limit: float | None) -> None:
     value = won(max_fpr=limit, min_coverage=0.5)
     assert document(value).headline.startswith("toy wins")
-    assert document(value).summary.startswith("It flags")
-    expected = {None: "Say how many", 0.01: "Label more", 0.9: "Freeze it"}[limit]
+    assert document(value).summary.startswith("On the half of the test set that did not choose")
+    expected = {None: "Say how many", 0.01: "Freeze it (", 0.9: "Freeze it, with"}[limit]
     assert document(value).next_step.startswith(expected)
+    # As many answers as settle it, where any number does; a rejected one is settled.
+    assert ("the same rates, the verdict will be certified" in document(value).next_step) is (
+        limit == 0.01
+    )
+    beaten = {**value["winner"]["certificate"], "verdict": "rejected"}
+    if limit is not None:
+        rejected = {**value, "winner": {**value["winner"], "certificate": beaten}}
+        assert document(rejected).next_step.startswith("Do not rely on this guardrail")
     # Without a requirement a winner is neither certified nor in doubt.
     assert document(value).verdict == (
         "" if limit is None else value["winner"]["certificate"]["verdict"]

@@ -13,7 +13,7 @@ from calibrail.formatting import Scale
 from calibrail.report import Document, print_document, render_page
 from calibrail.report.documents import certify, decisions, doctor
 from calibrail.report.documents.examples import error_examples
-from calibrail.report.messages import catalogue
+from calibrail.report.messages import catalogue, say
 
 #: "1 answers", but neither "1.1 answers" nor "0 of 1" of something.
 WRONG = re.compile(
@@ -51,6 +51,13 @@ def test_highlights_are_spoken_of_where_there_is_a_text() -> None:
         for row in (ERROR, SHOWN)
     ]
     assert [page.count("Highlights") for page in pages] == [0, 1]
+
+
+def test_a_row_without_a_judge_label_counts_and_rows_count() -> None:
+    data = {"labelled_by": None}
+    one, two = (say("agree.human_alone", data=data, n_human_alone=n) for n in (1, 2))
+    assert one.startswith("1 row with") and "label: it counts as" in one
+    assert two.startswith("2 rows with") and "label: they count as" in two
 
 
 def warned() -> Document:

@@ -57,6 +57,14 @@ def test_the_verdict_comes_first_and_a_next_step_last(
     assert remedy in last
 
 
+def test_a_verdict_is_in_capitals_and_a_sentence_keeps_its_names() -> None:
+    sentence = (
+        "The promise of 90% caught does not carry over to cnndm: it is broken in 1 of 2 tests."
+    )
+    text = words(shown(lambda _: Document("x", headline=sentence, verdict="rejected"), {}))
+    assert text.startswith(sentence) and "CNNDM" not in text
+
+
 @pytest.mark.parametrize(
     ("lower", "said"),
     [(0.4, "no better than guessing: its AUROC lies between 0.4 and 0.6"), (0.55, "")],
@@ -141,6 +149,28 @@ def test_a_certificate_shows_bounds_and_what_to_do(
     assert "Next: " in text
     warned = words(shown(certify.document, {**value, "warnings": ["9 answers share a group"]}))
     assert "1 warning - 9 answers share a group Next: " in warned
+
+
+def test_a_certificate_asks_for_one_number_of_labels_and_for_none_where_it_fails() -> None:
+    look = {"number": 1, "declared": None, "level": 0.04, "together": 0.05, "confidence": 0.95}
+    look |= {"next_level": 0.01, "needed": {"hallucinated": 800}}
+    about = {"reason_code": "limits_unsettled", "look": look}
+    value = certify_counts(ClassCounts(160, 200, 20, 200), Requirement(0.3, 0.78)).to_dict()
+    text = words(shown(certify.document, {**value, **about}))
+    assert (
+        "Next: Label about 800 hallucinated answers (among about 1,600 in all) beyond these, which "
+        "make it certified if they show the same rates, and test all in one file, ALL: calibrail "
+        "certify GUARDRAIL ALL --max-false-alarms 0.3 --min-caught 0.78 " in text
+    )
+    # A verdict that an earlier look took back is one; what misses the requirement misses it.
+    seen = {"reason_code": "looked_before", "verdict": "inconclusive"}
+    for caught, said in (
+        (160, "Have people label"),
+        (50, "Do not rely on it"),
+    ):
+        counts = ClassCounts(caught, 200, 20, 200)
+        value = certify_counts(counts, Requirement(0.3, 0.78)).to_dict()
+        assert f"Next: {said}" in words(shown(certify.document, {**value, **seen}))
 
 
 def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html import unescape
 from typing import Any
@@ -9,18 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 from reports import classes, report
+from rich.console import Console
 
 from calibrail import calibrate, card
 from calibrail.conformal import ClassCounts, certify_counts, certify_groups
 from calibrail.formatting import lower_percent, upper_percent
 from calibrail.options import Requirement
-from calibrail.report import render_page
+from calibrail.report import print_document, render_page
 from calibrail.report.document import Document, Figure, Table, all_blocks
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.card import document as card_document
 from calibrail.report.documents.certify import document as certify_document
 from calibrail.report.figures.scores import TargetBox, target_svg
+from calibrail.report.markdown import render_junit
 
 VERDICTS = {"inside": "certified", "outside": "rejected", "across": "inconclusive"}
 
@@ -136,6 +139,28 @@ def test_a_verdict_that_was_taken_back_is_not_said_to_follow_from_the_box() -> N
     figure = figures(document({**value, "verdict": "inconclusive"}, classes()))[0]
     assert label(figure.svg()).endswith("inside the corner that was required.")
     assert "the verdict rests on more than these bounds" in figure.caption
+
+
+def test_a_certificate_on_a_condition_is_shown_as_no_full_one() -> None:
+    value = report(max_fpr=0.5, guarantee="pac")
+    doubt = {"code": "tested_beside", "message": "", "values": {"n": 1}}
+    full, made = (
+        document({**value, "warnings": [*value["warnings"], *more]}, classes())
+        for more in ([], [doubt])
+    )
+    assert (full.verdict, made.verdict) == ("certified", "conditional")
+    assert made.headline == "Certified, if fixed beforehand"
+    figure = figures(made)[0]
+    assert "var(--inconclusive)" in figure.svg() and ".: certified" not in label(figure.svg())
+    assert "the verdict rests on more than these bounds" in figure.caption
+    assert '<section class="verdict conditional"' in render_page(made)
+    # What was picked by its results is certified by other answers; nothing is certified of those.
+    assert "on new labelled answers alone" in made.next_step != full.next_step
+    # As its exit code is that of a certificate, so is its test.
+    assert 'failures="0" skipped="0"' in render_junit(made)
+    stream = io.StringIO()
+    print_document(made, Console(file=stream, force_terminal=True, color_system="standard"))
+    assert "\x1b[1;33mCERTIFIED" in stream.getvalue() and "[1;32m" not in stream.getvalue()
 
 
 def test_certify_and_its_groups_have_theirs() -> None:

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,15 @@ class Tab:
             for node in nodes
             if not node["ignored"]
         ]
+
+    def violations(self) -> list[list[str]]:
+        """Return what axe-core objects to: each rule, and the elements that break it."""
+        spec = find_spec("axe_playwright_python")
+        assert spec is not None and spec.origin is not None
+        self.ask(f"{Path(spec.origin).with_name('axe.min.js').read_text(encoding='utf-8')};0")
+        found = "found.violations.map((rule) => [rule.id, ...rule.nodes.map((it) => it.html)])"
+        told: list[list[str]] = self.ask(f"axe.run().then((found) => {found})")
+        return told
 
     def ask(self, expression: str) -> Any:
         """Return the value of an expression in the page."""

@@ -133,10 +133,7 @@ def freeze_into(
         groups=rule.groups and f"{rule.groups.described} of {spelled(config.promise.by)}",
         flagged=rule.flag_above,
         sentences=guardrail.unit == "sentence",
-        verdict=headline.verdict,
-        given=config.promise.guarantee == "fixed",
-        asked=config.asked,
-        choice=config.data.choice,
+        verdict=say("guardrail.verdict", **config.standing),
         signature=content["signature"],
     )
     told = headline.verdict == "certified" or not config.asked

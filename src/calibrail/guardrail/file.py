@@ -411,6 +411,13 @@ class FrozenConfig(_Frozen):
         return self.requirement.asks or self.headline.verdict != "inconclusive"
 
     @property
+    def standing(self) -> dict[str, Any]:
+        """What its verdict is, whether it was asked for, and on what it hangs."""
+        about = {"asked": self.asked, "choice": self.data.choice}
+        named = {"verdict": self.headline.verdict, "warnings": list(self.headline.warnings)}
+        return {**about, **named, "guarantee": self.promise.guarantee}
+
+    @property
     def detector_chosen(self) -> bool:
         """Whether the answers that set the threshold chose the detector among others, too."""
         return self.data.choice is not None or "compared_before" in self.headline.warnings

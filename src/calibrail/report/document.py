@@ -397,7 +397,7 @@ Block = (
 
 
 #: What a document's headline says about the requirement, if there is one.
-Verdict = Literal["certified", "rejected", "inconclusive", ""]
+Verdict = Literal["certified", "conditional", "rejected", "inconclusive", ""]
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,8 @@ def _template(code: str, part: str = "text") -> Template:
 _FILTERS: Final = {
     formatting: "count percent lower_percent upper_percent floor_percent ceiling_percent outward "
     "upward number exact duration",
-    text: "share interval bounds estimate with_bounds count_of p_value plain last_part capital",
+    text: "share interval bounds estimate with_bounds count_of p_value plain last_part capital "
+    "conditional",
 }
 
 

@@ -24,11 +24,14 @@ _STYLES: Final = {
     "bad": "bold red",
     "warning": "bold yellow",
     "certified": "bold green",
+    "conditional": "bold yellow",
     "rejected": "bold red",
     "inconclusive": "bold yellow",
 }
 #: Lines after which the first ones have left a screen of 24, where files and a prompt follow.
 _SMALL: Final = 20
+#: Characters of the longest headline that is a verdict, as on a page.
+_VERDICT: Final = 60
 
 
 class BrokenText(Text):
@@ -90,7 +93,7 @@ def _print(document: Document, console: Console) -> None:
     if document.brief is not None:
         _paragraph(console, document.brief, "strong")
     elif document.verdict:
-        head = _line(document.headline.upper(), _STYLES[document.verdict])
+        head = _line(_loud(document.headline), _STYLES[document.verdict])
         console.print(head.append(f"  {plain(document.subject)}", style="bold"))
         _paragraph(console, document.summary)
     else:
@@ -109,10 +112,15 @@ def _print(document: Document, console: Console) -> None:
             console.print(BrokenText(f"  {plain(command)}"), soft_wrap=True)
 
 
+def _loud(headline: str) -> str:
+    """Return a verdict in capitals; a sentence, which may hold names, as it is."""
+    return headline.upper() if len(headline) <= _VERDICT else headline
+
+
 def _end(document: Document, console: Console, *, named: bool) -> None:
     """Print verdict and decisive numbers once more; of what has neither, what it comes to."""
     told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
-    name = document.headline.upper() if document.verdict and not named else document.headline
+    name = _loud(document.headline) if document.verdict and not named else document.headline
     if told and not (named or document.verdict):
         name, told = told, ""
     head = _line(name.removesuffix("." if told else ""), _STYLES[document.verdict or "strong"])

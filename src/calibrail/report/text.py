@@ -15,8 +15,10 @@ from calibrail.formatting import (
     upper_percent,
     upward,
 )
-from calibrail.report.document import Cell, Json, Tile
+from calibrail.report.document import Cell, Json, Tile, Verdict
 
+#: Warnings under which a certificate holds only for what was fixed before anyone saw results.
+_TRIED: Final = {"others_tried", "tested_beside", "calibrated_before"}
 #: Where a word that is too long for a line may go on in the next one.
 JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
 
@@ -78,6 +80,23 @@ def share(value: Json | None) -> str:
 def is_proven(value: Json | None) -> TypeGuard[Json]:
     """Return whether the rank of a threshold proves a share that nothing measures."""
     return value is not None and value.get("method") == "rank"
+
+
+def warned(result: Json) -> list[str]:
+    """Return the codes of warnings: of a report, which has them whole, or of a guardrail."""
+    given = result.get("warnings", ())
+    return [item["code"] if isinstance(item, dict) else item for item in given]
+
+
+def conditional(codes: Iterable[str]) -> bool:
+    """Return whether a certificate under these warnings hangs on what was fixed before."""
+    return not _TRIED.isdisjoint(codes)
+
+
+def tone(result: Json) -> Verdict:
+    """Return as what a verdict is shown: a certificate on a condition is no full one."""
+    verdict: Verdict = result["verdict"]
+    return "conditional" if verdict == "certified" and conditional(warned(result)) else verdict
 
 
 def required(relation: str, limit: float | None) -> str:

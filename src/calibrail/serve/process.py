@@ -261,7 +261,7 @@ def describe_guardrail(loaded: Loaded) -> str:
         "serve.guardrail",
         name=loaded.name,
         detector=guardrail.scale.column or config.score.name,
-        verdict=config.headline.verdict if config.asked else "no verdict asked for",
+        verdict=say("guardrail.verdict", **config.standing),
         signature=guardrail.signature,
         is_signed=signature_path(loaded.path).exists(),
         probed=guardrail.probed,

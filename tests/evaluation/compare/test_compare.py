@@ -16,6 +16,7 @@ from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.winner import CONFIRMING, halve
 from calibrail.options import Guarantee, Promise, Requirement, Undefined
 from calibrail.report.documents.compare import finding
+from calibrail.report.text import interval, share
 from tests.evaluation.compare.candidates import Field
 
 KEYS = (
@@ -57,8 +58,12 @@ def test_every_part_is_there_and_strict_json() -> None:
     assert content["baselines"][0]["overlap"]["estimate"] is not None
     assert {test["against"] for test in content["paired"]["against_best"]} == {"d0"}
     assert {test["name"] for test in content["paired"]["confirming"]} == {"d1", "d2"}
-    assert finding(content).startswith("d0 wins, not yet certified: it flags ")
-    assert "did not choose, confirms that it wins" in finding(content)
+    # Of a winner all is said by the answers that did not choose it; the tables show the others.
+    said = finding(content)
+    assert said.startswith("d0 wins, not yet certified: on the half of the test set that did not ")
+    alarms = content["winner"]["certificate"]["fpr"]
+    assert f"flags {share(alarms)} of faithful answers ({interval(alarms)})" in said
+    assert "That confirms that it wins. Against your requirement it is inconclusive there" in said
 
 
 def test_no_winner_names_whom_the_data_does_not_separate() -> None:

@@ -102,9 +102,8 @@ def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bull
 
 def _in_short(item: Json, result: Json, reason: str) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
-    rates = {name: phrases.share_with_bounds(item[name]) for name in ("caught", "false_alarms")}
     alone, name = not result["judges"][1:], phrases.plain(item["judge"])
-    text = say("agree.in_short" if alone else "agree.of_several", item, rates, result, judge=name)
+    text = say("agree.in_short" if alone else "agree.of_several", item, result, judge=name)
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:

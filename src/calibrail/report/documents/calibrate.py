@@ -43,7 +43,7 @@ def document(
         shown,
         subject=text.score_name(report),
         headline=shown.headline or messages.verdict_headline(report),
-        verdict="" if shown.headline else report["verdict"],
+        verdict="" if shown.headline else text.tone(report),
         warnings=[
             parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())
             for item in report["warnings"]

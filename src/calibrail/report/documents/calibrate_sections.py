@@ -272,9 +272,8 @@ def verdict_summary(result: Json) -> str:
     # Of a verdict that was taken back the evidence is not what is missing.
     taken_back = {*STEPS, "calibration_data", "unknown_data"}
     silent = is_unasked(result) or result.get("reason_code") in taken_back
-    meaning = (
-        "" if silent else f"{say('verdict.' + result['verdict'], result, codes=_codes(result))} "
-    )
+    codes = phrases.warned(result)
+    meaning = "" if silent else f"{say('verdict.' + result['verdict'], result, codes=codes)} "
     summary = f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
     if result.get("reason_code") in STEPS or "test" not in result:
         return summary
@@ -300,17 +299,11 @@ def verdict_headline(result: Json) -> str:
     """Return the verdict of a report, or that a threshold was found where none was asked for."""
     data = result.get("data") or {}
     judge = judge_of(data.get("reading") or result.get("reading"))
-    codes = _codes(result)
+    codes = phrases.warned(result)
     if not is_unasked(result):
         return say("verdict.with_doubt", verdict=result["verdict"], codes=codes, judge=judge)
     useless = result.get("flag_all") or "flags_everything" in codes
     return say(f"verdict.{'found_none' if useless else 'found'}", judge=judge)
-
-
-def _codes(result: Json) -> list[str]:
-    """Return the codes of warnings: of a report, which has them whole, or of a guardrail."""
-    given = result.get("warnings", ())
-    return [item["code"] if isinstance(item, dict) else item for item in given]
 
 
 def _guessing(result: Json) -> str:
@@ -388,7 +381,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     verdict, sentences, code = report["verdict"], by_sentence(report), report.get("reason_code")
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
-        return "export", {}
+        return "certify_anew" if phrases.conditional(codes) else "export", {}
     if code in STEPS:
         return STEPS[code], {}
     if "reversed_direction" in codes and not sentences:

@@ -12,7 +12,7 @@ from calibrail.report.document import Bullet, Document, Json, Table, listing, se
 from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
-from calibrail.report.text import group_label, group_of, is_proven, plain, short
+from calibrail.report.text import group_label, group_of, is_proven, plain, short, tone
 
 #: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
 MOST_GROUPS: Final = 20
@@ -27,8 +27,7 @@ def document(card: Json) -> Document:
         What ``calibrail guardrail card --json`` prints.
     """
     config, name = card["guardrail"], card["file"]["name"] or "guardrail.json"
-    unit = config["promise"].get("unit")
-    headline = {**config["headline"], "requirement": config["requirement"], "unit": unit}
+    headline = guardrail.headline_of(config)
     scale = Scale.of(config["score"])
     detector = plain(scale.column or config["score"]["name"])
     kind = "labelled" if is_proven(headline["coverage"]) else "held-out"
@@ -40,7 +39,6 @@ def document(card: Json) -> Document:
         "name": scale.named(detector),
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],
     }
-    asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
     rates = measures.trim_rates if about["trims"] else measures.of_verdict
     region = (headline.get("certificate") or {}).get("region") or headline["fpr"]
     shown, confidence = f"What the {seen_on} show", region["confidence"]
@@ -60,8 +58,8 @@ def document(card: Json) -> Document:
         blocks=(
             section(
                 shown,
-                measures.target_figure(asked, confidence),
-                measures.table(shown, rates(headline, asked), confidence),
+                measures.target_figure(headline, confidence),
+                measures.table(shown, rates(headline, headline), confidence),
             ),
             measures.cost_section(headline.get("cost")),
             listing("What it does", _does(card, about)),
@@ -85,9 +83,9 @@ def badge(card: Json) -> tuple[str, str]:
     config = card["guardrail"]
     headline, proven = config["headline"], is_proven(config["headline"]["coverage"])
     least = headline["min_coverage"] or (1.0 - config["promise"]["alpha"] if proven else None)
-    about = {**headline, "requirement": config["requirement"], "data": config["data"]}
+    about = guardrail.headline_of(config)
     told = say("card.badge", config, told=sections.verdict_headline(about), least=least)
-    return sections.verdict_word(about), told[:1].lower() + told[1:]
+    return "" if sections.is_unasked(about) else tone(about), told[:1].lower() + told[1:]
 
 
 def _promises(config: Json, about: Json) -> list[str]:

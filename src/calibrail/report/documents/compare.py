@@ -10,7 +10,13 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import possible_section, verdict_word
+from calibrail.report.documents.calibrate_sections import (
+    STEPS,
+    goals,
+    label_anew,
+    possible_section,
+    verdict_word,
+)
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.messages import say, say_first, title
@@ -162,6 +168,7 @@ def _difference(value: Json, scale: float, digits: int) -> parts.Cell:
     ends = [
         f"{float(outward(scale * value[end], digits, upper=end == 'upper')):+.{digits}f}"
         for end in ("lower", "upper")
+        if value[end] is not None
     ]
     texts = [f"{scale * value['estimate']:+.{digits}f}", *ends]
     if scale > 1.0:
@@ -299,26 +306,21 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
         return f"{name} {flags} {say('compare.alone')}"
     ahead = ranking(comparison) if ranked else ""
     rates = (
-        say(
-            "compare.rate",
-            test,
-            best=winner["fpr"][winner["candidate"]]["estimate"] or 0.0,
-            other=winner["fpr"][test["name"]]["estimate"] or 0.0,
-        )
+        say("compare.rate", test, other=winner["fpr"][test["name"]]["estimate"] or 0.0)
         for test in paired["confirming"]
     )
     if winner["name"] is not None:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
-        confirmed = say("compare.confirmed", winner=winner, rates="; ".join(rates), reason=reason)
-        sentences = [f"{headline(comparison)}: it {flags}", ahead, confirmed]
+        about = {"winner": winner, "rates": "; ".join(rates), "reason": reason}
+        sentences = [f"{headline(comparison)}: {say('compare.confirmed', detector, about)}", ahead]
     else:
         why = _undecided(winner, tests)
         if winner["contradicted_by"]:
             why = say("compare.contradicted", winner=winner)
         elif withheld := winner.get("withheld"):
             why = say(f"compare.withheld_{withheld}", winner)
-        more = "" if winner["times"] is None else say("compare.times", winner)
+        more = say("compare.times", winner, n=comparison["data"].get("n_examples"))
         sentences = [f"{headline(comparison)}: {why} {name} {flags}", ahead, more]
     return " ".join(filter(None, sentences))
 
@@ -350,18 +352,9 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     """Say who raises fewer false alarms than the best detector, and who cannot be told apart."""
     beaten = [test for test in tests if _worse(test, "fpr", winner)]
     alike = [t for t in tests if t["name"] in winner["not_separated"] and t not in beaten]
-    others = [test["name"] for test in alike if not test["baseline"]]
-    trivial = [test["name"] for test in alike if test["baseline"]]
-    names = [few(others)] if others else []
-    if trivial:
-        names.append(f"the {'baselines' if len(trivial) > 1 else 'baseline'} {few(trivial)}")
-    return say(
-        "compare.undecided",
-        winner=winner,
-        beaten=beaten,
-        beaten_named=few([test["name"] for test in beaten]),
-        alike=" or ".join(names),
-    )
+    names = {kind: [it["name"] for it in alike if it["baseline"] == kind] for kind in (0, 1)}
+    about = {"beaten": [test["name"] for test in beaten], "others": names[0], "trivial": names[1]}
+    return say("compare.undecided", about, winner=winner, few=few)
 
 
 def few(names: list[str]) -> str:
@@ -377,6 +370,10 @@ def next_step(comparison: Json) -> str:
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     beaten = any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"])
     alone = len(detectors) == 1 and not comparison["baselines"]
+    once = any(it["code"] == "clustered" for item in detectors[:1] for it in item["warnings"])
+    level, asked = certificate.get("confidence"), certificate.get("max_fpr") is not None
+    anew = label_anew(certificate, once=once, confidence=level) if asked else None
+    code = certificate.get("reason_code")
     cases = {
         "compare.label_hallucinated": not detectors,
         "compare.add_answers": winner["candidate"] is None,
@@ -387,10 +384,14 @@ def next_step(comparison: Json) -> str:
         "compare.find_better": undecided,
         "compare.label_for_lead": not winner["confirmed"],
         "compare.use": certificate.get("verdict") == "certified",
-        "verdict.state_limit": certificate.get("max_fpr") is None,
-        "compare.settle": True,
+        "verdict.state_limit": not asked,
+        "certify.do_not_rely": certificate.get("verdict") == "rejected",
+        f"verdict.{STEPS.get(str(code))}": code in STEPS,
+        "compare.settle": anew,
+        "verdict.too_close": True,
     }
-    return say_first(cases, name=winner["candidate"], chosen=few(chosen))
+    about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
+    return say_first(cases, about, anew[1] if anew else {})
 
 
 def assumptions(comparison: Json) -> list[str]:
@@ -447,16 +448,22 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
 
 
 def _tiles(comparison: Json) -> Iterator[parts.Tile]:
-    """Yield the false alarms of the best detector, and the difference that decides."""
-    winner, tests = comparison["winner"], comparison["paired"]["against_best"]
+    """Yield the false alarms of the best detector, and the difference that decides.
+
+    Of a winner, by the answers that had no part in the choice.
+    """
+    winner, won = comparison["winner"], comparison["winner"]["name"] is not None
+    tests = comparison["paired"]["confirming" if won else "against_best"]
     for item in comparison["detectors"]:
         if tests and item["name"] == winner["candidate"]:
-            alarms = item["test"]["fpr"]
-            other = min(tests, key=lambda test: test["fpr"]["lower"] or 0.0)
+            alarms = winner["certificate"]["fpr"] if won else item["test"]["fpr"]
+            end = "estimate" if won else "lower"
+            other = min(tests, key=lambda test: test["fpr"][end] or 0.0)
             yield parts.Tile(say("compare.tile", item), text.share(alarms), text.interval(alarms))
             gap, p = _difference(other["fpr"], 100.0, 1), p_value(other["fpr"]["p_adjusted"])
             against = say("compare.tile_against", other)
-            yield parts.Tile(against, f"{gap.text} points", f"{gap.below}, {p}")
+            below = ", ".join(filter(None, (gap.below, p)))
+            yield parts.Tile(against, f"{gap.text} points", below)
 
 
 def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
@@ -464,8 +471,9 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
     first, halves = comparison["detectors"][0], comparison["winner"]["halves"]
     answers = {"tested": first["test"], **{name: halves[name] for name in _HALVES}}
     sizes = {name: say("compare.classes", part) for name, part in answers.items()}
-    yield parts.Text(say("compare.split_in_brief", first, sizes), where="terminal")
-    yield parts.Text(say("compare.split", first, sizes), where="page")
+    about = {**sizes, "name": comparison["winner"]["name"]}
+    yield parts.Text(say("compare.split_in_brief", first, about), where="terminal")
+    yield parts.Text(say("compare.split", first, about), where="page")
     tests = [
         *((item["name"], item["test"]["fpr"]) for item in comparison["detectors"]),
         *((item["name"], item["fpr"]) for item in comparison["baselines"]),

@@ -107,7 +107,7 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
     return Document(
         "selection from",
         subject=answers,
-        headline=f"Released: {released:,} of {answers}",
+        headline=f"May be released: {released:,} of {answers}",
         summary=_summary(selection) if released else say("decisions.nothing_released", selection),
         tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
@@ -132,7 +132,7 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
             },
             selection,
         ),
-        data={"source": selection.get("source"), "n": selection["n"]},
+        data={"source": selection.get("source")},
     )
 
 

@@ -257,8 +257,10 @@ def _next_step(report: Json, about: Json) -> str:
             end = shlex.join([*score, "--alpha", f"{alpha:g}"])
             command = f"calibrail calibrate {kept} {end} -o RUN-calibrated"
         return say("fixed_threshold.search", about, command=command)
-    if report["verdict"] == "certified":
+    if (shown := text.tone(report)) == "certified":
         return say("fixed_threshold.export")
+    if shown == "conditional":
+        return sections.next_step(report)
     if about["anew"] is None:
         return say("verdict.too_close")
     return say("fixed_threshold.label_anew", goals=sections.goals(report), **about["anew"][1])

@@ -12,7 +12,7 @@ from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Fac
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
-from calibrail.report.text import capital, clean, estimate, plain, short
+from calibrail.report.text import capital, clean, estimate, plain, short, tone
 
 
 def guardrail_document(config: Json) -> Document:
@@ -24,7 +24,7 @@ def guardrail_document(config: Json) -> Document:
         The content of the guardrail's file.
     """
     chosen, trims = config["chosen"], messages.by_sentence(config)
-    headline = {**config["headline"], "requirement": config["requirement"]}
+    headline = headline_of(config)
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
     scale, rule = Scale.of(config["score"]), ""
     limit = f"{messages.unit_words(config)['acts']} everything"
@@ -34,20 +34,28 @@ def guardrail_document(config: Json) -> Document:
             name = scale.column or scale.named(config["score"]["name"])
             rule = say("guardrail.rule", name=name, limit=limit, scale=scale, trims=trims)
     has_delta = config["promise"]["guarantee"] in OF_THIS_THRESHOLD
-    asked = {**headline, "min_kept": config["requirement"].get("min_kept")}
-    lines = (measures.trim_rates if trims else measures.of_verdict)(headline, asked)
+    lines = (measures.trim_rates if trims else measures.of_verdict)(headline, headline)
     area = estimate({"estimate": headline["auroc"]})
     return Document(
         "guardrail of",
         subject=scale.column or str(config["score"]["name"]),
-        headline=messages.verdict_headline({**headline, "data": config["data"]}),
-        verdict=headline["verdict"],
+        headline=messages.verdict_headline(headline),
+        verdict=tone(headline),
         rule=rule,
         summary=f"When it was calibrated: {reason_or_cost(headline)}",
         tiles=(*measures.tiles(lines), parts.Tile("AUROC by sentence" if trims else "AUROC", area)),
         blocks=(Facts(facts("guardrail.facts", config, limit=limit, has_delta=has_delta)),),
         footer="Every number on this page is in the guardrail's file.",
     )
+
+
+def headline_of(config: Json) -> Json:
+    """Return a guardrail's headline with what was required: what is promised alone is not."""
+    asked, about = config["requirement"], {name: config[name] for name in ("requirement", "data")}
+    limits = {"min_kept": asked.get("min_kept"), "unit": config["promise"].get("unit")}
+    headline = {**config["headline"], **about, **limits}
+    required = {"min_coverage": asked.get("min_coverage")} if messages.is_unasked(headline) else {}
+    return {**headline, **required}
 
 
 def reason_or_cost(headline: Json) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from math import ceil, exp
 from typing import Final
 
-from calibrail.formatting import lower_percent, number, upper_percent
+from calibrail.formatting import number
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
@@ -75,7 +75,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         What the guardrail is called.
     """
     verdict, found = certificate["verdict"], certificate["sequential"]
-    expect, ends = found["expect"], list(_ends(found).values())
+    expect, ends = found["expect"], remarks("label.ends", found)
     shown = measures.together(certificate)
     known = not (expect["unforeseeable"] or expect["median"] is None or _at_an_end(certificate))
     lines = []
@@ -149,15 +149,6 @@ def warnings(certificate: Json) -> list[str]:
     share = found["n_unsure"] / max(1, found["labelled"])
     kappa = (found["agreement"] or {}).get("kappa") or {"upper": None}
     return remarks("label.weakens", certificate, found, share=share, kappa=kappa)
-
-
-def _ends(found: Json) -> dict[str, str]:
-    """Return what is shown of each rate that a bet has shown to keep what was asked."""
-    ends = {
-        "coverage": f"at least {lower_percent(found['coverage_at_least'])} caught",
-        "fpr": f"at most {upper_percent(found['fpr_at_most'])} false alarms",
-    }
-    return {name: end for name, end in ends.items() if f"{name}_shown" in found["reasons"]}
 
 
 def _bets(found: Json) -> parts.Section:
@@ -323,18 +314,10 @@ def doubts(certificate: Json) -> list[str]:
     certificate : mapping
         What ``calibrail certify --labels --json`` prints.
     """
-    found, texts = certificate["sequential"], []
-    both, balance = found["agreement"] or {}, found["balance"]
-    if balance is not None and balance["p"] < _UNLIKELY:
-        texts.append(say("label.unlikely", balance))
-    for name, n in found["lost"].items():
-        there = found["annotators"].get(name, 0)
-        texts.append(gone(n, f" of {name} ({there:,} are there)"))
-    if found["n_undone_decided"]:
-        texts.append(say("label.undone", found))
-    if both.get("settled_by_one_of_them"):
-        texts.append(say("label.settled_by_one", both))
-    return texts
+    found = certificate["sequential"]
+    there = {name: found["annotators"].get(name, 0) for name in found["lost"]}
+    lost = (gone(n, f" of {name} ({there[name]:,} are there)") for name, n in found["lost"].items())
+    return [*remarks("label.doubts", found, unlikely=_UNLIKELY), *lost]
 
 
 def audit_sample_document(content: Json) -> Document:

@@ -196,7 +196,9 @@ def target_box(asked: Json) -> figures.TargetBox | None:
     seen = shown["coverage"]["estimate"], shown["fpr"]["estimate"]
     corner = (asked["min_coverage"], 1.0 if most is None else most) if required else None
     at = None if None in seen else seen
-    return figures.TargetBox(coverage, fpr, at, corner, asked["verdict"] if required else "")
+    # A certificate on a condition has the colour of what is open.
+    colour = "inconclusive" if (tone := text.tone(asked)) == "conditional" else tone
+    return figures.TargetBox(coverage, fpr, at, corner, colour if required else "")
 
 
 def target_figure(

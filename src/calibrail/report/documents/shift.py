@@ -12,7 +12,7 @@ from calibrail.report.documents import calibrate_sections
 from calibrail.report.documents.measures import part_note
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import shift_svg
-from calibrail.report.messages import say
+from calibrail.report.messages import remarks, say
 
 
 def document(content: Json) -> Document:
@@ -137,20 +137,10 @@ def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
         "n_repaired": repaired if any(item["repair"] for item in broken) else None,
     }
     code = "untested" if not n_tested else "broken" if broken else "holds"
-    sentences = [say(f"shift.{code}", about)]
-    if left_out:
-        sentences.append(say("shift.left_out", n=left_out))
-    return " ".join(sentences)
+    return f"{say(f'shift.{code}', about)} {say('shift.left_out', n=left_out)}".rstrip()
 
 
 def sentence(item: Json, alpha: float, scale: Scale) -> str:
     """Return what one test shows, in words, its thresholds as the user knows them."""
-    sentences = [say("shift.test", item, alpha=alpha, untested=UNTESTED, holds=HOLDS)]
-    if item["finding"] not in (UNTESTED, HOLDS):
-        if item["needed"]:
-            sentences.append(say("shift.needed", item, scale=scale))
-        if item["repair"] == "repaired" and item["weighted"]["fpr"]["estimate"] is not None:
-            sentences.append(say("shift.repaired", item))
-        elif item["repair"] == "not repaired":
-            sentences.append(say("shift.not_repaired", item))
-    return " ".join(sentences)
+    about = {"alpha": alpha, "untested": UNTESTED, "holds": HOLDS, "scale": scale}
+    return " ".join(remarks("shift.sentence", item, about))
