@@ -297,12 +297,23 @@ def is_of_program(name: str, words: Collection[str] = PROGRAMS) -> bool:
     [True, True, False]
     """
     people, spelt = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
-    # In the midst of an Italian name it is a preposition, and Ai is a name of people.
-    ends = [word in ("ai", "ki") for word in spelt[:1] + spelt[-1:]]
+    # In the midst of an Italian name ai is a preposition; Ai and Claude are names of people, too.
+    ends = [word in ("ai", "ki", "claude") for word in spelt[:1] + spelt[-1:]]
     by_ai = any(ends) if words is PROGRAMS else ends == [True, True]
     return not people and (by_ai or not frozenset(words).isdisjoint(spelt))
 
 
+def is_of_judge(name: str) -> bool:
+    """Say whether a column's name says that a program labelled, and not that it answered.
+
+    >>> [is_of_judge(name) for name in ("gpt_label", "auto-verdict", "llm_answer_correct", "label")]
+    [True, True, False, False]
+    """
+    return is_of_program(name) and not _SAID.isdisjoint(re.findall("[a-z]+", name.lower()))
+
+
+#: What of a program says that a column is its opinion.
+_SAID: Final = frozenset(NAMES["labels"]["opinions"].split())
 #: Columns of who gave a label, and words of programs' names there.
 _WHOSE: Final = NAMES["labels"]["whose"].split()
 _MODELS: Final = PROGRAMS.union(NAMES["labels"]["models"].split())
@@ -311,7 +322,7 @@ _MODELS: Final = PROGRAMS.union(NAMES["labels"]["models"].split())
 def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
     """Return which judge gave a row's label: who did is said of all rows (``by``), or by the row.
 
-    >>> judge_of_row({"label": 1, "annotator": "gpt-4o"}), judge_of_row({"annotator": "ada"})
+    >>> judge_of_row({"annotator": "gpt-4o"}), judge_of_row({"annotator": "Claude Dupont"})
     ('gpt-4o', None)
     """
     if by not in (None, "people"):

@@ -18,7 +18,7 @@ from calibrail.data.columns import (
     Needs,
     Seen,
     choose_columns,
-    is_of_program,
+    is_of_judge,
     judge_of_row,
     likely_labels,
     listing,
@@ -212,7 +212,7 @@ class Reading:
             # The name of a column of labels, or the first rows, may say that a program gave them.
             given = [it for it in self.columns.label_columns if not is_of_people(it)]
             scores = () if opened.export is None else (SCORE,)
-            said = (it for it in given if it.startswith(scores) or is_of_program(it))
+            said = (it for it in given if it.startswith(scores) or is_of_judge(it))
             judge = next(chain(said, filter(None, map(judge_of_row, self.head))), None)
             reading = replace(reading, labelled_by=judge)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0

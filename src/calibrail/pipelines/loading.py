@@ -12,7 +12,7 @@ import numpy as np
 from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
-from calibrail.data.columns import is_of_program, which_label
+from calibrail.data.columns import is_of_judge, which_label
 from calibrail.data.example import HALLUCINATED, TEXT_FIELDS, Example, RowProblem, shorten
 from calibrail.data.labels import (
     NONE,
@@ -295,7 +295,7 @@ def column_of_people(
     """
     if reading.label_column:
         fields.column(human := cast(str, reading.label_column), "label_column")
-        whose = human if is_of_program(human) else None
+        whose = human if is_of_judge(human) else None
         return human, replace(reading, labelled_by=reading.labelled_by or whose)
     found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
     if here and not any(name in others for name in found):
