@@ -248,6 +248,7 @@ def _labels_of_people(seen: Seen) -> list[str]:
 #: Different values that a label may have, characters of each, and rows that are looked at for it.
 _CLASSES, _SHORT, _READ_FOR_LABELS = 6, 30, 1000
 PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
+_ANSWERS: Final = frozenset(NAMES["parts_of_names"]["response"].split())
 
 
 _REASONS: Final = re.compile(NAMES["judges"]["reasons"])
@@ -295,11 +296,13 @@ def is_of_program(name: str) -> bool:
     (True, False)
     >>> [is_of_program(name) for name in ("AI verdict", "Correct? (AI)", "fedele ai documenti")]
     [True, True, False]
+    >>> is_of_program("AI answer correct?")
+    False
     """
     people, words = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
-    # In the midst of an Italian name it is a preposition.
-    by_ai = not {*words[:1], *words[-1:]}.isdisjoint(("ai", "ki"))
-    return not people and (by_ai or not PROGRAMS.isdisjoint(words))
+    # In the midst of an Italian name it is a preposition; of its answer people may say something.
+    ends = words[-1:] if _ANSWERS.intersection(words) else words[:1] + words[-1:]
+    return not people and not ({"ai", "ki"}.isdisjoint(ends) and PROGRAMS.isdisjoint(words))
 
 
 def _to_label(program: str) -> str:
