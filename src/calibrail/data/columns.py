@@ -248,6 +248,7 @@ def _labels_of_people(seen: Seen) -> list[str]:
 #: Different values that a label may have, characters of each, and rows that are looked at for it.
 _CLASSES, _SHORT, _READ_FOR_LABELS = 6, 30, 1000
 PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
+_ANSWERS: Final = frozenset(NAMES["parts_of_names"]["response"].split())
 
 
 _REASONS: Final = re.compile(NAMES["judges"]["reasons"])
@@ -295,11 +296,15 @@ def is_of_program(name: str, words: Collection[str] = PROGRAMS) -> bool:
     (True, False)
     >>> [is_of_program(name) for name in ("AI verdict", "Correct? (AI)", "fedele ai documenti")]
     [True, True, False]
+    >>> is_of_program("AI answer correct?")
+    False
     """
     people, spelt = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
-    # In the midst of an Italian name ai is a preposition; Ai and Claude are names of people, too.
-    ends = [word in ("ai", "ki", "claude") for word in spelt[:1] + spelt[-1:]]
-    by_ai = any(ends) if words is PROGRAMS else ends == [True, True]
+    # In the midst of an Italian name ai is a preposition; of its answer people may say something.
+    ends = spelt[-1:] if _ANSWERS.intersection(spelt) else spelt[:1] + spelt[-1:]
+    named = [word in ("ai", "ki", "claude") for word in ends]
+    # Ai and Claude are names of people, too.
+    by_ai = any(named) if words is PROGRAMS else named == [True, True]
     return not people and (by_ai or not frozenset(words).isdisjoint(spelt))
 
 

@@ -395,8 +395,8 @@ class LabelReader:
         self._known: dict[str, tuple[str, int]] = {}
         first = {label_key(self.spelt(value)) for value in beside or ()}
         self._shared = self.positive in first
-        # What is said of this column's own words is said of its yes and no, too.
-        self._mixed = not first.isdisjoint(self._map.keys() - YES - NO)
+        # What is said of words of this column is said of its true and false beside them, too.
+        self._mixed = self.named != FAITHFUL and not first.isdisjoint(self._map.keys() - YES - NO)
 
     def __call__(self, value: object) -> Meaning:
         """Return a class, `SKIP`, or None where the value says neither; lists are combined.
@@ -567,11 +567,11 @@ class LabelReader:
         """Return whether no options say what a value means here: none, or another column's."""
         if not (self.is_explicit and self._apart):
             return not self.is_explicit
-        if self.named is not None and key in YES | NO and not self._mixed:
+        mixed = self._mixed and key in _SPOKEN_TRUTHS
+        if self.named is not None and key in YES | NO and not mixed:
             return True
         alike = {key, _OTHER.get(key, key), _SAME.get(key, key)}
-        known = self._shared or self.positive in alike
-        return not known and self._map.keys().isdisjoint(alike)
+        return not (self._shared or self.positive in alike) and self._map.keys().isdisjoint(alike)
 
     def _own(self, key: str, value: object) -> int | None:
         """Return what a value means by the column's name, or by its words."""

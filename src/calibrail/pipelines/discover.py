@@ -138,8 +138,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             if disputed := _disputed(item.path, how):
                 labels["label_column"] = next(filter(is_of_people, disputed), disputed[0])
         test += [word for pair in labels.items() for word in worded(ReadOptions, *pair)]
-        if len(named) > 1:
-            choices.append(say("command.choose_annotators", names=named))
+        choices += [say("command.choose_annotators", names=named)] if len(named) > 1 else []
         if "positive" in labels or "label_map" in labels:
             choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
         labels.pop("label_map", None)
