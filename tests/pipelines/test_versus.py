@@ -396,6 +396,19 @@ def test_labels_of_a_judge_are_called_so_throughout(tmp_path: Path) -> None:
     assert by_people.to_dict()["data"]["labelled_by"] is None
 
 
+def test_a_judge_that_labelled_for_one_system_labelled_for_the_comparison(tmp_path: Path) -> None:
+    sides = answers(60, (0.05, 0.6), 60)
+    known = {row["id"]: row["human"] for row in sides[1]}
+    named = [[{**row, "label": row["human"]} for row in sides[0]], sides[1]]
+    bare = [[{k: row[k] for k in row if k not in ("human", "judge")} for row in it] for it in named]
+    ours, theirs = files(tmp_path, *bare)
+    with calibrail.label(theirs, tmp_path / "labels", looks=False) as session:
+        while (task := session.next("bot")) is not None:
+            session.put("bot", task.order, known[task.id], judge="gpt")
+    content = asked(ours, tmp_path / "labels", label_column="label")
+    assert (content["outcome"], content["reason_code"]) == ("better", "labels_of_judge")
+
+
 def test_a_mean_of_ratings_is_no_share_and_two_scales_are_no_judge(tmp_path: Path) -> None:
     one, other = answers()
     for row in (*one, *other):
