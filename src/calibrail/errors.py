@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -160,6 +161,16 @@ def variable_set(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
         yield value
     finally:
         variable.reset(token)
+
+
+class Library:
+    """A library that is imported where something of it is first used, by those who use it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
-from calibrail.data import tables
+from calibrail.data import spreadsheets, tables
 from calibrail.data.aliases import aliases_of
 from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import (
@@ -158,8 +158,8 @@ def _rows_of(table: str, path: Path, **how: Any) -> Iterator[TableItem]:
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
-    "csv": tables.csv_rows,
-    "xlsx": tables.sheet_rows,
+    "csv": spreadsheets.csv_rows,
+    "xlsx": spreadsheets.sheet_rows,
     **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
@@ -270,7 +270,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if opened.format != table:
         return opened
     if table == "csv":
-        return replace(opened, batches=partial(tables.csv_batches, path, **fixed))
+        return replace(opened, batches=partial(spreadsheets.csv_batches, path, **fixed))
     if table in _COLUMNAR:
         by_columns = partial(_batches_of, table, path)
         return replace(opened, batches=by_columns, class_names=file_class_names(table, path))

@@ -11,9 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data import dataset, duplicates, example, sources, splits
+from calibrail.data.profile import stand_in
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
-from calibrail.data.tables import NotPlainError, number_array, stand_in, string_array
+from calibrail.data.tables import NotPlainError, number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns

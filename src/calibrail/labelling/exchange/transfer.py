@@ -19,7 +19,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.data.example import RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.data.tables import csv_rows
+from calibrail.data.spreadsheets import csv_rows
 from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
 from calibrail.labelling.ledger import Balance, Lots, Span, json_line
 from calibrail.labelling.session import Session, Task
