@@ -6,7 +6,9 @@ Python path, and only the modules of a detector that was named are found in it.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
@@ -62,6 +64,20 @@ class _DetectorFinder(MetaPathFinder):
 
 
 _FINDER: Final = _DetectorFinder()
+
+
+@contextmanager
+def signal_handlers(handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Let signals be handled so within the block; outside the main thread nobody can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
