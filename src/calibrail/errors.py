@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 Value = TypeVar("Value")
 
@@ -19,6 +19,11 @@ class CalibrailError(Exception):
     The message names what was wrong, the value that was seen and the remedy. The command line
     prints it without a traceback and exits with 1.
     """
+
+    @classmethod
+    def on(cls, code: str, /, **given: Any) -> Self:
+        """Return the error in the words of a code, as `error_text` makes them."""
+        return cls(error_text(code, **given))
 
 
 class InputError(CalibrailError, ValueError):

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from calibrail.errors import CalibrailError, InputError, ServiceError, error_text, errors_as
+from calibrail.errors import CalibrailError, InputError, ServiceError, errors_as
 from calibrail.guardrail.decision import Decision
 from calibrail.options import fields
 
@@ -65,7 +65,7 @@ class Asking:
         token = self.token
         if not isinstance(self.url, str) or not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
-            raise InputError(error_text("client_url"))
+            raise InputError.on("client_url")
         if token is not None and not (
             isinstance(token, str) and token and token.isascii() and token.isprintable()
         ):

@@ -46,7 +46,7 @@ from calibrail.data.files import (
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._spans import Export, ExportNotes
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 from calibrail.working_folder import is_own_code
@@ -248,7 +248,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             {file.parent.name for file in inside} if "dataset_dict.json" in names else ()
         )
         if splits[1:]:
-            raise DataError(error_text("several_splits", folder=path, names=", ".join(splits)))
+            raise DataError.on("several_splits", folder=path, names=", ".join(splits))
         if len(inside) > 1:
             return open_files(inside, reading)
         path = inside[0]
@@ -257,7 +257,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
         name = spoken(STANDARD_INPUT) if "standard_input_" in path.name else path
-        raise DataError(error_text("no_format", path=name, suffix=suffix, by=option, names=known))
+        raise DataError.on("no_format", path=name, suffix=suffix, by=option, names=known)
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
@@ -353,7 +353,7 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
 
     for item in opened:
         if item.class_names != opened[0].class_names:
-            raise DataError(error_text("classes_numbered_differently", first=opened[0], item=item))
+            raise DataError.on("classes_numbered_differently", first=opened[0], item=item)
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
     if whole is not None:

@@ -29,7 +29,7 @@ from calibrail.data.files import (
     suffix_of,
 )
 from calibrail.data.values import number_in
-from calibrail.errors import DataError, InputError, error_text, errors_as, extra
+from calibrail.errors import DataError, InputError, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 
@@ -202,7 +202,7 @@ def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]
         sure &= all(name in (None, "") or name not in cells for name, cells in columns)
         if not sure and records[0] and records[0][0] and filled[0] == 1 and width > _OF_TITLE:
             seen = shorten(records[0][0])
-            raise DataError(error_text("title_above", path=path, seen=seen, width=width))
+            raise DataError.on("title_above", path=path, seen=seen, width=width)
         at = at if sure else 0
     elif any(filled[:at]):
         at = 0
@@ -259,7 +259,7 @@ def _delimiter(path: Path, head: str) -> str:
     if len(alike) > 1:
         choose = spell_option(ReadOptions, "options", {"delimiter": alike[-1]})
         marks = " or ".join(map(repr, alike))
-        raise DataError(error_text("delimiter_unclear", path=path, marks=marks, choose=choose))
+        raise DataError.on("delimiter_unclear", path=path, marks=marks, choose=choose)
     likely = alike or titled or others
     return likely[0] if len(likely) == 1 else usual
 

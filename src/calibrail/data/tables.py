@@ -162,7 +162,7 @@ def _form(path: Path, file: Any, chosen: Sequence[str]) -> tuple[int, list[str]]
 def refuse_bomb(path: Path, n_bytes: int) -> None:
     """Refuse a file whose rows take more bytes than one of its size should hold."""
     if n_bytes > max(_UNFOLDED, MOST_RATIO * path.stat().st_size):
-        raise DataError(error_text("unfolds_to_too_much", path=path, most=MOST_RATIO))
+        raise DataError.on("unfolds_to_too_much", path=path, most=MOST_RATIO)
 
 
 def _unfolded(path: Path, wholes: Iterable[Any], rows: int) -> Iterator[Any]:
@@ -181,7 +181,7 @@ def _unfolded(path: Path, wholes: Iterable[Any], rows: int) -> Iterator[Any]:
             ends = np.cumsum(sizes)
             if sizes.max() > ROW_LIMIT:
                 row = n_rows + int(sizes.argmax()) + 1
-                raise DataError(error_text("row_too_large", path=path, row=row, most=ROW_LIMIT))
+                raise DataError.on("row_too_large", path=path, row=row, most=ROW_LIMIT)
             n_rows, start = n_rows + batch.num_rows, 0
             while start < batch.num_rows:
                 until = int(np.searchsorted(ends, ends[start] - sizes[start] + ROW_LIMIT, "right"))
@@ -290,7 +290,7 @@ def open_arrow(path: Path) -> Iterator[Any]:
         with pa.memory_map(str(held)) if named else pa.PythonFile(held, "r") as source:
             begins = source.read(len(ARROW))
             if begins.startswith(_FEATHER_1):
-                raise DataError(error_text("feather_of_version_1", path=path))
+                raise DataError.on("feather_of_version_1", path=path)
             start = len(ARROW) + 2 if begins == ARROW else 0
             n_bytes = source.seek(start) - start
             for message in pa.ipc.MessageReader.open_stream(source):
@@ -339,7 +339,7 @@ def table_rows(source: object) -> Iterator[TableItem]:
     try:
         table = pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(error_text("no_arrow", of=source, why=_first_line(error))) from error
+        raise DataError.on("no_arrow", of=source, why=_first_line(error)) from error
     if twice := _twice(table.column_names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
     yield from batch_rows(numbered(map(widened, table.to_batches(max_chunksize=_BATCH))))
@@ -449,7 +449,7 @@ def _twice(names: Iterable[str]) -> list[str]:
 def sound_names(path: Path, names: list[str]) -> list[str]:
     """Return the names of columns, which are not too many, and no two of which are one."""
     if (n := len(names)) > MOST_COLUMNS:
-        raise DataError(error_text("too_many_columns", path=path, n=n, most=MOST_COLUMNS))
+        raise DataError.on("too_many_columns", path=path, n=n, most=MOST_COLUMNS)
     if twice := _twice(names):
         raise DataError(f"{path} names columns twice: {', '.join(twice)}; rename one")
     return names
@@ -611,9 +611,9 @@ def columns_of(**columns: Any) -> dict[str, list[Any]]:
     listed = {}
     for name, values in _aligned(columns).items():
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-            raise InputError(error_text("values_no_list", name=name, given=_given(values)))
+            raise InputError.on("values_no_list", name=name, given=_given(values))
         if len(shape := getattr(values, "shape", ())) > 1 and tuple(shape)[1:] != (1,):
-            raise InputError(error_text("values_of_two_dimensions", name=name, part=tuple(shape)))
+            raise InputError.on("values_of_two_dimensions", name=name, part=tuple(shape))
         cells = native(_cells(values))
         listed[name] = [cell[0] if isinstance(cell, list) and shape else cell for cell in cells]
     _same_length(listed)
@@ -639,7 +639,7 @@ def _aligned(columns: Mapping[str, Any]) -> dict[str, Any]:
         if len(values) != len(index) or values.index.equals(index):
             continue
         if not (index.is_unique and values.index.is_unique and values.index.isin(index).all()):
-            raise InputError(error_text("indexes_differ", one=one, name=name))
+            raise InputError.on("indexes_differ", one=one, name=name)
         aligned[name] = values.reindex(index)
     return aligned
 
@@ -657,7 +657,7 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     if isinstance(source, Mapping):
         if tables := [str(name) for name, held in source.items() if hasattr(held, "column_names")]:
             kind, names = type(source).__name__, ", ".join(tables)
-            raise InputError(error_text("several_tables", kind=kind, names=names, first=tables[0]))
+            raise InputError.on("several_tables", kind=kind, names=names, first=tables[0])
         given = _aligned({str(name): values for name, values in source.items()})
         columns = {name: _column(name, values) for name, values in given.items()}
         _same_length(columns)
@@ -709,7 +709,7 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
     """Yield the rows of a pandas DataFrame; Arrow would refuse a column of mixed types."""
     names = [str(name) for name in frame.columns]
     if twice := _twice(names):
-        raise DataError(error_text("frame_column_twice", value=twice[0]))
+        raise DataError.on("frame_column_twice", value=twice[0])
     for start in range(0, len(frame), _BATCH):
         part = frame.iloc[start : start + _BATCH]
         cells = (_cells(part.iloc[:, place]) for place in range(len(names)))
@@ -718,7 +718,7 @@ def _frame_rows(frame: Any) -> Iterator[TableItem]:
 
 def _column(name: str, values: Any) -> Sequence[Any]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise InputError(error_text("column_no_list", name=name, given=_given(values)))
+        raise InputError.on("column_no_list", name=name, given=_given(values))
     return values if isinstance(values, list | tuple) else _cells(values)
 
 

@@ -471,7 +471,7 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
             yield store
         return
     if options.ray_address is not None:
-        raise InputError(error_text("shards_on_cluster", by=spell_option(EngineOptions, "shards")))
+        raise InputError.on("shards_on_cluster", by=spell_option(EngineOptions, "shards"))
     with (
         own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,
         ShardStore.opened(folder) as store,

@@ -13,7 +13,7 @@ from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from calibrail.errors import InputError, error_text, keep_libraries_quiet
+from calibrail.errors import InputError, keep_libraries_quiet
 from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
 
 if TYPE_CHECKING:
@@ -164,12 +164,12 @@ class Gate:
         if isinstance(guardrail, Guardrail | str | PathLike):
             guardrail = local = Guardrail.coerce(guardrail)
         elif not isinstance(guardrail, Checker):
-            raise InputError(error_text("gate_of_what", name=type(guardrail).__name__))
+            raise InputError.on("gate_of_what", name=type(guardrail).__name__)
         if trim and local is not None and local.unit == "answer":
             option = spell_option(Promise, "unit", "sentence")
-            raise InputError(error_text("trim_of_answers", option=option))
+            raise InputError.on("trim_of_answers", option=option)
         if log is not None and local is None:
-            raise InputError(error_text("log_of_a_service"))
+            raise InputError.on("log_of_a_service")
         self.checker: Checker = guardrail
         self.guardrail: Guardrail | None = local
         self._log = log if isinstance(log, DecisionLog | None) else DecisionLog(log)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text, errors_as
+from calibrail.errors import InputError, errors_as
 from calibrail.guardrail import Decision, FrozenConfig, Guardrail
 from calibrail.guardrail.file import TrafficSketch, read_file
 from calibrail.monitoring.drift import Traffic
@@ -129,7 +129,7 @@ class Monitor:
             self._calibrated.refer_to(part, [*self._codes])
         if reference is not None:
             if not isinstance(reference, Rows) or len(reference) < 2:
-                raise InputError(error_text("monitor_reference", reference=reference))
+                raise InputError.on("monitor_reference", reference=reference)
             self._traffic.refer_to(RowRun.from_rows(0, reference, self._codes), [*self._codes])
 
     @property
@@ -263,12 +263,12 @@ class Monitor:
         stored = WatchOptions.from_dict(content["options"])
         monitor = cls(guardrail, stored)
         if content["guardrail"] != monitor.guardrail:
-            raise InputError(
-                error_text("state_of_another", was=content["guardrail"], own=monitor, remedy=REMEDY)
+            raise InputError.on(
+                "state_of_another", was=content["guardrail"], own=monitor, remedy=REMEDY
             )
         for name, value in stored.to_dict().items():
             if options is not None and (given := options.to_dict()[name]) != value:
-                raise InputError(error_text("watch_options", name=name, value=value, given=given))
+                raise InputError.on("watch_options", name=name, value=value, given=given)
         monitor._codes = {name: code for code, name in enumerate(content["languages"])}
         # A watch that was begun before files held a sketch goes on without.
         if (calibrated := content.get("calibrated")) is None:

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, get_args
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 
 #: Key under which a field's metadata holds its ``Option``.
 OPTION: Final = "option"
@@ -396,7 +396,7 @@ def optional(value: Any, kind: type[Kind], name: str) -> Kind:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise InputError(error_text("not_of_kind", name=name, kind=kind, given=type(value)))
+        raise InputError.on("not_of_kind", name=name, kind=kind, given=type(value))
     return value
 
 
@@ -412,10 +412,10 @@ def direction(higher: str | None, settings: Any) -> None:
     """Refuse a column of scores of which nothing says what a higher value means."""
     if higher is None:
         more, less = (spell_option(settings, "higher", name) for name in _HIGHER)
-        raise InputError(error_text("direction_needed", more=more, less=less))
+        raise InputError.on("direction_needed", more=more, less=less)
     if higher not in _HIGHER:
         option = spell_option(settings, "higher", "|".join(_HIGHER))
-        raise InputError(error_text("direction_unknown", option=option, higher=higher))
+        raise InputError.on("direction_unknown", option=option, higher=higher)
 
 
 _HIGHER: Final = ("hallucinated", "faithful")

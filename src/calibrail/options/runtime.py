@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -89,7 +89,7 @@ class EngineOptions:
         if isinstance(self.workers, tuple):
             least, most = (fields.count(number, "workers") for number in self.workers)
             if self.engine != "ray" or least > most:
-                raise InputError(error_text("workers_range", workers=self.workers))
+                raise InputError.on("workers_range", workers=self.workers)
         else:
             fields.count(self.workers, "workers")
 
@@ -239,7 +239,7 @@ class WatchOptions(Record):
 
     def __post_init__(self) -> None:
         if fields.whole(self.reference, "reference", least=2) > MOST_REFERENCE:
-            raise InputError(error_text("reference_long", most=MOST_REFERENCE, n=self.reference))
+            raise InputError.on("reference_long", most=MOST_REFERENCE, n=self.reference)
         fields.count(self.arl, "arl")
         fields.replace_checked(self, delta=fields.share, base_rate=fields.share)
         fields.whole(self.seed, "seed")

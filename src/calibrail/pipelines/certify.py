@@ -22,7 +22,7 @@ from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
 from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.data.values import group_name
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Sample, sections
 from calibrail.evaluation.measures import Outcomes, shuffled
 from calibrail.guardrail.decision import Decision
@@ -388,7 +388,7 @@ def certify(
         for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
             if value is not None and name != "labels":
                 what = "the data" if name == "source" else name
-                raise InputError(error_text("labels_know_answers", what=what))
+                raise InputError.on("labels_know_answers", what=what)
         about: Any = {"judge_column": judge_column, "looks": looks, "fresh": fresh}
         return certify_labels(guardrail, labels, requirement, **about)
     if judge_column is not None:

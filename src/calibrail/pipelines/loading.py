@@ -29,7 +29,7 @@ from calibrail.data.sources import Source
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ScoreThreshold
 from calibrail.options.data import SKIP, ReadOptions
@@ -457,5 +457,5 @@ def chance_of(source: str, example: Example, column: str) -> float:
     chance = number_in(example.columns.get(column)) or 0.0
     if not 0.0 < chance <= 1.0:
         where = f"{source}, id {example.id!r}, field {column}"
-        raise DataError(error_text("no_probability", where=where))
+        raise DataError.on("no_probability", where=where)
     return chance

@@ -24,7 +24,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
 from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, InputError, error_text, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
@@ -398,7 +398,7 @@ class Run(Shown):
         """Return the run of a report and of what calibrated it, as they stand in a folder."""
         if (schema := content.get("schema")) != SCHEMA:
             path = folder / "calibration.json"
-            raise DataError(error_text("run_of_version", path=path, schema=schema, own=SCHEMA))
+            raise DataError.on("run_of_version", path=path, schema=schema, own=SCHEMA)
         state = None
         if (digest := content.get("state_sha256")) is not None:
             action = f"cannot read {folder / STATE}, what the detector has learnt"
@@ -729,6 +729,6 @@ def refuse_other_flags(
     for index in np.flatnonzero((codes > 0) != flagged[places])[:1].tolist():
         place, outcome = int(places[index]), DECISIONS[int(codes[index])]
         where, said = f"{path}, line {place + 1}", str(bool(flagged[place])).lower()
-        raise DataError(
-            error_text("flag_changed", where=where, score=scores[place], outcome=outcome, said=said)
+        raise DataError.on(
+            "flag_changed", where=where, score=scores[place], outcome=outcome, said=said
         )

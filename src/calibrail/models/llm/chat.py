@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
-from calibrail.errors import CalibrailError, InputError, error_text, errors_as, variable_set
+from calibrail.errors import CalibrailError, InputError, errors_as, variable_set
 from calibrail.models.batching import report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.models.llm import transport
@@ -141,7 +141,7 @@ class AnswerCache:
         run = connection.execute
         tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         if tables and ("answers",) not in tables:
-            raise CacheError(error_text("cache_of_another_program", path=path))
+            raise CacheError.on("cache_of_another_program", path=path)
         if path is not None:
             # Readers and a writer at once, and no answer is lost when a process is killed; where
             # another one switches at this moment, it does so for both.
@@ -153,7 +153,7 @@ class AnswerCache:
         if version == 0:
             run(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
-            raise CacheError(error_text("another_version", path=path, version=version, own=VERSION))
+            raise CacheError.on("another_version", path=path, version=version, own=VERSION)
         return connection
 
     def get(self, key: str, read: Callable[[Any], Any] = dict) -> Any | None:
