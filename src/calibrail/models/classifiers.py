@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, Library, ModelError
 from calibrail.models import loading
 from calibrail.models.batching import batches
 from calibrail.models.loading import PUBLISHED, Architecture
@@ -29,6 +29,8 @@ from calibrail.models.windows import (
 
 #: Tokens that models of relative positions read at a time where whole sentences are read together.
 WITH_SENTENCES: Final = 2048
+
+torch = Library("torch")
 
 
 class WindowHead(Protocol):
@@ -91,8 +93,6 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
     def _exportable(
         self, architecture: loading.Architecture, make: Callable[[Network], Any]
     ) -> Exportable:
-        import torch
-
         options = {**architecture.options, "attn_implementation": "eager"}
         network = self.open_network(replace(architecture, options=options))
         head = make(network)
@@ -350,8 +350,6 @@ class MiniCheck(EntailmentHead):
     @staticmethod
     def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the logits of all tokens for the first one of the answer."""
-        import torch
-
         begin = module.config.decoder_start_token_id or 0
         start = torch.full_like(inputs["input_ids"][:, :1], begin)
         return (module(**inputs, decoder_input_ids=start, use_cache=False).logits[:, 0],)
@@ -466,8 +464,6 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
 
 
 def _softmax(logits: Any) -> NDArray[np.float64]:
-    import torch
-
     return np.asarray(torch.softmax(logits.double(), dim=-1).cpu())
 
 
@@ -636,8 +632,6 @@ class TokenHead:
 
     def values(self, windows: Sequence[Window]) -> list[NDArray[np.float64]]:
         """Return for each window P(hallucinated) of the answer's tokens in it."""
-        import torch
-
         logits = self.network.first(windows, self.forward).double()
         table = torch.softmax(logits, dim=-1)[..., self._outputs].sum(dim=-1).cpu().numpy()
         return [row[slice(*item.short)] for row, item in zip(table, windows, strict=True)]

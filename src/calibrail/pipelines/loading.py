@@ -317,20 +317,16 @@ class JudgedLabels:
         self._source, self._reading, self._by_people = source, reading, by_people
         self._names = human, *judges
         people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
-        self._readers = list[LabelReader]()
-        if not judges:
-            names = rows.class_names.get(human, ())
-            self._readers.append(LabelReader(reading, human, names=names, beside=None))
-        for column, first in zip(judges, others, strict=True):
-            # A value of the judge's alone says nothing of the words of people.
-            named = {label_key(value) for value in first} - {label_key(value) for value in people}
-            for_judge = reading.positive is not None and label_key(reading.positive) in named
-            beside = people if for_judge else None
-            if not self._readers:
-                names = rows.class_names.get(human, ())
-                self._readers.append(LabelReader(reading, human, names=names, beside=beside))
-            names = rows.class_names.get(column, ())
-            self._readers.append(LabelReader(reading, column, names=names, beside=first))
+        beside = None
+        if judges and reading.positive is not None:
+            # A value of the first judge's alone says nothing of the words of people.
+            named = {*map(label_key, others[0])}.difference(map(label_key, people))
+            beside = people if label_key(reading.positive) in named else None
+        names = rows.class_names.get
+        self._readers = [
+            LabelReader(reading, column, names=names(column, ()), beside=cells)
+            for column, cells in zip(self._names, (beside, *others), strict=True)
+        ]
         self.signs = _signs(self._readers[1:], others, higher)
         #: Rows that were set aside, how many of which column's, and the first of each.
         self.entries: list[str] = []

@@ -24,7 +24,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
 from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, InputError, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, Library, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
@@ -50,6 +50,8 @@ from calibrail.text.words import measure_texts
 
 if TYPE_CHECKING:
     from calibrail.guardrail import file, runtime
+else:
+    file, runtime = Library("calibrail.guardrail.file"), Library("calibrail.guardrail.runtime")
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
@@ -406,7 +408,6 @@ class Run(Shown):
                 state = read_regular(folder / STATE)
             if hashlib.sha256(state).hexdigest() != digest:
                 raise DataError(say("refused.state_changed", path=folder / STATE))
-        from calibrail.guardrail import file
 
         try:
             sketch = content.get("traffic") and file.TrafficSketch.model_validate(
@@ -455,7 +456,6 @@ class Run(Shown):
             Whether the calibration scores of both classes are frozen, too, so that decisions can
             tell P(hallucinated) (`Guardrail.with_probability`).
         """
-        from calibrail.guardrail import file, runtime
         from calibrail.guardrail.probes import freeze_probes
 
         one_of(on_failure, ("error", "flag", "review"), "on_failure")
@@ -476,7 +476,6 @@ class Run(Shown):
         return runtime.Guardrail(file.FrozenConfig.from_bytes(config.to_bytes()), detector)
 
     def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> file.FrozenConfig:
-        from calibrail.guardrail import file
 
         report = self.report.to_dict()
         certificate, test = report["certificate"], report["test"]
@@ -615,7 +614,6 @@ def traffic_sketch(scored: Scored, report: Report) -> file.TrafficSketch | None:
     """
     if scored.sentences is not None:
         return None
-    from calibrail.guardrail import file
 
     sample = _sample(scored, assume_independent=report.requirement.assume_independent)
     whole = np.where(sample.split == splits.FIT, splits.FIT, splits.TEST).astype(np.int8)
@@ -668,8 +666,6 @@ def frozen_config(
     guardrail: runtime.Guardrail | file.FrozenConfig | str | PathLike[str],
 ) -> tuple[file.FrozenConfig, Path | None]:
     """Return what a guardrail holds, and the file it was read from; its detector is not built."""
-    from calibrail.guardrail import file, runtime
-
     if isinstance(guardrail, file.FrozenConfig):
         return guardrail, None
     if isinstance(guardrail, str | PathLike):
