@@ -40,7 +40,7 @@ _CHUNKS: Final = "calibrail_chunks"
 
 
 @register_validator(name="calibrail/guardrail", data_type="string")
-class GuardrailValidator(Validator):
+class CalibrailValidator(Validator):
     """A validator that an answer passes only where the guardrail says ``pass``.
 
     A Guard is called with ``metadata={"question": ..., "contexts": [...]}``. What is not passed is
@@ -130,7 +130,7 @@ class GuardrailValidator(Validator):
 
 
 def _asked(answer: Any, metadata: dict[str, Any]) -> dict[str, Any]:
-    for name in GuardrailValidator.required_metadata_keys:
+    for name in CalibrailValidator.required_metadata_keys:
         if name not in metadata:
             raise InputError(f"metadata has no {name!r}; got {', '.join(map(str, metadata))}")
     return {"question": metadata["question"], "contexts": metadata["contexts"], "response": answer}
