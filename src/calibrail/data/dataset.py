@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 else:
     pa = Library("pyarrow")
+pc = Library("pyarrow.compute")
 
 
 #: Bytes of texts that are held in memory; with more, all of them lie in a temporary file.
@@ -254,8 +255,6 @@ def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
     >>> row_names("a.csv", np.array([7, 8])).to_pylist()
     ['a.csv:row-7', 'a.csv:row-8']
     """
-    import pyarrow.compute as pc
-
     before = f"{file}:row-" if file else "row-"
     return pc.binary_join_element_wise(before, number_array(numbers).cast(pa.string()), "")
 
@@ -275,8 +274,6 @@ def names_in(column: Any) -> pa.Array | None:
     column : pyarrow.Array or None
         Of texts (by a dictionary or not), whole numbers or nothing.
     """
-    import pyarrow.compute as pc
-
     if column is None or column.null_count == len(column):
         return None
     array = column.cast(pa.string())
@@ -483,8 +480,6 @@ class ColumnReader:
     def _block(
         self, rows: Any, labels: NDArray[np.int8], numbers: NDArray[np.int64], file: str
     ) -> Block:
-        import pyarrow.compute as pc
-
         by_field, n = self._columns.by_field, rows.num_rows
         ids: Any = names_in(_column(rows, by_field["id"]))
         unnamed = np.ones(n, np.bool_) if ids is None else ~present(ids)

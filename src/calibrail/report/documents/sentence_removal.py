@@ -220,11 +220,8 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
 def _more(test: Json) -> Iterator[measures.Line]:
     """Yield what else becomes of answers, and how well the score ranks sentences."""
     yield from measures.left_whole(test)
-    area, detail = test["auroc"], "unsupported above supported sentences; 0.5 = guessing"
-    known = area["estimate"] is not None
-    if not known:
-        detail = plain(area["reason"])
-    yield "AUROC by sentence", estimate(area), bounds(area) if known else "", "", detail
+    ranks = "unsupported above supported sentences; 0.5 = guessing"
+    yield measures.measure_line("AUROC by sentence", test["auroc"], ranks)
     if band := test["coverage_band"]:
         place = "inside" if band["inside"] else "outside"
         span = f"{band['lowest']:,} to {band['highest']:,}"
