@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -178,8 +178,7 @@ class Library:
         return getattr(import_module(self._name), name)
 
 
-@contextmanager
-def extra(name: str, what: str) -> Iterator[None]:
+def extra(name: str, what: str) -> AbstractContextManager[None]:
     """Name the extra of calibrail that a library comes with, where it cannot be imported.
 
     Parameters
@@ -194,13 +193,7 @@ def extra(name: str, what: str) -> Iterator[None]:
     MissingExtraError
         In place of an `ImportError`.
     """
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{what} needs a library that is not installed ({error}): "
-            f"pip install 'calibrail[{name}]'"
-        ) from error
+    return errors_as(MissingExtraError, ImportError, "extra_missing", what=what, name=name)
 
 
 @contextmanager

@@ -221,7 +221,7 @@ def versus_command(
     show.finish(
         "versus",
         result.to_dict(),
-        unusable(result.content["data"]["n_quarantined"], output / "quarantine*.jsonl"),
+        unusable(result.n_quarantined, output / "quarantine*.jsonl"),
         f"wrote {output}/versus.json, report.html",
         code=OF_VERDICT[result.verdict],
     )

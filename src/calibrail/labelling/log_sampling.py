@@ -360,13 +360,12 @@ class Batches:
         remedy = "; restore it from a copy: without it lines would be drawn again"
         with file_errors(f"cannot read {path}", remedy):
             raw = read_regular(path)
-        try:
+        odd = (ValueError, KeyError, TypeError)
+        with errors_as(DataError, odd, "cursor_damaged", path=path, remedy=remedy):
             content = json.loads(raw)
             cursor: Mapping[str, Any] = content["cursor"]
             if content["batch"] != len(self.all):
                 raise ValueError(f"of batch {content['batch']}, and the last is {len(self.all)}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is damaged ({error}){remedy}") from error
         return cursor
 
     def refresh(self) -> None:

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from calibrail.atomic_files import new_folder, read_regular, whole_folder, write_atomically
 from calibrail.data import outputs
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logs, LogSource
@@ -239,13 +239,10 @@ class WatchFile:
             )
 
 
-@contextmanager
-def _damaged(path: Path) -> Iterator[None]:
+def _damaged(path: Path) -> AbstractContextManager[None]:
     """Say that a file is damaged where it cannot be understood."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} is damaged: it holds no state of a watch{_REMEDY}") from error
+    odd = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    return errors_as(DataError, odd, "watch_damaged", path=path, remedy=_REMEDY)
 
 
 def _line_texts(

@@ -76,11 +76,6 @@ class RepeatRun(ShownContent):
     table: ScoreTable
 
     @property
-    def n_quarantined(self) -> int:
-        """Rows that could not be used."""
-        return int(self.content["data"]["n_quarantined"])
-
-    @property
     def changed(self) -> bool:
         """Whether the judge is another one than that of the anchors."""
         return bool((self.content["anchors"] or {}).get("changed"))

@@ -24,7 +24,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
 from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, InputError, Library, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, Library, errors_as, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
@@ -143,11 +143,10 @@ def cost_dict(*tables: ScoreTable) -> dict[str, Any]:
 def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     """Read a JSON object, with an error that says which file of a run is missing or damaged."""
     remedy = f"; name a folder that `calibrail {command} ... -o FOLDER` wrote"
-    try:
-        with file_errors(f"cannot read {path}", remedy):
-            content = json.loads(read_regular(path))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}; run `calibrail {command}` again") from error
+    odd = (ValueError, RecursionError)
+    is_json = errors_as(DataError, odd, "run_is_no_json", path=path, command=command)
+    with is_json, file_errors(f"cannot read {path}", remedy):
+        content = json.loads(read_regular(path))
     if not isinstance(content, dict):
         raise DataError(f"{path} does not hold a JSON object; run `calibrail {command}` again")
     return content
