@@ -7,7 +7,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -309,13 +309,11 @@ def refusal(what: str, status: int, raw: bytes) -> ServiceError:
         The reply.
     """
     detail, problem = raw[:_QUOTED].decode("utf-8", "replace"), ""
-    try:
+    # What is not in the service's own words is said by something before it.
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
         content = json.loads(raw)
         problem = str(content["type"]).rpartition(":")[2]
         detail = str(content["detail"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        # Not the service's own words: those of something before it.
-        pass
     called = f"{status} ({problem})" if problem else f"{status}"
     return ServiceError(f"{what}: {called}: {detail}", status=status, problem=problem)
 

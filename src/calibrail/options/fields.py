@@ -5,7 +5,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from decimal import Decimal
 from functools import cache
@@ -339,6 +339,13 @@ def doubles(values: Any) -> Any:
 
     values = values.detach().cpu() if hasattr(values, "detach") else values
     return np.asarray(values, small_float(values) or None).astype(str).astype(np.float64)
+
+
+def numbers(text: Any, kind: Callable[[str], Kind]) -> list[Kind]:
+    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
+    with suppress(ValueError):
+        return [kind(part) for part in str(text).split(",")]
+    return []
 
 
 def share(value: object, name: str) -> float:

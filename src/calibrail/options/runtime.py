@@ -19,10 +19,7 @@ def read_workers(text: str) -> int | tuple[int, int]:
     >>> read_workers("4"), read_workers("1,4")
     (4, (1, 4))
     """
-    try:
-        counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        counts = []
+    counts = fields.numbers(text, int)
     if len(counts) == 1:
         return counts[0]
     if len(counts) == 2:

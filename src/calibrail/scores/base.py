@@ -389,14 +389,6 @@ def positive(value: Any, name: str) -> float:
     return float(value)
 
 
-def numbers(text: Any) -> list[float]:
-    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
-    try:
-        return [float(part) for part in str(text).split(",")]
-    except ValueError:
-        return []
-
-
 #: The methods through which a detector reads texts and replies: each does by the edition of the
 #: rules that it was built under, wherever it is called.
 _READING: Final = (

@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit
 from calibrail.data.example import Example
 from calibrail.errors import InputError, error_text, extra
 from calibrail.options import SplitOptions
-from calibrail.options.fields import one_of, spell_option
+from calibrail.options.fields import numbers, one_of, spell_option
 from calibrail.scores import base
 from calibrail.scores.members import Floats, Members, member_items, pinned_member
 from calibrail.scores.registry import build, key_of, parse_specs, spell
@@ -317,7 +317,8 @@ class Ensemble(Combined):
     def __post_init__(self) -> None:
         self.combine(build_members(self.scores, self.name))
         n = len(self.members)
-        self._weights = np.array([1.0] * n if self.weights is None else base.numbers(self.weights))
+        weights = [1.0] * n if self.weights is None else numbers(self.weights, float)
+        self._weights = np.array(weights)
         if len(self._weights) != n or not ((self._weights > 0.0) & (self._weights < np.inf)).all():
             raise InputError.on("ensemble_weights", n=n, weights=self.weights)
 

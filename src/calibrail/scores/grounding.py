@@ -16,7 +16,7 @@ from calibrail.models.batching import shared
 from calibrail.models.classifiers import EntailmentModel, PairHead, PairModel
 from calibrail.models.embeddings import Encoder, load_encoder
 from calibrail.models.loading import DEFAULT_MODEL, Architecture
-from calibrail.options.fields import one_of, whole
+from calibrail.options.fields import numbers, one_of, whole
 from calibrail.scores import base
 from calibrail.scores.embedding import Floats, Rad
 from calibrail.scores.ensemble import Combined, matrix
@@ -410,7 +410,7 @@ class Crg(Combined, base.LocalScore):
         self.combine([distance, entailment, grounding])
         self.model, self.gamma = distance.model, grounding.gamma
         if self.weights != "learned":
-            parts = [1.0, 1.0, 1.0] if self.weights == "equal" else base.numbers(self.weights)
+            parts = [1.0, 1.0, 1.0] if self.weights == "equal" else numbers(self.weights, float)
             if len(parts) != 3 or min(parts) < 0.0 or not 0.0 < sum(parts) < math.inf:
                 raise InputError.on("crg_weights", weights=self.weights)
             self._state = {"weights": np.array(parts) / sum(parts)}

@@ -472,10 +472,9 @@ def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the items of a JSON list, or what each of JSON lines holds."""
     with errors_as(DataError, UnicodeDecodeError, "import_no_utf8", path=path):
         text = raw.decode("utf-8-sig")
-    try:
+    whole = None
+    with suppress(ValueError, RecursionError):
         whole = json.loads(text)
-    except (ValueError, RecursionError):
-        whole = None
     if isinstance(whole, list):
         yield from ((f"{path}, item {number}", item) for number, item in enumerate(whole, start=1))
         return

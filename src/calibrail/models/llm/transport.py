@@ -34,7 +34,7 @@ from calibrail.errors import (
     variable_set,
 )
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
-from calibrail.options.fields import cli_or_python, seconds, setting, whole, yes_or_no
+from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -141,10 +141,7 @@ def read_price(text: str) -> Price | Literal["auto"]:
     """
     if text == AUTO:
         return "auto"
-    try:
-        amounts = [float(part) for part in text.split(",")]
-    except ValueError:
-        amounts = []
+    amounts = numbers(text, float)
     if len(amounts) not in (2, 3) or not all(0.0 <= amount < math.inf for amount in amounts):
         raise InputError.on("price_no_amounts", text=text)
     return Price(*amounts)
