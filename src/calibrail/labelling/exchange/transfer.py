@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
-from calibrail.data.example import RowProblem
+from calibrail.data.example import TEXT_FIELDS, RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.data.spreadsheets import csv_rows
@@ -181,7 +181,6 @@ def _plain(text: str) -> str:
 
 #: Names of what is asked of an annotator, in every program.
 LABEL, SPANS = "label", "unsupported"
-_FIELDS: Final = ("question", "contexts", "response")
 
 
 def write_argilla(tasks: Iterable[Task]) -> bytes:
@@ -259,7 +258,7 @@ def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[Impo
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    return {name: data[name] for name in _FIELDS if isinstance(data.get(name), str)}
+    return {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
 
 
 def _person(by: object) -> str | None:
@@ -396,7 +395,7 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
             cells[label.lower()],
             str(cells["annotator"]).strip() if cells.get("annotator") else None,
             tuple(_text(part.strip()) for part in marked if part.strip()),
-            {name: _text(cells[name]) for name in _FIELDS if cells.get(name) is not None},
+            {name: _text(cells[name]) for name in TEXT_FIELDS if cells.get(name) is not None},
             cells,
         )
 
