@@ -182,13 +182,11 @@ def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
 
 
 def test_no_class_name_occurs_twice() -> None:
-    """Adapters are named as each framework wants, so that two may share a name."""
     homes: dict[str, list[str]] = {}
     for path, tree in modules().items():
-        if room(path)[:1] != ("integrations",):
-            for node in walk(tree):
-                if isinstance(node, ast.ClassDef):
-                    homes.setdefault(node.name, []).append(place(path))
+        for node in walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(place(path))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 

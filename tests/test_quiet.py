@@ -107,11 +107,11 @@ print(found.reasons)
 
 GUARDRAILS_RUN = """
 from calibrail import calibrate
-from calibrail.integrations.guardrails_ai import GuardrailValidator
+from calibrail.integrations.guardrails_ai import CalibrailValidator
 from guardrails import Guard
 guardrail = calibrate("example:facts", "novelty", alpha=0.2, baselines=False).freeze()
 asked = {"question": "What is W?", "contexts": ["Tungsten has the symbol W."]}
-Guard().use(GuardrailValidator(guardrail, on_fail="noop")).validate("Tungsten.", metadata=asked)
+Guard().use(CalibrailValidator(guardrail, on_fail="noop")).validate("Tungsten.", metadata=asked)
 """
 
 NEMO_RUN = """

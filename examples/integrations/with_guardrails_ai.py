@@ -5,7 +5,7 @@ from pathlib import Path
 from guardrails import Guard
 
 import calibrail
-from calibrail.integrations.guardrails_ai import GuardrailValidator
+from calibrail.integrations.guardrails_ai import CalibrailValidator
 
 if not Path("guardrail.json").exists():
     run = calibrail.calibrate("example:facts", score="novelty", alpha=0.1)
@@ -14,7 +14,7 @@ if not Path("guardrail.json").exists():
 QUESTION = "Which element has the symbol W?"
 SOURCES = ["Tungsten is a metal with the symbol W and atomic number 74."]
 
-guard = Guard().use(GuardrailValidator("guardrail.json", on_fail="fix"))
+guard = Guard().use(CalibrailValidator("guardrail.json", on_fail="fix"))
 
 for answer in ("Tungsten has the symbol W.", "Copper melts at 4 degrees in the town of Lyon."):
 

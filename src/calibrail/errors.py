@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 Value = TypeVar("Value")
 
@@ -18,6 +19,11 @@ class CalibrailError(Exception):
     The message names what was wrong, the value that was seen and the remedy. The command line
     prints it without a traceback and exits with 1.
     """
+
+    @classmethod
+    def on(cls, code: str, /, **given: Any) -> Self:
+        """Return the error in the words of a code, as `error_text` makes them."""
+        return cls(error_text(code, **given))
 
 
 class InputError(CalibrailError, ValueError):
@@ -162,8 +168,17 @@ def variable_set(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
         variable.reset(token)
 
 
-@contextmanager
-def extra(name: str, what: str) -> Iterator[None]:
+class Library:
+    """A library that is imported where something of it is first used, by those who use it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
+def extra(name: str, what: str) -> AbstractContextManager[None]:
     """Name the extra of calibrail that a library comes with, where it cannot be imported.
 
     Parameters
@@ -178,13 +193,7 @@ def extra(name: str, what: str) -> Iterator[None]:
     MissingExtraError
         In place of an `ImportError`.
     """
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{what} needs a library that is not installed ({error}): "
-            f"pip install 'calibrail[{name}]'"
-        ) from error
+    return errors_as(MissingExtraError, ImportError, "extra_missing", what=what, name=name)
 
 
 @contextmanager

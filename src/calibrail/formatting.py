@@ -367,6 +367,11 @@ class ShownContent(Shown):
 
     content: Mapping[str, Any]
 
+    @property
+    def n_quarantined(self) -> int:
+        """Rows that could not be used."""
+        return int(self.content["data"]["n_quarantined"])
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the result's JSON file."""
         return dict(self.content)

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, Final, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, errors_as
 
 
 class Record:
@@ -66,12 +66,9 @@ class Record:
         if cls.schema is not None and (name := given.pop("schema", None)) != cls.schema:
             raise InputError(f'schema must be "{cls.schema}"; got {name!r}')
         hints = _hints(cls)  # type: ignore[arg-type]
-        try:
+        kind = cls.__name__.lower()
+        with errors_as(InputError, (KeyError, TypeError), "record_of_other_fields", kind=kind):
             return cls(**{name: _typed(hints[name], value) for name, value in given.items()})
-        except (KeyError, TypeError) as error:
-            raise InputError(
-                f"the {cls.__name__.lower()} has a missing or an unknown field: {error}"
-            ) from error
 
 
 #: What a terminal obeys, what turns the order of letters, or what nobody sees.

@@ -17,7 +17,7 @@ from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.values import native
-from calibrail.errors import InputError, error_text, errors_as, extra
+from calibrail.errors import InputError, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
@@ -241,9 +241,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         if len(rows) == 1:
             return values[0], ones, clusters[used] if clusters is not None else None
         if self.guarantee != "marginal":
-            raise InputError(
-                error_text("sklearn_guarantee_of_folds", guarantee=self.guarantee, n=len(rows))
-            )
+            raise InputError.on("sklearn_guarantee_of_folds", guarantee=self.guarantee, n=len(rows))
         if len(np.unique(used)) < len(used):
             raise InputError("cv holds an answer out twice; give folds that are disjoint")
         # Each group counts once, whatever its number of answers.
@@ -274,14 +272,14 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         alone = np.arange(len(labels)) if clusters is None else clusters
         for train, test in cv.split(np.zeros((len(labels), 1)), labels, clusters):
             if np.isin(alone[test], alone[train]).any():
-                raise InputError(error_text("sklearn_not_held_out"))
+                raise InputError.on("sklearn_not_held_out")
             yield train, test
 
     def _values(self, model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return a fitted estimator's scores, higher = more likely hallucinated."""
         known = [*np.asarray(getattr(model, "classes_", ()))]
         if known and (set(known) != {*self.classes_.tolist()} or self.higher != "hallucinated"):
-            raise InputError(error_text("sklearn_classes", known=known, own=self.classes_.tolist()))
+            raise InputError.on("sklearn_classes", known=known, own=self.classes_.tolist())
         place = known.index(self.classes_[1]) if known else 1
         if hasattr(model, "decision_function"):
             values = np.asarray(model.decision_function(X), dtype=np.float64)
@@ -306,7 +304,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             searches = isinstance(search, BaseEstimator) and hasattr(search, "estimator")
             if searches and (names := _chosen(search)):
                 named = {"names": ", ".join(names), "kind": type(search).__name__}
-                raise InputError(error_text("sklearn_chosen_scores", **named))
+                raise InputError.on("sklearn_chosen_scores", **named)
         return super().__sklearn_clone__()
 
     def _refuse_lost_groups(self) -> None:
@@ -318,7 +316,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             params = local["params"] if isinstance(local.get("params"), dict) else {}
             lost = any(given.get("groups") is not None for given in (local, params))
             if module.startswith("sklearn.") and lost:
-                raise InputError(error_text("sklearn_groups_not_routed"))
+                raise InputError.on("sklearn_groups_not_routed")
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the label of each answer: that of ``classes_[1]`` where it is flagged."""
@@ -385,7 +383,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     def _one_column(self, checked: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores, shape (n,), higher = more likely hallucinated."""
         if checked.shape[1] != 1:
-            raise InputError(error_text("sklearn_one_score", checked=checked))
+            raise InputError.on("sklearn_one_score", checked=checked)
         return self._sign() * checked[:, 0]
 
 
@@ -398,7 +396,8 @@ def _frames() -> Iterator[FrameType]:
 
 def _chosen(search: Any) -> list[str]:
     """Return of which parameters a search tries several values, but for those of the promise."""
-    without = [v for kind in type(search).__mro__ if (v := _CHOOSERS.get(kind.__name__))]
+    names = [kind.__name__ for kind in type(search).__mro__]
+    without = [_CHOOSERS[name] for name in names if name in _CHOOSERS]
     if without or not getattr(search, "refit", False):
         return without
     parts = {"": search.estimator, **search.estimator.get_params()}
@@ -417,8 +416,8 @@ def _chosen(search: Any) -> list[str]:
         every = [*chain.from_iterable(values)]
         return any(value is not every[0] for value in every) and len({*map(_told, every)}) != 1
 
-    names = dict.fromkeys(chain.from_iterable(grids))
-    return [name for name in names if name not in free and several(name)]
+    tried = dict.fromkeys(chain.from_iterable(grids))
+    return [name for name in tried if name not in free and several(name)]
 
 
 def _told(value: Any) -> Any:
@@ -436,7 +435,7 @@ def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
     given, owner = frame.f_locals.get("y"), frame.f_locals.get("self")
     words = [isinstance(next(iter(np.asarray(labels).flat), None), str) for labels in (given, y)]
     if words == [True, False] and str(frame.f_globals.get("__name__")).startswith("sklearn."):
-        raise InputError(error_text("sklearn_alphabet", kind=type(owner).__name__))
+        raise InputError.on("sklearn_alphabet", kind=type(owner).__name__)
 
 
 def _refuse_steps_that_learnt(frame: FrameType) -> None:
@@ -466,7 +465,7 @@ def _refuse_steps_that_learnt(frame: FrameType) -> None:
         finally:
             np.random.set_state(state)
     if learnt:
-        raise InputError(error_text("sklearn_learnt_pipeline", names=" or ".join(learnt)))
+        raise InputError.on("sklearn_learnt_pipeline", names=" or ".join(learnt))
 
 
 def _parts(step: Any) -> Iterator[Any]:
@@ -531,7 +530,7 @@ def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":
-        raise InputError(error_text("sklearn_not_binary", kind=kind))
+        raise InputError.on("sklearn_not_binary", kind=kind)
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     reader = LabelReader(ReadOptions(), name)
     means: Sequence[int | None] = [reader.of_one(value) for value in classes.tolist()]
@@ -541,9 +540,9 @@ def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
     if len(classes) == 1 and means[0] == HALLUCINATED and classes[0] == 1:
         return np.array([0, 1]), np.ones(len(labels), dtype=np.int8)
     if len(classes) == 1:
-        raise InputError(error_text("sklearn_one_class", value=classes[0]))
+        raise InputError.on("sklearn_one_class", value=classes[0])
     if set(means) != {FAITHFUL, HALLUCINATED}:
         one, other = classes.tolist()
-        raise InputError(error_text("sklearn_which_hallucinated", name=name, one=one, other=other))
+        raise InputError.on("sklearn_which_hallucinated", name=name, one=one, other=other)
     classes = classes if means[0] == FAITHFUL else classes[::-1]
     return classes, np.asarray(means, dtype=np.int8)[labels]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.errors import InputError
+from calibrail.errors import InputError, errors_as
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import Requirement
 from calibrail.pipelines.certify import certify
@@ -243,10 +243,9 @@ def _identity(score: Score) -> None:
 
 
 def _through_json(score: Score, what: str, content: object) -> object:
-    try:
+    odd = (TypeError, ValueError)
+    with errors_as(ConformanceError, odd, "score_not_jsonable", name=score.name, what=what):
         return json.loads(json.dumps(content, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise ConformanceError(f"{score.name}: {what} must be JSON-able: {error}") from error
 
 
 def _scored(score: Score, examples: Sequence[Example]) -> _Floats:
@@ -341,12 +340,11 @@ def _by_sentence(score: Score, examples: Sequence[Example]) -> None:
 
 def _rebuilt(score: Score, factory: Factory, examples: Sequence[Example], values: _Floats) -> None:
     params = json.loads(json.dumps(dict(score.params)))
-    try:
+    odd = (InputError, TypeError)
+    with errors_as(ConformanceError, odd, "score_not_rebuilt", name=score.name):
         built_in = score.name in BUILT_IN
         again = build(ScoreSpec(score.name, params)) if built_in else factory(**params)
         again = with_state(again, state_bytes(score))
-    except (InputError, TypeError) as error:
-        raise ConformanceError(f"{score.name}: params do not rebuild the score: {error}") from error
     _require(dict(again.params) == dict(score.params), score, "params must survive a rebuild")
     _agree(again, examples, values, "the rebuilt score must give the same values")
 

@@ -6,7 +6,9 @@ Python path, and only the modules of a detector that was named are found in it.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
@@ -16,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from calibrail.errors import GuardrailError, InputError, error_text
+from calibrail.errors import GuardrailError, InputError
 
 #: Names the folder, for the processes that a command starts, too.
 VARIABLE: Final = "CALIBRAIL_WORKING_FOLDER"
@@ -65,6 +67,20 @@ _FINDER: Final = _DetectorFinder()
 
 
 @contextmanager
+def signal_handlers(handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Let signals be handled so within the block; outside the main thread nobody can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def environment(changes: Mapping[str, str | None]) -> Iterator[None]:
     """Set variables within the block; one that is None is not there."""
     before = {name: os.environ.get(name) for name in changes}
@@ -100,7 +116,7 @@ def settle_own_code(*, allowed: bool, forbidden: bool) -> None:
         Both are asked for.
     """
     if allowed and forbidden:
-        raise InputError(error_text("own_code_both"))
+        raise InputError.on("own_code_both")
     if allowed or forbidden:
         os.environ[_OWN_CODE] = "yes" if allowed else "no"
 
@@ -121,9 +137,9 @@ def refuse_own_code(what: str, *, address: bool = False) -> None:
         A file names it that nobody vouches for: file and remedies are named.
     """
     if is_own_code("no") and not address:
-        raise InputError(error_text("own_code_forbidden", what=what))
+        raise InputError.on("own_code_forbidden", what=what)
     if (file := UNVOUCHED.get()) is not None:
-        raise GuardrailError(error_text("guardrail_unvouched", file=file, what=what))
+        raise GuardrailError.on("guardrail_unvouched", file=file, what=what)
 
 
 def _own_files() -> Path:

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calibrail.data import files, read, read_all, tables
+from calibrail.data import files, read, read_all, spreadsheets, tables
 from calibrail.errors import DataError, InputError
 from tests.rows import good
 
@@ -72,7 +72,7 @@ def test_a_csv_without_ids_is_numbered_by_line(tmp_path: Path) -> None:
 
 def test_huge_and_endless_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = csv.field_size_limit(1 << 16)
-    monkeypatch.setattr(tables, "CELL_LIMIT", 1 << 20)
+    monkeypatch.setattr(spreadsheets, "CELL_LIMIT", 1 << 20)
     try:
         (example,) = read(_csv(tmp_path, HEADER + f"a,q,c,{'x' * 1_000_000},1,\n"))
         assert len(example.response) == 1_000_000

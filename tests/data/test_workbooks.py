@@ -13,7 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from calibrail import calibrate, read
-from calibrail.data import files, read_all, tables
+from calibrail.data import files, read_all, spreadsheets, tables
 from calibrail.errors import DataError, MissingExtraError
 from tests.command_line import calibrail
 from tests.workbooks import Formula, write_workbook
@@ -229,7 +229,7 @@ def test_a_row_of_a_workbook_as_long_as_the_limit_is_read(
     path = write_workbook(tmp_path / "a.xlsx", {"s": [HEADER, row(1)]})
     n_bytes = sum(len(cell.encode()) for cell in row(1) if isinstance(cell, str))
     for most, n in ((n_bytes, 1), (n_bytes - 1, 0)):
-        monkeypatch.setattr(tables, "ROW_LIMIT", most)
+        monkeypatch.setattr(spreadsheets, "ROW_LIMIT", most)
         with nullcontext() if n else pytest.raises(DataError):
             assert len(read_all(path)[0]) == n
 
@@ -239,7 +239,7 @@ def test_a_row_of_a_workbook_beyond_the_limit_is_told(
 ) -> None:
     rows = [HEADER, row(1), ["x" * 5000, *row(2)[1:]]]
     path = write_workbook(tmp_path / "a.xlsx", {"s": rows})
-    monkeypatch.setattr(tables, "ROW_LIMIT", 4000)
+    monkeypatch.setattr(spreadsheets, "ROW_LIMIT", 4000)
     examples, reading = read_all(path)
     assert [e.response for e in examples] == ["It is 1."] and reading.n_quarantined == 1
     assert "row too long" in str(reading.to_dict())

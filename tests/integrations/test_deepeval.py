@@ -21,7 +21,7 @@ from deepeval.test_case import LLMTestCase  # noqa: E402
 
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
-from calibrail.integrations.deepeval import GuardrailMetric  # noqa: E402
+from calibrail.integrations.deepeval import CalibrailMetric  # noqa: E402
 from tests.integrations.pages import run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
@@ -48,7 +48,7 @@ def measured(scenario: Scenario, guardrail: Any, *, at_once: bool = True) -> lis
     """Return what DeepEval's own runner keeps of the metric, in the order of the cases."""
     result = evaluate(
         cases(scenario),
-        [GuardrailMetric(guardrail)],
+        [CalibrailMetric(guardrail)],
         async_config=AsyncConfig(run_async=at_once),
         display_config=DisplayConfig(show_indicator=False, print_results=False),
         cache_config=CacheConfig(write_cache=False),
@@ -88,25 +88,25 @@ def test_a_detector_that_fails_leaves_it_to_the_policy(
 
 def test_assert_test_fails_for_what_is_withheld(scenario: Scenario) -> None:
     good, odd, bad = cases(scenario)
-    assert_test(good, [GuardrailMetric(scenario.file)])
+    assert_test(good, [CalibrailMetric(scenario.file)])
     for item, outcome in ((odd, "review"), (bad, "flag")):
         with pytest.raises(AssertionError, match=f"calibrail .*{outcome}: score"):
-            assert_test(item, [GuardrailMetric(scenario.file)])
+            assert_test(item, [CalibrailMetric(scenario.file)])
     with pytest.raises(AssertionError, match=WHY):
-        assert_test(good, [GuardrailMetric(scenario.failing())])
+        assert_test(good, [CalibrailMetric(scenario.failing())])
 
 
 def test_copies_of_the_metric_share_one_model(scenario: Scenario) -> None:
     gate = Gate(scenario.file)
     from deepeval.metrics.utils.metrics import copy_metrics
 
-    (copied,) = copy_metrics([GuardrailMetric(gate)])
+    (copied,) = copy_metrics([CalibrailMetric(gate)])
     assert copied.guardrail is gate
 
 
 def test_a_case_without_an_answer_is_named(scenario: Scenario) -> None:
     with pytest.raises(InputError, match="response must be a text"):
-        GuardrailMetric(scenario.file).measure(LLMTestCase(input="q"))
+        CalibrailMetric(scenario.file).measure(LLMTestCase(input="q"))
 
 
 def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:

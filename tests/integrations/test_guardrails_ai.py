@@ -25,7 +25,7 @@ from guardrails.errors import ValidationError  # noqa: E402
 
 from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations.gate import REFUSALS  # noqa: E402
-from calibrail.integrations.guardrails_ai import GuardrailValidator  # noqa: E402
+from calibrail.integrations.guardrails_ai import CalibrailValidator  # noqa: E402
 from tests.integrations import trimming  # noqa: E402
 from tests.integrations.pages import run_example, run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
@@ -34,7 +34,7 @@ MESSAGES = [{"role": "user", "content": "Which element has the symbol W?"}]
 
 
 def guard(scenario: Scenario, on_fail: str | None = "fix") -> Guard:
-    return Guard().use(GuardrailValidator(scenario.file, on_fail=on_fail))
+    return Guard().use(CalibrailValidator(scenario.file, on_fail=on_fail))
 
 
 def sources(scenario: Scenario) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_noop_only_measures(scenario: Scenario) -> None:
 def test_a_failing_detector_releases_nothing(
     scenario: Scenario, policy: Literal["error", "flag", "review"]
 ) -> None:
-    judge = Guard().use(GuardrailValidator(scenario.failing(policy), on_fail="fix"))
+    judge = Guard().use(CalibrailValidator(scenario.failing(policy), on_fail="fix"))
     result = judge.validate(scenario.faithful, metadata=sources(scenario))
     assert result.validated_output == REFUSALS[policy]
     assert last_result(judge).error_message.startswith(f"{policy}: ")
@@ -155,7 +155,7 @@ def test_a_stream_that_cannot_be_held_back_is_refused(scenario: Scenario, on_fai
 
 
 def test_an_async_guard_decides_while_the_loop_goes_on(scenario: Scenario) -> None:
-    judge = AsyncGuard().use(GuardrailValidator(scenario.file, on_fail="fix"))
+    judge = AsyncGuard().use(CalibrailValidator(scenario.file, on_fail="fix"))
 
     async def model(*_: Any, messages: Any, **__: Any) -> str:
         return scenario.made_up
@@ -171,7 +171,7 @@ def test_an_async_guard_decides_while_the_loop_goes_on(scenario: Scenario) -> No
 
 
 def test_a_stream_of_an_async_guard_is_refused(scenario: Scenario) -> None:
-    judge = AsyncGuard().use(GuardrailValidator(scenario.file, on_fail="fix"))
+    judge = AsyncGuard().use(CalibrailValidator(scenario.file, on_fail="fix"))
     shown = []
 
     class Stream:
@@ -208,7 +208,7 @@ def test_a_saved_guard_finds_its_guardrail_again(scenario: Scenario) -> None:
 def test_what_is_missing_is_named(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="metadata keys: contexts, question"):
         guard(scenario).validate(scenario.faithful)
-    validator = GuardrailValidator(scenario.file)
+    validator = CalibrailValidator(scenario.file)
     with pytest.raises(InputError, match="metadata has no 'contexts'; got question"):
         validator.validate("x", {"question": "q"})
     with pytest.raises(InputError, match="response must be a text"):
@@ -227,7 +227,7 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_guard_fixes_an_answer_by_what_is_left_of_it() -> None:
-    fixed = Guard().use(GuardrailValidator(trimming.gate(), on_fail="fix"))
+    fixed = Guard().use(CalibrailValidator(trimming.gate(), on_fail="fix"))
     metadata = {"question": trimming.QUESTION, "contexts": list(trimming.CONTEXTS)}
     said = {
         text: fixed.validate(text, metadata=dict(metadata)).validated_output

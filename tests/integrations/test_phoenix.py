@@ -17,7 +17,7 @@ import pandas as pd  # noqa: E402
 from phoenix.evals import async_evaluate_dataframe, bind_evaluator, evaluate_dataframe  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402
-from calibrail.integrations.phoenix import GuardrailEvaluator  # noqa: E402
+from calibrail.integrations.phoenix import CalibrailEvaluator  # noqa: E402
 from tests.integrations.pages import run_page  # noqa: E402
 from tests.integrations.scenario import WHY, Scenario  # noqa: E402
 
@@ -46,7 +46,7 @@ def rated(data: pd.DataFrame, evaluator: Any, *, at_once: bool = False) -> pd.Da
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_the_label_is_the_outcome(scenario: Scenario, at_once: bool) -> None:
-    scores = rated(frame(scenario), GuardrailEvaluator(scenario.file), at_once=at_once)
+    scores = rated(frame(scenario), CalibrailEvaluator(scenario.file), at_once=at_once)
     scores = scores["calibrail_score"]
     assert [row["label"] for row in scores] == ["pass", "review", "flag"]
     assert [row["score"] for row in scores] == [1.0, 0.0, 0.0]
@@ -66,7 +66,7 @@ def test_the_label_is_the_outcome(scenario: Scenario, at_once: bool) -> None:
 def test_a_detector_that_fails_leaves_it_to_the_policy(
     scenario: Scenario, policy: Literal["error", "flag", "review"], at_once: bool
 ) -> None:
-    evaluator = GuardrailEvaluator(scenario.failing(policy), name="held")
+    evaluator = CalibrailEvaluator(scenario.failing(policy), name="held")
     for row in rated(frame(scenario), evaluator, at_once=at_once)["held_score"]:
         assert row["label"] == policy
         assert row.get("score") == (None if policy == "error" else 0.0)
@@ -78,7 +78,7 @@ def test_columns_of_other_names_are_bound(scenario: Scenario) -> None:
     data["docs"] = [np.array(scenario.contexts, dtype=object)] * 3
     gate = Gate(scenario.file)
     names = {"input": "query", "output": "answer", "context": "docs"}
-    bound = bind_evaluator(evaluator=GuardrailEvaluator(gate), input_mapping=names)
+    bound = bind_evaluator(evaluator=CalibrailEvaluator(gate), input_mapping=names)
     assert bound.gate is gate
     labels = [row["label"] for row in rated(data, bound)["calibrail_score"]]
     assert labels == ["pass", "review", "flag"]
@@ -98,7 +98,7 @@ def test_a_row_without_texts_is_failed_and_the_rest_kept(
     data = frame(scenario).astype(object)
     for name, value in change.items():
         data.at[0, name] = value
-    result = rated(data, GuardrailEvaluator(scenario.file))
+    result = rated(data, CalibrailEvaluator(scenario.file))
     assert result["calibrail_score"][0] is None
     details = result["calibrail_execution_details"][0]
     assert details["status"] == "FAILED"
@@ -108,7 +108,7 @@ def test_a_row_without_texts_is_failed_and_the_rest_kept(
 
 def test_a_frame_without_contexts_is_not_judged_as_if_there_were_none(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="context"):
-        GuardrailEvaluator(scenario.file).evaluate({"input": "q", "output": scenario.faithful})
+        CalibrailEvaluator(scenario.file).evaluate({"input": "q", "output": scenario.faithful})
 
 
 def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from calibrail.models.llm.chat import each
+from calibrail.models.batching import each
 
 
 def test_every_item_comes_with_its_result() -> None:

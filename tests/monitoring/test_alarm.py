@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrail.monitoring.drift import MOST_EXAMPLES, N_RECENT, Recent, alarm
 from calibrail.monitoring.history import Bins, Blocks, Ref
+from calibrail.monitoring.monitor import MOST_EXAMPLES, N_RECENT, Recent, alarm
 
 NOBODY = np.full(1, np.nan)
 LAST = {"row": 163, "time": "1970-01-01T02:43:00Z"}

@@ -19,7 +19,7 @@ from calibrail.labelling.session import hallucinated_needed
 from calibrail.options import Promise, SplitOptions
 from calibrail.pipelines.certify import certify
 from calibrail.pipelines.shift import shift
-from calibrail.report.documents.calibrate_sections import label_anew, next_step
+from calibrail.report.documents.next_steps import label_anew, next_step
 
 SCORE = "column:column=s,higher=hallucinated"
 

@@ -10,9 +10,10 @@ import pytest
 
 from calibrail import calibrate, read
 from calibrail.data.sentences import sentences_of
-from calibrail.pipelines.examples import KINDS, TRIMMED_EXAMPLES_MOST
+from calibrail.pipelines.examples import TRIMMED_EXAMPLES_MOST
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run
+from calibrail.report.documents.examples import KINDS
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins
 from tests.answers import write

@@ -20,8 +20,8 @@ from calibrail.conformal import (
 )
 from calibrail.errors import DataError, InputError, TooFewExamplesError
 from calibrail.options import Promise, ReadOptions, SplitOptions
-from calibrail.report.documents.calibrate_sections import next_step
 from calibrail.report.documents.measures import target_box
+from calibrail.report.documents.next_steps import next_step
 from tests.command_line import calibrail as run_command
 
 SCORE = "column:column=s,higher=hallucinated"

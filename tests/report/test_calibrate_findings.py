@@ -14,10 +14,9 @@ from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.calibrate_sections import (
     assumptions,
     baselines_finding,
-    label_anew,
-    next_step,
     risks_reason,
 )
+from calibrail.report.documents.next_steps import label_anew, next_step
 from calibrail.report.messages import say
 from tests.measured import measure
 from tests.report.reports import report

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from calibrail.cli import app
-from calibrail.report.documents import calibrate_sections
+from calibrail.report.documents import next_steps
 
 
 def made_by(command: str | None, baselines: str | None = None) -> dict[str, dict[str, Any]]:
@@ -18,12 +18,10 @@ def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
         "--cost-miss 20 --cost-alarm=1 --base-rate 0.1 -o RUN"
     )
     expected = "calibrail compare a.csv --score sgi --seed 3 --score NAME -o RUN-compared"
-    assert calibrate_sections.for_several(run) == expected
-    assert calibrate_sections.for_several(made_by(None)).startswith(
-        "calibrail compare DATA --score NAME"
-    )
+    assert next_steps.for_several(run) == expected
+    assert next_steps.for_several(made_by(None)).startswith("calibrail compare DATA --score NAME")
     columns = made_by("calibrail calibrate a.csv --risk 'recall>=0.8' --no-text", "no texts")
-    assert calibrate_sections.for_several(columns) == (
+    assert next_steps.for_several(columns) == (
         "calibrail compare a.csv --score-column COL -o RUN-compared"
     )
 
@@ -32,15 +30,15 @@ def test_groups_of_a_drift_audit_get_thresholds_of_their_own() -> None:
     run = made_by(
         "calibrail shift a.csv --by topic --calibrate-on x --score length --alpha 0.1 -o RUN"
     )
-    assert calibrate_sections.for_groups(run) == (
+    assert next_steps.for_groups(run) == (
         "calibrail calibrate a.csv --by topic --score length --alpha 0.1 -o RUN-by-topic"
     )
-    assert calibrate_sections.for_groups(made_by("calibrail shift a.csv --time day")) == ""
+    assert next_steps.for_groups(made_by("calibrail shift a.csv --time day")) == ""
 
 
 @pytest.mark.parametrize(
     ("command", "refused"),
-    [("compare", calibrate_sections.ONE_ONLY), ("calibrate", calibrate_sections.SIDES)],
+    [("compare", next_steps.ONE_ONLY), ("calibrate", next_steps.SIDES)],
 )
 def test_what_is_left_out_is_what_the_other_command_does_not_take(
     command: str, refused: set[str]
@@ -54,7 +52,7 @@ def test_no_other_option_of_calibrate_is_refused_by_compare() -> None:
         name: {option for item in app.commands[name].params for option in item.opts}
         for name in ("calibrate", "compare")
     }
-    kept = taken["calibrate"] - {option.removesuffix("=") for option in calibrate_sections.ONE_ONLY}
+    kept = taken["calibrate"] - {option.removesuffix("=") for option in next_steps.ONE_ONLY}
     assert kept <= taken["compare"]
 
 
@@ -62,7 +60,7 @@ def test_a_column_is_turned_round() -> None:
     run = made_by(
         "calibrail calibrate a.csv --score-column x --higher hallucinated --alpha 0.1 -o RUN"
     )
-    assert calibrate_sections.turned(run) == (
+    assert next_steps.turned(run) == (
         "calibrail calibrate a.csv --score-column x --alpha 0.1 --higher faithful -o RUN"
     )
-    assert calibrate_sections.turned(made_by("calibrail calibrate a.csv --score length")) == ""
+    assert next_steps.turned(made_by("calibrail calibrate a.csv --score length")) == ""

@@ -27,7 +27,7 @@ from calibrail.pipelines.check import check_source
 from calibrail.pipelines.loading import Context
 from calibrail.report import document as parts
 from calibrail.report.documents import build_document
-from calibrail.report.documents.calibrate_sections import goals
+from calibrail.report.documents.next_steps import goals
 from calibrail.report.messages import catalogue, say
 from calibrail.scores.registry import build_column
 

@@ -143,10 +143,8 @@ def agree_command(
     from calibrail.data.sources import named_files, names_of
     from calibrail.pipelines.data_reuse import looks_of
 
-    quarantine, files = (
-        Path("quarantine.jsonl"),
-        [*chain.from_iterable(map(named_files, names_of(judges.labels or data)))],
-    )
+    reading = replace(reading, quarantine=Path("quarantine.jsonl"))
+    files = [*chain.from_iterable(map(named_files, names_of(judges.labels or data)))]
     # Looks stand beside the labels of people, where these are one file in a folder that can be
     # written: judges in several files are tested on the same ones.
     one = len(files) == len(names_of(judges.labels or data)) == 1
@@ -160,14 +158,14 @@ def agree_command(
             scores=scores,
             **requirement.keywords(),
             looks=kept,
-            reading=replace(reading, quarantine=quarantine),
+            reading=reading,
             context=context,
         )
     content = result.to_dict()
     show.finish(
         "agree",
         content if show.errors else {**content, "errors": []},
-        unusable(result.n_quarantined, quarantine),
+        unusable(result.n_quarantined, reading.quarantine),
         "" if kept or result.verdict is None else say("command.no_looks_kept"),
         code=DONE if result.verdict is None else OF_VERDICT[result.verdict],
         names={"GUARDRAIL": guardrail, "DATA": data},
@@ -223,7 +221,7 @@ def versus_command(
     show.finish(
         "versus",
         result.to_dict(),
-        unusable(result.content["data"]["n_quarantined"], output / "quarantine*.jsonl"),
+        unusable(result.n_quarantined, output / "quarantine*.jsonl"),
         f"wrote {output}/versus.json, report.html",
         code=OF_VERDICT[result.verdict],
     )

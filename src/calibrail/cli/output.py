@@ -247,7 +247,7 @@ def spent(table: scores.ScoreTable | None, names: Collection[str] | None = None)
     ]
 
 
-def unusable(n: int, path: Path) -> str:
+def unusable(n: int, path: Path | None) -> str:
     """Say how many rows were unusable, if any, and where they stand."""
     return say("command.unusable", n=n, path=path) if n else ""
 

@@ -16,7 +16,7 @@ import click
 import calibrail.guardrail
 from calibrail import options
 from calibrail.cli.output import CommandHelp, Showing, file_to_write, folder_to_write, note, say
-from calibrail.errors import CalibrailError, InputError, error_text
+from calibrail.errors import CalibrailError, InputError
 from calibrail.models.llm.transport import CallLimits
 from calibrail.options import fields as option_fields
 from calibrail.options.data import LABELLING
@@ -113,7 +113,7 @@ def to_file(kind: str = "") -> Word:
 
     def checked(path: Path | None) -> Path | None:
         if path and kind in _SUFFIXES and path.suffix in {*_TABLES} - {_SUFFIXES[kind]}:
-            raise InputError(error_text("other_format", path=path, by=_SUFFIXES[kind]))
+            raise InputError.on("other_format", path=path, by=_SUFFIXES[kind])
         return file_to_write(path)
 
     _KINDS[checked] = kind
@@ -146,7 +146,7 @@ def serving_packages(what: str, remedy: str = "") -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("calibrail"):
             raise
-        raise CalibrailError(error_text("serve_needs", of=what, error=error, by=remedy)) from error
+        raise CalibrailError.on("serve_needs", of=what, error=error, by=remedy) from error
 
 
 Promise = Annotated[options.Promise, Pick()]

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -86,22 +86,18 @@ def test_command(
     """
     if len(named := [*detectors.score, *detectors.score_column]) > 1:
         raise InputError(f"test takes one score; got {len(named)}")
-    quarantine = None if output is None else output / "quarantine.jsonl"
-    reading = replace(reading, quarantine=quarantine)
+    reading = replace(reading, quarantine=None if output is None else output / "quarantine.jsonl")
     with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(*_tested(data, goals, detectors, reading), reading=reading)
         result = calibrail.test(
             data,
             *detectors.score,
-            threshold=goals.threshold,
-            min_caught=goals.min_caught,
-            max_false_alarms=goals.max_false_alarms,
+            **asdict(goals),
             confidence=requirement.confidence,
             undefined=promise.undefined,
             assume_independent=requirement.assume_independent,
             n_looks=requirement.n_looks,
-            costs=goals.costs(),
             score_column=next(iter(detectors.score_column), None),
             higher=detectors.higher,
             reading=reading,
@@ -116,7 +112,7 @@ def test_command(
         "calibrate",
         result.report.to_dict(),
         *(spent(result.table) if detectors.score else ()),
-        unused if quarantine is None else unusable(n, quarantine),
+        unused if output is None else unusable(n, reading.quarantine),
         f"wrote {output}/report.html, report.json, calibration.json" if output is not None else "",
         say("command.look_not_kept") if output is None and goals.min_caught is not None else "",
         code=DONE if goals.min_caught is None else OF_VERDICT[result.verdict],
@@ -156,11 +152,10 @@ def calibrate_command(
     sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
     the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
-    quarantine = output / "quarantine.jsonl"
     # Of a threshold it is the column that there is, as test finds it.
     own = data if show.threshold is None or show.dry_run else None
     scores = detectors.scores(own, reading, unit=promise.unit) or None
-    reading = replace(reading, quarantine=quarantine)
+    reading = replace(reading, quarantine=output / "quarantine.jsonl")
     with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, splitting=splitting, unit=promise.unit)
@@ -187,7 +182,7 @@ def calibrate_command(
         result.report.to_dict(),
         *spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
-        unusable(result.data["n_quarantined"], quarantine),
+        unusable(result.data["n_quarantined"], reading.quarantine),
         code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
         names={"RUN": output},
         examples=None if examples is None else plain(examples),
@@ -220,8 +215,7 @@ def compare_command(
     file_to_write(show.export)
     show.read_key()
     scores = detectors.scores(data, reading, several=True, unit=promise.unit)
-    quarantine = output / "quarantine.jsonl"
-    reading = replace(reading, quarantine=quarantine)
+    reading = replace(reading, quarantine=output / "quarantine.jsonl")
     with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, splitting=splitting, unit=promise.unit)
@@ -255,7 +249,7 @@ def compare_command(
         content,
         *spent(result.scored.table),
         f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
-        unusable(result.data["n_quarantined"], quarantine),
+        unusable(result.data["n_quarantined"], reading.quarantine),
         *notes,
         code=code,
         names={"RUN": output},
@@ -299,8 +293,7 @@ def score_command(
     from calibrail.scores.table import score_file
 
     scores = detectors.scores() or [DEFAULT_SCORE]
-    quarantine = output.parent / "quarantine.jsonl"
-    reading = replace(reading, quarantine=quarantine)
+    reading = replace(reading, quarantine=output.parent / "quarantine.jsonl")
     with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, labelled=False, unit=promise.unit)
@@ -320,7 +313,7 @@ def score_command(
         "undefined": {key: file.undefined.get(key, 0) for key in made.columns},
         "costs": [cost.to_dict() for cost in made.costs],
     }
-    unused = unusable(read.n_quarantined, quarantine)
+    unused = unusable(read.n_quarantined, reading.quarantine)
     show.finish("score", content, *spent(made, made.columns), f"wrote {output}", unused)
 
 

@@ -7,7 +7,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from calibrail.errors import CalibrailError, InputError, ServiceError, error_text, errors_as
+from calibrail.errors import CalibrailError, InputError, ServiceError, errors_as
 from calibrail.guardrail.decision import Decision
 from calibrail.options import fields
 
@@ -65,7 +65,7 @@ class Asking:
         token = self.token
         if not isinstance(self.url, str) or not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
-            raise InputError(error_text("client_url"))
+            raise InputError.on("client_url")
         if token is not None and not (
             isinstance(token, str) and token and token.isascii() and token.isprintable()
         ):
@@ -309,13 +309,11 @@ def refusal(what: str, status: int, raw: bytes) -> ServiceError:
         The reply.
     """
     detail, problem = raw[:_QUOTED].decode("utf-8", "replace"), ""
-    try:
+    # What is not in the service's own words is said by something before it.
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
         content = json.loads(raw)
         problem = str(content["type"]).rpartition(":")[2]
         detail = str(content["detail"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        # Not the service's own words: those of something before it.
-        pass
     called = f"{status} ({problem})" if problem else f"{status}"
     return ServiceError(f"{what}: {called}: {detail}", status=status, problem=problem)
 

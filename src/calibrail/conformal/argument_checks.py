@@ -5,7 +5,7 @@ from collections.abc import Sized
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options.fields import doubles, number, rate, share, small_float, whole
 
 #: Checks that every room shares, to be found here beside those of the core.
@@ -39,7 +39,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
         given = doubles(values) if small_float(values) else np.asarray(values)
         array = given.astype(np.float64, copy=False) if given.dtype.kind in "fiubO" else None
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(error_text("no_numbers", name=name, error=error)) from error
+        raise InputError.on("no_numbers", name=name, error=error) from error
     if array is None:
         raise InputError(f"{name} must hold numbers; got {given.dtype}")
     if array.ndim != 1:
@@ -52,7 +52,7 @@ def defined(values: ArrayLike, name: str) -> Floats:
     array = vector(values, name)
     # The minimum of an array with a NaN is NaN: one pass, no temporary array.
     if len(array) and np.isnan(array.min()):
-        raise InputError(error_text("nan_score", name=name))
+        raise InputError.on("nan_score", name=name)
     return array
 
 

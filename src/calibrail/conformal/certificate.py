@@ -18,7 +18,7 @@ from calibrail.conformal import argument_checks, bounds
 from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.bounds import Bound, ClassCounts, MeanBound, Region
 from calibrail.conformal.threshold import Calibration, decimal, first_where, rank
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
 from calibrail.serialization import Record
 
@@ -306,7 +306,7 @@ def joint_certificate(
     """
     if calibration.delta is None or calibration.flag_all:
         got = "one that flags everything" if calibration.flag_all else calibration.guarantee
-        raise InputError(error_text("nothing_proven", got=got))
+        raise InputError.on("nothing_proven", got=got)
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=float(1 - decimal(calibration.alpha)))
     certificate = _by_rank(calibration, counts, requirement)
@@ -331,7 +331,7 @@ def _by_rank(
     required, _, level = checked_limits(requirement)
     coverage = None if counts.n_hallucinated else _between(calibration, level)
     if required > proven + 1e-12 and coverage is None:
-        raise InputError(error_text("more_than_proven", proven=proven, asked=requirement))
+        raise InputError.on("more_than_proven", proven=proven, asked=requirement)
     proof = _proof_for(requirement, calibration.delta) if proof is None else proof
     if required > proven + 1e-12:
         # The rank's bound proves a limit that was fixed beforehand, however scores are tied.
@@ -432,7 +432,7 @@ def proof_beside(delta: float, confidence: float) -> float:
     if error <= 0:
         error = (1 - decimal(confidence)) / 2
     if decimal(delta) + error >= 1:
-        raise InputError(error_text("confidence_without_room", delta=delta, confidence=confidence))
+        raise InputError.on("confidence_without_room", delta=delta, confidence=confidence)
     return float(1 - 2 * error)
 
 

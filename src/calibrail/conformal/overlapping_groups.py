@@ -52,7 +52,7 @@ from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.group_thresholds import joined, parted, spelt_as
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
-from calibrail.errors import CalibrailError, InputError, error_text, errors_as
+from calibrail.errors import CalibrailError, InputError, errors_as
 from calibrail.options.fields import spell_option
 from calibrail.options.guarantee import Promise
 from calibrail.serialization import Record
@@ -131,7 +131,7 @@ class QuantileFit:
         if solved.status == _INFEASIBLE:
             return -math.inf
         if solved.status != 0:
-            raise CalibrailError(error_text("groups_not_solved", solved=solved))
+            raise CalibrailError.on("groups_not_solved", solved=solved)
         between = (solved.x > share - 1.0 + _ABOVE / 2e3) & (solved.x < share - _ABOVE / 2e3)
         return self._lowered(between, member)
 
@@ -408,8 +408,8 @@ def calibrate_overlapping(
     n_vectors = math.prod(len(item) + 1 for item in names)
     if n_vectors > _MOST_VECTORS:
         of, option = ", ".join(columns), spell_option(Promise, "min_n")
-        raise InputError(
-            error_text("vectors_many", names=of, n=n_vectors, most=_MOST_VECTORS, option=option)
+        raise InputError.on(
+            "vectors_many", names=of, n=n_vectors, most=_MOST_VECTORS, option=option
         )
     fits = VectorFits(values, coded(members, names), least, promise)
     vectors = list(np.ndindex(*(len(item) + 1 for item in names)))

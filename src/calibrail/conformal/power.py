@@ -455,7 +455,7 @@ class Assumption:
     def __post_init__(self) -> None:
         rates = self.coverage is not None or self.fpr is not None
         if sum((rates, self.auroc is not None, self.separation is not None)) > 1:
-            raise InputError(error_text("assumptions_exclude_each_other"))
+            raise InputError.on("assumptions_exclude_each_other")
         if self.auroc is not None:
             argument_checks.share(self.auroc, "auroc")
         if self.separation is not None:
@@ -593,7 +593,7 @@ def plan(
     spelled = cli_or_python("--max-false-alarms", "max_false_alarms")
     if not assumed:
         if limit is not None:
-            raise InputError(error_text("plan_assumes", name=spelled))
+            raise InputError.on("plan_assumes", name=spelled)
         return least
     if limit is None or base is None:
         missing = spelled if limit is None else cli_or_python("--base-rate", "base_rate")

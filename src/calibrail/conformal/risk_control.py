@@ -117,9 +117,9 @@ class Risk(Record):
 
     def __post_init__(self) -> None:
         if self.name not in RISKS:
-            raise InputError(error_text("risk_name", names=", ".join(RISKS), name=self.name))
+            raise InputError.on("risk_name", names=", ".join(RISKS), name=self.name)
         if self.relation != RISKS[self.name]:
-            raise InputError(error_text("risk_relation", risk=self, relation=RISKS[self.name]))
+            raise InputError.on("risk_relation", risk=self, relation=RISKS[self.name])
         level = argument_checks.share(self.level, f"the level of {self.name}")
         object.__setattr__(self, "level", level)
 
@@ -513,14 +513,14 @@ def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
             return "monotone"
         return "bonferroni_holm" if given else "split_fixed_sequence"
     if method == "monotone" and others:
-        raise InputError(error_text("monotone_risks", names=", ".join(others)))
+        raise InputError.on("monotone_risks", names=", ".join(others))
     return cast(Method, method)
 
 
 def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     values, truth = argument_checks.scores(scores), argument_checks.vector(labels, "labels")
     if len(values) != len(truth):
-        raise InputError(error_text("one_length", n=len(values), n_2=len(truth)))
+        raise InputError.on("one_length", n=len(values), n_2=len(truth))
     strange = truth[(truth != 0) & (truth != 1)]
     if len(strange):
         raise InputError(f"labels must be 1 (hallucinated) or 0 (faithful); got {strange[0]:g}")
@@ -540,6 +540,6 @@ def _candidates(values: Floats, search: CandidateSearch) -> Floats:
     size = argument_checks.whole(search.grid, "grid", least=1)
     defined = np.sort(values[~np.isnan(values)])
     if not len(defined):
-        raise InputError(error_text("candidates_undefined", n=len(values)))
+        raise InputError.on("candidates_undefined", n=len(values))
     ranks = np.unique(np.linspace(0, len(defined) - 1, min(size, len(defined))).round().astype(int))
     return np.unique(defined[ranks])

@@ -342,7 +342,7 @@ class Calibration(Record):
     ) -> Self:
         """Return the calibration whose threshold has rank k; at rank 0 it flags everything."""
         if k == 0 and promise.undefined == "pass":
-            raise InputError(error_text("undefined_would_pass", counted=cls.counted))
+            raise InputError.on("undefined_would_pass", counted=cls.counted)
         defined.flags.writeable = False
         return cls(
             threshold,
@@ -387,8 +387,8 @@ class Calibration(Record):
         if "scores" in different:
             raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
         for key in different:
-            raise InputError(
-                error_text("contradicts_itself", key=key, give=expected[key], says=content[key])
+            raise InputError.on(
+                "contradicts_itself", key=key, give=expected[key], says=content[key]
             )
         return again
 
@@ -528,7 +528,7 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
     if undefined != "pass":
         raise InputError(f"{lacking}, so the threshold would be one of them; {use}")
     # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
-    raise InputError(error_text("promise_not_possible_here", lacking=lacking, use=use))
+    raise InputError.on("promise_not_possible_here", lacking=lacking, use=use)
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
@@ -701,7 +701,7 @@ def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> W
     values = argument_checks.finite(scores)
     given = _weights(weights, len(values), "weights")
     if not given.max() > 0.0:
-        raise InputError(error_text("weights_all_zero"))
+        raise InputError.on("weights_all_zero")
     order = np.argsort(values, kind="stable")
     return WeightedCalibration(values[order], given[order], argument_checks.share(alpha, "alpha"))
 

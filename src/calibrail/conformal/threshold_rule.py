@@ -300,7 +300,7 @@ def least_cost(
     """
     edges = np.unique(values[np.isfinite(values)])
     if not len(edges):
-        raise InputError(error_text("no_finite_score"))
+        raise InputError.on("no_finite_score")
     cost = np.zeros(len(edges))
     for label, weight in zip((1, 0), weights, strict=True):
         scores = np.sort(threshold.add_tolerance(values[labels == label], tolerance))

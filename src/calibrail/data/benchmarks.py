@@ -53,7 +53,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.files import json_rows
 from calibrail.data.spans import Span, merged
-from calibrail.data.tables import csv_rows
+from calibrail.data.spreadsheets import csv_rows
 from calibrail.errors import DataError, InputError
 from calibrail.options import ReadOptions
 

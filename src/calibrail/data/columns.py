@@ -230,9 +230,7 @@ def label_columns_of(
         option = spell_option(ReadOptions, "label_column", found[0])
         every = spell_option(ReadOptions, "label_column", ",".join(found))
         held = listing(found)
-        raise DataError(
-            error_text("labels_found", source=source, found=held, by=option, every=every)
-        )
+        raise DataError.on("labels_found", source=source, found=held, by=option, every=every)
     return (found[0],) if len(found) == 1 else ("label",)
 
 
@@ -794,8 +792,8 @@ class ColumnMapping:
                 first, column, counts = self.label_columns[0], rival.reader.column, rival.counts
                 seen = f"{counts[0, 1] + counts[1, 0]:,} of {counts.total():,} rows"
                 by = self._choice(column)
-                raise DataError(
-                    error_text("mirror", source=source, seen=seen, first=first, other=column, by=by)
+                raise DataError.on(
+                    "mirror", source=source, seen=seen, first=first, other=column, by=by
                 )
 
     def _choice(self, column: str) -> str:

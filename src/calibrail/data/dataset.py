@@ -44,10 +44,13 @@ from calibrail.data.tables import (
     validated,
 )
 from calibrail.data.values import column_value, name_of, restored, spelling, stored
-from calibrail.errors import file_errors
+from calibrail.errors import Library, file_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
+else:
+    pa = Library("pyarrow")
+pc = Library("pyarrow.compute")
 
 
 #: Bytes of texts that are held in memory; with more, all of them lie in a temporary file.
@@ -85,7 +88,6 @@ class Dataset(Sequence[Example]):
     """
 
     def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
-        import pyarrow as pa
         from pyarrow import ipc
 
         self._starts, self._batches, writer = [0], [], None
@@ -154,8 +156,6 @@ def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
 
 def to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
     """Return examples as Arrow has them; what few of them hold is one JSON text."""
-    import pyarrow as pa
-
     columns = {name: byte_array([getattr(row, name) for row in rows]) for name in _TEXTS}
     for name in _LISTS:
         lists = [getattr(row, name) for row in rows]
@@ -211,18 +211,14 @@ _KINDS: Final[Mapping[str, str]] = {
 
 def kind_of(kind: Any) -> str:
     """Return what an Arrow type holds: text, whole, float, flag, null, time, or "" for others."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return "text" if _KINDS.get(str(kind.value_type)) == "text" else ""
-    return "time" if types.is_temporal(kind) else _KINDS.get(str(kind), "")
+    return "time" if pa.types.is_temporal(kind) else _KINDS.get(str(kind), "")
 
 
 def coded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """Return a column's values in the order in which they first appear, and each row's place."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(column.type):
+    if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     encoded = column.dictionary_encode("encode")
     return encoded.dictionary.to_pylist(), np.from_dlpack(encoded.indices).astype(np.int64)
@@ -238,8 +234,6 @@ def numbers_of(column: Any, n: int) -> NDArray[np.float64]:
     NotPlainError
         A text spells no number.
     """
-    import pyarrow as pa
-
     if column is None or pa.types.is_null(column.type):
         return np.full(n, np.nan)
     if kind_of(column.type) == "text":
@@ -261,9 +255,6 @@ def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
     >>> row_names("a.csv", np.array([7, 8])).to_pylist()
     ['a.csv:row-7', 'a.csv:row-8']
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     before = f"{file}:row-" if file else "row-"
     return pc.binary_join_element_wise(before, number_array(numbers).cast(pa.string()), "")
 
@@ -283,9 +274,6 @@ def names_in(column: Any) -> pa.Array | None:
     column : pyarrow.Array or None
         Of texts (by a dictionary or not), whole numbers or nothing.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column is None or column.null_count == len(column):
         return None
     array = column.cast(pa.string())
@@ -296,8 +284,6 @@ def names_in(column: Any) -> pa.Array | None:
 
 def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
     """Return the names of all blocks; a large string array beyond `_STRING` bytes."""
-    import pyarrow as pa
-
     large = sum(block.nbytes for block in blocks) >= _STRING
     kind = pa.large_string() if large else pa.string()
     return pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
@@ -494,9 +480,6 @@ class ColumnReader:
     def _block(
         self, rows: Any, labels: NDArray[np.int8], numbers: NDArray[np.int64], file: str
     ) -> Block:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         by_field, n = self._columns.by_field, rows.num_rows
         ids: Any = names_in(_column(rows, by_field["id"]))
         unnamed = np.ones(n, np.bool_) if ids is None else ~present(ids)

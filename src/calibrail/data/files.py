@@ -24,7 +24,7 @@ from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import WHOLE_ROW, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.traces import EXPORTS
 from calibrail.data.values import DEPTH, JsonLimitError, load_json
-from calibrail.errors import DataError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 
@@ -110,7 +110,7 @@ def open_bytes(path: Path, encoding: str | None = None) -> IO[bytes]:
     for begins, kind in _COMPRESSED.items():
         if head.startswith(begins):
             stream.close()
-            raise DataError(error_text("compressed", path=path, kind=kind))
+            raise DataError.on("compressed", path=path, kind=kind)
     if head.startswith((_GZIP, _ZSTD)):
         stream = io.BufferedReader(_Unpacked(path, stream, head))
         head = stream.peek(64)[:64]
@@ -337,10 +337,10 @@ def data_files(folder: Path) -> tuple[Path, ...]:
             break
     kinds = Counter(SUFFIXES[suffix_of(path)] for path in files)
     if len(kinds) > 1:
-        raise DataError(error_text("folder_of_formats", folder=folder, listed=_listed(files)))
+        raise DataError.on("folder_of_formats", folder=folder, listed=_listed(files))
     if not files:
         there, named = _listed(sorted(folder.iterdir())), ", ".join(SUFFIXES)
-        raise DataError(error_text("folder_without_data", folder=folder, there=there, named=named))
+        raise DataError.on("folder_without_data", folder=folder, there=there, named=named)
     return tuple(files)
 
 
@@ -465,14 +465,14 @@ def find_list(path: Path, name: str | None = None) -> RowList | None:
     if name is not None:
         if name not in lists:
             held = ", ".join(lists) or "none"
-            raise DataError(error_text("no_list_of_rows", path=path, name=name, held=held))
+            raise DataError.on("no_list_of_rows", path=path, name=name, held=held)
         return lists[name]
     for likely in (_exported, _of_answers):
         if len(lists) > 1:
             lists = {key: item for key, item in lists.items() if likely(item.names)} or lists
     if len(lists) > 1:
         option = spell_option(ReadOptions, "options", {"list": next(iter(lists))})
-        raise DataError(error_text("several_lists", path=path, lists=", ".join(lists), by=option))
+        raise DataError.on("several_lists", path=path, lists=", ".join(lists), by=option)
     return next(iter(lists.values()), None)
 
 
@@ -657,14 +657,14 @@ def _lines(path: Path) -> Iterator[TableItem]:
 def one_more_empty(path: Path, n_empty: int, number: int) -> int:
     """Count line ``number``, which holds nothing; refuse a file that has too many of them."""
     if n_empty >= MOST_EMPTY and 3 * n_empty >= 2 * number:
-        raise DataError(error_text("too_many_empty", path=path, most=MOST_EMPTY))
+        raise DataError.on("too_many_empty", path=path, most=MOST_EMPTY)
     return n_empty + 1
 
 
 def refuse_unpacked(path: Path, n_bytes: int, size: int) -> None:
     """Refuse a file of so many bytes that unpacks to more than one of its size should."""
     if n_bytes > max(SMALL, MOST_RATIO * size):
-        raise DataError(error_text("unpacks_to_too_much", path=path, most=MOST_RATIO))
+        raise DataError.on("unpacks_to_too_much", path=path, most=MOST_RATIO)
 
 
 def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:

@@ -382,9 +382,7 @@ class LabelReader:
         self.positive = None if reading.positive is None else label_key(reading.positive)
         if self.positive is not None and (not self.positive or self.positive in _WORDS["missing"]):
             named = spell_option(ReadOptions, "label_map", {self.positive: 1, "VALUE": 0})
-            raise InputError(
-                error_text("positive_stands_for_no_label", reading=reading, named=named)
-            )
+            raise InputError.on("positive_stands_for_no_label", reading=reading, named=named)
         self._map: Mapping[str, Meaning] = {}
         if reading.label_map is not None:
             classes = reading.label_classes()

@@ -13,7 +13,7 @@ from typing import Final
 
 from calibrail.atomic_files import read_regular
 from calibrail.data.files import STANDARD_INPUT, SUFFIXES, data_files, suffix_of
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError
 from calibrail.options.fields import cli_or_python
 
 #: What stands in the folder of a run, of any command.
@@ -176,9 +176,9 @@ def refuse_read(outputs: Sequence[Output], read: Iterable[Path]) -> None:
                 continue
             # A guardrail in the folder of its run is no part of it.
             if own in known and (own in named or kind_of(file) != "guardrail"):
-                raise InputError(error_text("written_over_input", output=output, value=known[own]))
+                raise InputError.on("written_over_input", output=output, value=known[own])
             if own in taken:
-                raise InputError(error_text("written_twice", value=taken[own], output=output))
+                raise InputError.on("written_twice", value=taken[own], output=output)
             taken[own] = output
 
 
@@ -217,7 +217,7 @@ def refuse_within(outputs: Sequence[Output], sources: Iterable[Path]) -> None:
             place = output.path if output.names is not None else output.path.parent
             above = [place, *(Path(os.path.realpath(place)).parents if deep else ())]
             if is_data and identity(source) in map(identity, above):
-                raise InputError(error_text("written_into_data", output=output, source=source))
+                raise InputError.on("written_into_data", output=output, source=source)
 
 
 class _Replacing:

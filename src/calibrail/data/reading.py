@@ -701,7 +701,7 @@ def _of_pairs(opened: Opened, pair: Mapping[str, str], source: str) -> Opened:
     for label, column in pair.items():
         if fields and column not in seen:
             about = f"{column!r} of {label} answers"
-            raise DataError(error_text("no_column_of", of=source, it=about, seen=listing(fields)))
+            raise DataError.on("no_column_of", of=source, it=about, seen=listing(fields))
     return replace(opened, items=pairs_listed(chain(head, opened.items), pair), batches=None)
 
 

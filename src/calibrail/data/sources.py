@@ -13,7 +13,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
-from calibrail.data import tables
+from calibrail.data import spreadsheets, tables
 from calibrail.data.aliases import aliases_of
 from calibrail.data.benchmarks import FOLDERS, NATIVES, Folder, folder_of
 from calibrail.data.example import (
@@ -46,7 +46,7 @@ from calibrail.data.files import (
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
 from calibrail.data.traces._spans import Export, ExportNotes
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.options import ReadOptions
 from calibrail.options.fields import spell_option
 from calibrail.working_folder import is_own_code
@@ -158,8 +158,8 @@ def _rows_of(table: str, path: Path, **how: Any) -> Iterator[TableItem]:
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "json": json_rows,
-    "csv": tables.csv_rows,
-    "xlsx": tables.sheet_rows,
+    "csv": spreadsheets.csv_rows,
+    "xlsx": spreadsheets.sheet_rows,
     **{name: partial(_rows_of, name) for name in _COLUMNAR},
 }
 #: Tables whose first row has all columns of the file.
@@ -248,7 +248,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             {file.parent.name for file in inside} if "dataset_dict.json" in names else ()
         )
         if splits[1:]:
-            raise DataError(error_text("several_splits", folder=path, names=", ".join(splits)))
+            raise DataError.on("several_splits", folder=path, names=", ".join(splits))
         if len(inside) > 1:
             return open_files(inside, reading)
         path = inside[0]
@@ -257,7 +257,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
         name = spoken(STANDARD_INPUT) if "standard_input_" in path.name else path
-        raise DataError(error_text("no_format", path=name, suffix=suffix, by=option, names=known))
+        raise DataError.on("no_format", path=name, suffix=suffix, by=option, names=known)
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
         table = "json"
@@ -270,7 +270,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if opened.format != table:
         return opened
     if table == "csv":
-        return replace(opened, batches=partial(tables.csv_batches, path, **fixed))
+        return replace(opened, batches=partial(spreadsheets.csv_batches, path, **fixed))
     if table in _COLUMNAR:
         by_columns = partial(_batches_of, table, path)
         return replace(opened, batches=by_columns, class_names=file_class_names(table, path))
@@ -353,7 +353,7 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
 
     for item in opened:
         if item.class_names != opened[0].class_names:
-            raise DataError(error_text("classes_numbered_differently", first=opened[0], item=item))
+            raise DataError.on("classes_numbered_differently", first=opened[0], item=item)
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
     if whole is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.data.example import identities
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError
 
 FIT: Final = 0
 CALIBRATION: Final = 1
@@ -89,8 +89,8 @@ def split(
             raise InputError(f"{name} must lie in [0, 1]; got {share}")
     rest = 1.0 - calibration_share - fit_share
     if rest < -1e-9:
-        raise InputError(
-            error_text("shares_too_large", calibration_share=calibration_share, fit_share=fit_share)
+        raise InputError.on(
+            "shares_too_large", calibration_share=calibration_share, fit_share=fit_share
         )
     shares = np.array([fit_share, calibration_share, max(0.0, rest)])
     classes = np.asarray(labels)
@@ -183,13 +183,11 @@ def split_from_column(
     if (unknown := np.flatnonzero(codes < 0)).size:
         value = values[int(unknown[0])]
         seen = "nothing" if value is None else repr(value)
-        raise DataError(error_text("split_value", column=column, value=unknown[0] + 1, seen=seen))
+        raise DataError.on("split_value", column=column, value=unknown[0] + 1, seen=seen)
     if straddling := straddling_groups(codes, groups):
         name, sides = straddling[0]
         listed, more = ", ".join(sides), len(straddling) - 1
-        raise DataError(
-            error_text("group_straddles", column=column, name=name, listed=listed, more=more)
-        )
+        raise DataError.on("group_straddles", column=column, name=name, listed=listed, more=more)
     return codes
 
 

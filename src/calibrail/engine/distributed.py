@@ -147,7 +147,7 @@ def _one_pool(
                 died += waiting.values()
                 if not started.is_set():
                     here = spell_option(EngineOptions, "engine", "local")
-                    raise DataError(error_text("no_process_started", here=here))
+                    raise DataError.on("no_process_started", here=here)
                 return
     finally:
         # Interrupted or given up: nobody waits for what is being computed.
@@ -245,7 +245,7 @@ class SerialisedScore:
         if self.state is not None:
             score = with_state(score, self.state)
         if (here := serialise_score(score)) != self:
-            raise ModelError(error_text("worker_computes_another", here=here, sent=self))
+            raise ModelError.on("worker_computes_another", here=here, sent=self)
         return score
 
 
@@ -650,7 +650,7 @@ class _Scoring:
             # What stood there before is known.
             if path in self._made and known.values.keys() < self._names.keys():
                 if (result := shards.read_result(path)) is None:
-                    raise DataError(error_text("damaged_while_it_ran", path=path))
+                    raise DataError.on("damaged_while_it_ran", path=path)
                 known.add(result, self._names, shard.n)
         values, reasons = dict(part.columns), dict(part.reasons)
         for name, key in self._names.items():

@@ -17,7 +17,7 @@ import pyarrow as pa
 from calibrail.data.dataset import Block, joined_names
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import blocks, isolated_cache, progress_listener
 from calibrail.models.classifiers import PairModel
 from calibrail.models.embeddings import Encoder
@@ -232,9 +232,7 @@ def score_here(
             with ledger.scoring(key), progress_listener(within):
                 results[key] = score.score(batch)
             if (given := len(results[key].values)) != len(batch):
-                raise InputError(
-                    error_text("values_not_one_each", key=key, given=given, n=len(batch))
-                )
+                raise InputError.on("values_not_one_each", key=key, given=given, n=len(batch))
         (tables.append if take is None else take)(
             replace(_table(n, batch, results, keep), scales=scales)
         )

@@ -115,7 +115,7 @@ def _on_cluster(
                 for answer in block.to_pylist():
                     yield _outcome(answer, results)
     except ray.exceptions.RayError as error:
-        raise DataError(error_text("ray_gave_up", part=error_line(error))) from error
+        raise DataError.on("ray_gave_up", part=error_line(error)) from error
 
 
 def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
@@ -178,8 +178,8 @@ def _connect(ray: Any, options: EngineOptions) -> None:
         )
     if options.gpus and not ray.cluster_resources().get("GPU"):
         ray.shutdown()
-        raise InputError(
-            error_text("ray_without_gpu", option=spell_option(EngineOptions, "gpus", options.gpus))
+        raise InputError.on(
+            "ray_without_gpu", option=spell_option(EngineOptions, "gpus", options.gpus)
         )
 
 
@@ -187,15 +187,15 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
     host, colon, port = address.rpartition(":")
     if "//" in address or not (address == "auto" or (colon and port.isdigit())):
         option = spell_option(EngineOptions, "ray_address")
-        raise InputError(error_text("ray_address_form", option=option, address=address))
+        raise InputError.on("ray_address_form", option=option, address=address)
     try:
         if port != "auto":
             # Ray would try for minutes where nothing answers.
             socket.create_connection((host, int(port)), _LONGEST_KNOCK).close()
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError, OverflowError) as error:
-        raise InputError(
-            error_text("ray_not_joined", address=address, error_line=error_line(error))
+        raise InputError.on(
+            "ray_not_joined", address=address, error_line=error_line(error)
         ) from error
 
 

@@ -23,6 +23,7 @@ from calibrail.errors import (
     CalibrailError,
     DataError,
     InputError,
+    Library,
     error_text,
     errors_as,
     file_errors,
@@ -32,6 +33,8 @@ from calibrail.formatting import count
 from calibrail.models.batching import blocks
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import EngineOptions
+
+pq = Library("pyarrow.parquet")
 
 MANIFEST: Final = "manifest.json"
 
@@ -123,8 +126,6 @@ def write_result(
     durable : bool
         Whether it is to survive a power cut.
     """
-    import pyarrow.parquet as pq
-
     known = {**(table.schema.metadata or {}), _SEAL: _seal(table, path)}
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(known), sink, write_page_checksum=True)
@@ -133,8 +134,6 @@ def write_result(
 
 def read_result(path: Path) -> pa.Table | None:
     """Read a result; None where there is none, or the file is damaged."""
-    import pyarrow.parquet as pq
-
     try:
         table = pq.read_table(path, page_checksum_verification=True)
         sealed = (table.schema.metadata or {}).get(_SEAL) == _seal(table, path)
@@ -241,8 +240,6 @@ def perform(task: ShardTask, input: Path, result: Path) -> str | None:
     Where the result stands already, nothing is computed. What a process that is killed leaves half
     written stands beside the shard, and goes with it.
     """
-    import pyarrow.parquet as pq
-
     try:
         if not result.is_file():
             write_result(result, task(pq.read_table(input)), beside=input.parent)
@@ -471,7 +468,7 @@ def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
             yield store
         return
     if options.ray_address is not None:
-        raise InputError(error_text("shards_on_cluster", by=spell_option(EngineOptions, "shards")))
+        raise InputError.on("shards_on_cluster", by=spell_option(EngineOptions, "shards"))
     with (
         own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,
         ShardStore.opened(folder) as store,

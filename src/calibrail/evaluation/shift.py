@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from calibrail import conformal
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.data.values import group_name
-from calibrail.errors import DataError, InputError, error_text, extra
+from calibrail.errors import DataError, InputError, extra
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.intervals import Codes, Floats, Mask, Measure, wilson
@@ -64,10 +64,10 @@ def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> l
         raise DataError(f"the column {by!r} holds one value only; a shift needs two groups")
     if len(groups) > MOST_GROUPS:
         n, time = len(groups), cli_or_python("--time", "time=...")
-        raise DataError(error_text("values_many", by=by, n=n, most=MOST_GROUPS, time=time))
+        raise DataError.on("values_many", by=by, n=n, most=MOST_GROUPS, time=time)
     if unknown := [name for name in calibrate_on if name not in groups]:
         held = ", ".join(map(repr, groups[:10]))
-        raise InputError(error_text("no_such_group", by=by, name=unknown[0], held=held))
+        raise InputError.on("no_such_group", by=by, name=unknown[0], held=held)
     home = np.isin(names, list(calibrate_on))
     parts = []
     for group in groups:
@@ -95,7 +95,7 @@ def time_parts(cells: Sequence[Any], time: str, periods: int) -> list[ShiftPart]
     moments = np.array([_moment(cell) for cell in cells])
     if len(unread := np.flatnonzero(~np.isfinite(moments))):
         row = int(unread[0])
-        raise DataError(error_text("no_moment", time=time, cell=str(cells[row])[:40], n=row + 1))
+        raise DataError.on("no_moment", time=time, cell=str(cells[row])[:40], n=row + 1)
     order = np.argsort(moments, kind="stable")
     middle = int(order[len(order) // 2])
     # Answers of one moment stay together.

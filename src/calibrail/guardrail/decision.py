@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Self, get_args
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.formatting import Scale, Shown
 
 #: Why a decision came about.
@@ -129,7 +129,7 @@ class Cause:
             if kinds and isinstance(timeout, bool):
                 return cls(content["code"], error, timeout, row)
         codes = ", ".join(get_args(CauseCode))
-        raise InputError(error_text("decision_cause", codes=codes, content=content))
+        raise InputError.on("decision_cause", codes=codes, content=content)
 
 
 #: Of every decision that has a score.
@@ -261,7 +261,7 @@ class Removed:
                 kinds = type(start) is type(end) is int and isinstance(text, str | None)
                 if kinds and 0 <= start < end and same:
                     return cls(start, end, text, score, p_value, reason)
-        raise InputError(error_text("decision_removed_item", content=content))
+        raise InputError.on("decision_removed_item", content=content)
 
 
 def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Removed, ...] | None]:
@@ -272,7 +272,7 @@ def parse_trimming(content: Mapping[str, Any]) -> tuple[str | None, tuple[Remove
     shown = isinstance(text, str) and outcome not in ("review", "error")
     sound = isinstance(removed, list | tuple) and not (removed and outcome == "pass")
     if not sound or not (text is None or shown):
-        raise InputError(error_text("decision_removed", removed=removed, text=text, was=outcome))
+        raise InputError.on("decision_removed", removed=removed, text=text, was=outcome)
     return text, tuple(map(Removed.from_dict, removed))
 
 
@@ -547,7 +547,7 @@ def parse_probability(content: object) -> dict[str, float] | None:
         case {"lower": float(lower), "upper": float(upper), "base_rate": float(rate)}:
             if 0.0 <= lower <= upper <= 1.0 and 0.0 < rate < 1.0:
                 return {"lower": lower, "upper": upper, "base_rate": rate}
-    raise InputError(error_text("decision_probability", content=content))
+    raise InputError.on("decision_probability", content=content)
 
 
 def parse_cause(content: Mapping[str, Any]) -> Cause:
@@ -579,4 +579,4 @@ def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
         scale = Scale(column, negated)
         if shown == [scale.in_column(value) for value in kept]:
             return scale
-    raise InputError(error_text("decision_column_shows", kept=kept, column=column, shown=shown))
+    raise InputError.on("decision_column_shows", kept=kept, column=column, shown=shown)

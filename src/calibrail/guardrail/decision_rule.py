@@ -24,7 +24,7 @@ from calibrail.conformal.threshold_rule import Groups, Rule
 from calibrail.data.columns import CHARACTERS
 from calibrail.data.example import Example
 from calibrail.data.values import group_name
-from calibrail.errors import GuardrailError, ModelError, error_text, extra
+from calibrail.errors import GuardrailError, ModelError, extra
 from calibrail.formatting import Scale, count
 from calibrail.guardrail.decision import UNDEFINED, Cause, Outcome, reason_of_cause
 from calibrail.guardrail.file import ClassScores, FrozenConfig
@@ -160,7 +160,7 @@ def frozen_rule(config: FrozenConfig) -> Rule:
     if columns is not None and columns != config.promise.by:
         raise GuardrailError("by and the columns of groups differ; calibrate again")
     if rule.undefined != config.policy.undefined:
-        raise GuardrailError(error_text("policy_of_undefined", config=config, rule=rule))
+        raise GuardrailError.on("policy_of_undefined", config=config, rule=rule)
     return rule
 
 

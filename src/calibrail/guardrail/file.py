@@ -61,10 +61,10 @@ def migrate(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     given, again = content.get("schema"), "export it again: calibrail export RUN -o guardrail.json"
     match = re.fullmatch(rf"{re.escape(_PREFIX)}([1-9]\d{{,8}})", str(given), re.ASCII)
     if match is None:
-        raise GuardrailError(error_text("schema", of=source, given=given, own=SCHEMA, by=again))
+        raise GuardrailError.on("schema", of=source, given=given, own=SCHEMA, by=again)
     if (number := int(match[1])) > NEWEST:
-        raise GuardrailError(
-            error_text("schema_of_later", source=source, given=given, schema=SCHEMA, again=again)
+        raise GuardrailError.on(
+            "schema_of_later", source=source, given=given, schema=SCHEMA, again=again
         )
     result = dict(content)
     for step in range(number, NEWEST):
@@ -448,17 +448,17 @@ class FrozenConfig(_Frozen):
             numbers: Any = {"parse_float": _finite, "parse_int": _whole}
             content = json.loads(text, parse_constant=_refuse_constant, **numbers)
         if not isinstance(content, dict):
-            raise GuardrailError(error_text("no_guardrail", source=source, error="no JSON object"))
+            raise GuardrailError.on("no_guardrail", source=source, error="no JSON object")
         newest = migrate(content, source)
         if content_digest(content) != content.get("digest") or render(content) != raw:
-            raise GuardrailError(error_text("guardrail_changed", source=source))
+            raise GuardrailError.on("guardrail_changed", source=source)
         try:
             config = cls.model_validate(newest)
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "the file"
-            raise GuardrailError(
-                error_text("field_misfits", source=source, place=place, says=first["msg"])
+            raise GuardrailError.on(
+                "field_misfits", source=source, place=place, says=first["msg"]
             ) from error
         if config.to_bytes() != raw:
             config._older = raw
@@ -546,7 +546,7 @@ def read_file(
     envelope = None if keys is None else signing.read_beside(path)
     with errors_as(GuardrailError, OSError, "guardrail_unreadable", path=path):
         if path.stat().st_size > MOST_BYTES:
-            raise GuardrailError(error_text("guardrail_too_large", path=path, most=MOST_BYTES))
+            raise GuardrailError.on("guardrail_too_large", path=path, most=MOST_BYTES)
         raw = read_regular(path, MOST_BYTES)
     signature = None
     if keys is not None and envelope is not None:
@@ -561,7 +561,7 @@ def read_file(
     ]
     if signature is not None and wrong:
         listed, sign = "; ".join(wrong), signing.SIGN.format(path)
-        raise GuardrailError(error_text("signed_otherwise", path=path, wrong=listed, sign=sign))
+        raise GuardrailError.on("signed_otherwise", path=path, wrong=listed, sign=sign)
     sha256 = hashlib.sha256(raw).hexdigest()
     if not (is_own_code("yes") or signature is not None or is_own_file(sha256)):
         config.__dict__["unvouched"] = path

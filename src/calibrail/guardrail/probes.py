@@ -237,7 +237,7 @@ def compare_probes(
     held = {} if frozen is None else frozen.members or {}
     if frozen is None or held.keys() != members.keys() or (asked and frozen.scores is None):
         option = " --probe-endpoint" if asked and why == "endpoint" else ""
-        raise GuardrailError(error_text("no_probes", option=option))
+        raise GuardrailError.on("no_probes", option=option)
     here = _versions([score] if asked else members.values())
     then = frozen.versions
     alike = [f"{name} {value}" for name, value in then.items() if here.get(name) == value]
@@ -272,8 +272,8 @@ def _compare(
     computed, remedy = _probe_scores(score, unit), "Install what was frozen, or calibrate again"
     if len(computed.scores) != len(frozen.scores):
         n, was = len(computed.scores), len(frozen.scores)
-        raise GuardrailError(
-            error_text("probe_sentences", here=n, there=was, both=side_by_side, remedy=remedy)
+        raise GuardrailError.on(
+            "probe_sentences", here=n, there=was, both=side_by_side, remedy=remedy
         )
     there, values = (np.array(item.scores, np.float64) for item in (frozen, computed))
     numbers = [str(row) for row in range(1, len(there) + 1)]
@@ -352,13 +352,13 @@ def _probe_scores(score: base.Score, unit: Unit) -> ProbedMember:
                 reasons[row] = str(why)
             if isinstance(why, base.DetectorFailure):
                 # That an endpoint is down says nothing of what it would say.
-                raise GuardrailError(error_text("probe_failed", row=row, why=why))
+                raise GuardrailError.on("probe_failed", row=row, why=why)
     known = np.array([value for value in values if value is not None])
     # Scores that are all alike say nothing of the scale but their size.
     if len(known) and score.tolerance >= (
         spread := float(np.ptp(known)) or max(1.0, float(np.abs(known).max()))
     ):
-        raise GuardrailError(error_text("tolerance_too_large", score=score, spread=spread))
+        raise GuardrailError.on("tolerance_too_large", score=score, spread=spread)
     return ProbedMember(scores=values, reasons=reasons, raised=raised or None)
 
 
@@ -423,8 +423,8 @@ def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
         here = sha256(path.read_bytes()).hexdigest()
     if here not in frozen:
         known = ", ".join(sorted(frozen)) or "none"
-        raise GuardrailError(
-            error_text("another_source", name=name, path=path, here=here, known=known, renew=RENEW)
+        raise GuardrailError.on(
+            "another_source", name=name, path=path, here=here, known=known, renew=RENEW
         )
 
 
@@ -449,7 +449,7 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Uni
         if here != there:
             raise GuardrailError(f"the detector's {what}: {here!r}; frozen was {there!r}")
     if base.state_bytes(score) != frozen.state_bytes():
-        raise GuardrailError(error_text("learnt_otherwise", score=score, renew=RENEW))
+        raise GuardrailError.on("learnt_otherwise", score=score, renew=RENEW)
     here, there = registry.frozen_fingerprint(score, unit), frozen.fingerprint
     if here != there:
         details = "; ".join(
@@ -457,4 +457,4 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Uni
             for key in sorted(here.keys() | there.keys())
             if here.get(key) != there.get(key)
         )
-        raise GuardrailError(error_text("another_detector", details=details, renew=RENEW))
+        raise GuardrailError.on("another_detector", details=details, renew=RENEW)

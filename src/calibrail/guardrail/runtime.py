@@ -19,7 +19,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.data.tables import MemoryRows
 from calibrail.data.values import with_decimals
-from calibrail.errors import GuardrailError, InputError, error_text, errors_as, variable_set
+from calibrail.errors import GuardrailError, InputError, errors_as, variable_set
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail import decision
 from calibrail.guardrail.decision_rule import (
@@ -183,7 +183,7 @@ class Guardrail(Shown):
         """
         kept = self.config.probability
         if kept is None:
-            raise InputError(error_text("no_class_scores"))
+            raise InputError.on("no_class_scores")
         rate = kept.own_rate if base_rate is None else share(base_rate, "base_rate")
         told = kept.model_copy(update={"base_rate": rate})
         made = type(self)(self.config.model_copy(update={"probability": told}), self.score)
@@ -281,7 +281,7 @@ class Guardrail(Shown):
             return cls(value)
         if not isinstance(value, Guardrail):
             remedy = "; freeze the run: run.freeze()" if hasattr(value, "freeze") else ""
-            raise InputError(error_text("guardrail_kind", kind=type(value), remedy=remedy))
+            raise InputError.on("guardrail_kind", kind=type(value), remedy=remedy)
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -541,4 +541,4 @@ def require_answers(config: FrozenConfig, what: str) -> None:
     """
     if config.promise.unit == "sentence":
         option = spell_option(Promise, "unit", "sentence")
-        raise InputError(error_text("counts_whole_answers", what=what, option=option))
+        raise InputError.on("counts_whole_answers", what=what, option=option)

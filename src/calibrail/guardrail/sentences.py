@@ -346,7 +346,7 @@ class StreamCheck:
         for name in guardrail.columns:
             cell = asked.columns.get(name)
             if isinstance(cell, str) and cell.lstrip().startswith("["):
-                raise InputError(error_text("column_of_unknown_sentences", name=name))
+                raise InputError.on("column_of_unknown_sentences", name=name)
         score = guardrail.score
         if why := why_not_streamed(score, guardrail.config.promise):
             raise GuardrailError(why)
@@ -509,7 +509,7 @@ class StreamCheck:
         """Refuse to decide about an answer of which a sentence was left out."""
         if self._waiting and not self.failed:
             waiting = count(len(self._waiting), "sentence")
-            raise InputError(error_text("sentences_unjudged", waiting=waiting))
+            raise InputError.on("sentences_unjudged", waiting=waiting)
 
     def _judge_all(self, sentences: list[Sentence]) -> list[SentenceVerdict]:
         # The answer has failed with its first sentence that could not be judged.
@@ -529,13 +529,13 @@ class StreamCheck:
             If it is another one.
         """
         if not self._waiting or sentence != self._waiting[0]:
-            raise InputError(error_text("judged_once", sentence=sentence))
+            raise InputError.on("judged_once", sentence=sentence)
         self._waiting.popleft()
         place = GivenSentence(sentence.start, sentence.end)
         self._places.append(place)
         self._before += place.start
         if self._before > MOST_BEFORE or place.end > MOST_CHARACTERS:
-            error = InputError(error_text("too_many_sentences", n=len(self._places)))
+            error = InputError.on("too_many_sentences", n=len(self._places))
             verdict = self._guardrail.judge.failed(self._asked, error)
         else:
             verdict = self._sentence_judge.verdict(replace(self._asked, response=self.text), place)

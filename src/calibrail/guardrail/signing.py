@@ -73,7 +73,7 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
     public = key.public_key().public_bytes(pem, form.PublicFormat.SubjectPublicKeyInfo)
     beside = path.with_suffix(".pub.pem")
     for file in filter(os.path.lexists, (path, beside)):
-        raise GuardrailError(error_text("key_is_there", file=file))
+        raise GuardrailError.on("key_is_there", file=file)
     with ExitStack() as made:
         # The private one first: whoever makes it makes the pair, and one alone is taken away.
         for file, content, mode in ((path, private, 0o600), (beside, public, 0o666)):
@@ -105,7 +105,7 @@ def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
         raise GuardrailError(f"{path} is a public key; sign with the private one")
     encrypted = b"ENCRYPTED" in raw
     if encrypted and passphrase is None:
-        raise GuardrailError(error_text("key_has_passphrase", path=path, variable=PASSPHRASE))
+        raise GuardrailError.on("key_has_passphrase", path=path, variable=PASSPHRASE)
     try:
         key: object = load_pem_private_key(raw, passphrase if encrypted else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -142,9 +142,7 @@ def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     if b"PRIVATE KEY" in raw:
-        raise GuardrailError(
-            error_text("private_key", path=path, other=path.with_suffix(".pub.pem"))
-        )
+        raise GuardrailError.on("private_key", path=path, other=path.with_suffix(".pub.pem"))
     try:
         key: object = load_pem_public_key(raw)
     except (ValueError, UnsupportedAlgorithm):
@@ -165,13 +163,13 @@ def trusted_keys(trusted: object) -> list[Path | bytes]:
     if isinstance(trusted, str | PathLike):
         return [Path(trusted)]
     if isinstance(trusted, bytes | Mapping) or not isinstance(trusted, Iterable):
-        raise InputError(error_text("trusted_no_list", kind=type(trusted).__name__))
+        raise InputError.on("trusted_no_list", kind=type(trusted).__name__)
     files = [
         item if isinstance(item, bytes) and _BEGIN in item else fields.path(item, "each of trusted")
         for item in trusted
     ]
     if not files:
-        raise InputError(error_text("trusted_empty"))
+        raise InputError.on("trusted_empty")
     return files
 
 
@@ -192,13 +190,13 @@ def _read_key(path: Path) -> bytes:
     with errors_as(GuardrailError, OSError, "key_unreadable", path=path):
         raw = path.read_bytes()
     if raw.count(_BEGIN) > 1:
-        raise GuardrailError(error_text("several_keys_in_file", path=path))
+        raise GuardrailError.on("several_keys_in_file", path=path)
     return raw
 
 
 def _no_key(path: Path, key: object, side: str, why: str = "") -> GuardrailError:
     what = "a key of another kind" if key else f"no PEM file of a {side} key"
-    return GuardrailError(error_text("no_key", path=path, what=what, why=why))
+    return GuardrailError.on("no_key", path=path, what=what, why=why)
 
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
@@ -234,9 +232,9 @@ class SignatureTerms(Record):
     def __post_init__(self) -> None:
         day, least = self.expires, self.min_version
         if day is not None and _day(day) is None:
-            raise InputError(error_text("expires_no_day", given=day))
+            raise InputError.on("expires_no_day", given=day)
         if least is not None and not (isinstance(least, str) and _VERSION.fullmatch(least)):
-            raise InputError(error_text("min_version_no_version", given=least))
+            raise InputError.on("min_version_no_version", given=least)
 
 
 _VERSION: Final = re.compile(r"\d+(\.\d+){0,2}")
@@ -363,13 +361,11 @@ def verify(
     (keyid,) = opened.signatures
     if keyid not in keys:
         among = ", ".join(f"{name:.16}..." for name in keys)
-        raise GuardrailError(error_text("another_key", source=source, keyid=keyid, among=among))
+        raise GuardrailError.on("another_key", source=source, keyid=keyid, among=among)
     try:
         opened.verify([keys[keyid]], threshold=1)
     except VerificationError:
-        raise GuardrailError(
-            error_text("signature_changed", signature=signature, keyid=keyid)
-        ) from None
+        raise GuardrailError.on("signature_changed", signature=signature, keyid=keyid) from None
     # What a trusted key has signed may be read.
     statement = None
     with suppress(ValueError, RecursionError):
@@ -383,20 +379,16 @@ def verify(
         } if (kind, about) == (STATEMENT_TYPE, PREDICATE_TYPE):
             signed = Signature(keyid, name, digest, predicate)
         case _:
-            raise GuardrailError(
-                error_text("signs_no_guardrail", signature=signature, kind=PREDICATE_TYPE)
-            )
+            raise GuardrailError.on("signs_no_guardrail", signature=signature, kind=PREDICATE_TYPE)
     if signed.sha256 != (here := hashlib.sha256(raw).hexdigest()):
-        raise GuardrailError(
-            error_text("another_file_signed", source=source, signed=signed, here=here)
-        )
+        raise GuardrailError.on("another_file_signed", source=source, signed=signed, here=here)
     if why := signed.outdated(source):
         raise GuardrailError(why)
     # Once a service has noted such a one, it would refuse whatever is signed until then. Clocks
     # may differ by five minutes.
     if signed.serial > time.time() + 300:
         day = datetime.fromtimestamp(min(signed.serial, 2**36), UTC)
-        raise GuardrailError(error_text("signed_ahead", source=source, signed=day))
+        raise GuardrailError.on("signed_ahead", source=source, signed=day)
     return signed
 
 
@@ -406,8 +398,8 @@ def read_beside(path: Path) -> bytes:
     try:
         return read_regular(beside, MOST_BYTES + 1)
     except FileNotFoundError:
-        raise GuardrailError(
-            error_text("not_signed", path=path, beside=beside, sign=SIGN.format(path))
+        raise GuardrailError.on(
+            "not_signed", path=path, beside=beside, sign=SIGN.format(path)
         ) from None
     except OSError as error:
         raise GuardrailError(f"cannot read {beside}: {error.strerror or error}") from error
@@ -425,7 +417,7 @@ def _read_envelope(raw: bytes, source: str) -> "Envelope":
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import Signature as LibrarySignature
 
-    damaged = GuardrailError(error_text("envelope_damaged", source=source))
+    damaged = GuardrailError.on("envelope_damaged", source=source)
     if len(raw) > MOST_BYTES:
         raise damaged
     try:

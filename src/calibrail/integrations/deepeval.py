@@ -13,7 +13,7 @@ with needs("deepeval"):
     from deepeval.test_case import LLMTestCase, SingleTurnParams
 
 
-class GuardrailMetric(BaseMetric):
+class CalibrailMetric(BaseMetric):
     """A metric of ``evaluate`` and ``assert_test`` that succeeds where the guardrail says ``pass``.
 
     The input is the question, ``actual_output`` the answer, and ``retrieval_context`` the chunks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, text_or_error
 
@@ -172,4 +172,4 @@ def _held(name: str, role: str, *holders: Mapping[str, Any]) -> Any:
             return holder[name]
     there = ", ".join(holders[-1].keys())
     none = " (None where there is none)" if role == "contexts" else ""
-    raise InputError(error_text("field_not_given", name=name, there=there, role=role, none=none))
+    raise InputError.on("field_not_given", name=name, there=there, role=role, none=none)

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import calibrail
-from calibrail.errors import InputError, error_text, keep_libraries_quiet
+from calibrail.errors import InputError, keep_libraries_quiet
 from calibrail.guardrail import decision_log
 from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
 from calibrail.options.fields import Cell, spell_option
@@ -156,12 +156,12 @@ class Gate:
         if isinstance(guardrail, calibrail.Guardrail | str | PathLike):
             guardrail = local = calibrail.Guardrail.coerce(guardrail)
         elif not isinstance(guardrail, Checker):
-            raise InputError(error_text("gate_of_what", name=type(guardrail).__name__))
+            raise InputError.on("gate_of_what", name=type(guardrail).__name__)
         if trim and local is not None and local.unit == "answer":
             option = spell_option(calibrail.Promise, "unit", "sentence")
-            raise InputError(error_text("trim_of_answers", option=option))
+            raise InputError.on("trim_of_answers", option=option)
         if log is not None and local is None:
-            raise InputError(error_text("log_of_a_service"))
+            raise InputError.on("log_of_a_service")
         self.checker: Checker = guardrail
         self.guardrail: calibrail.Guardrail | None = local
         kind = decision_log.DecisionLog

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, Final
 from unittest.mock import patch
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs
 
@@ -40,7 +40,7 @@ _CHUNKS: Final = "calibrail_chunks"
 
 
 @register_validator(name="calibrail/guardrail", data_type="string")
-class GuardrailValidator(Validator):
+class CalibrailValidator(Validator):
     """A validator that an answer passes only where the guardrail says ``pass``.
 
     A Guard is called with ``metadata={"question": ..., "contexts": [...]}``. What is not passed is
@@ -92,7 +92,7 @@ class GuardrailValidator(Validator):
         """
         # Only where some validator fixes does a Guard wait for results, and tell of the end.
         if "remainder" not in options:
-            raise InputError(error_text("guard_without_fix"))
+            raise InputError.on("guard_without_fix")
         chunks: list[str] = metadata.setdefault(_CHUNKS, [])
         chunks.append(chunk)
         if not options["remainder"]:
@@ -115,7 +115,7 @@ class GuardrailValidator(Validator):
         InputError
             Always.
         """
-        raise InputError(error_text("async_guard_streams"))
+        raise InputError.on("async_guard_streams")
 
     def _result(self, decision: Decision, answer: str, metadata: dict[str, Any]) -> Any:
         # Some runners of guardrails-ai hand this on to the validators that follow.
@@ -130,7 +130,7 @@ class GuardrailValidator(Validator):
 
 
 def _asked(answer: Any, metadata: dict[str, Any]) -> dict[str, Any]:
-    for name in GuardrailValidator.required_metadata_keys:
+    for name in CalibrailValidator.required_metadata_keys:
         if name not in metadata:
             raise InputError(f"metadata has no {name!r}; got {', '.join(map(str, metadata))}")
     return {"question": metadata["question"], "contexts": metadata["contexts"], "response": answer}

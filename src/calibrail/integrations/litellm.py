@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
 
@@ -92,7 +92,7 @@ class CalibrailGuardrail(CustomGuardrail):
         """
         named = self.guardrail_name in (kwargs.get("guardrails") or ())
         if named and kwargs.get("stream") and "proxy_server_request" not in kwargs:
-            raise InputError(error_text("library_streams", name=self.guardrail_name))
+            raise InputError.on("library_streams", name=self.guardrail_name)
         kept: dict[str, Any] | None = await super().async_pre_call_deployment_hook(
             kwargs, call_type
         )

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import calibrail
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
 
 with needs("mlflow"):
@@ -128,7 +128,7 @@ def answer_of(inputs: Any, outputs: Any, trace: Trace | None = None) -> dict[str
         said = [choices[0]["message"]] if "message" in choices[0] else outputs.get("messages")
         response = _last_of(said, "assistant", "ai")
     if not isinstance(response, str):
-        raise InputError(error_text("no_response", names=", ".join(_RESPONSE), outputs=outputs))
+        raise InputError.on("no_response", names=", ".join(_RESPONSE), outputs=outputs)
     contexts = list(_retrieved(trace)) or _chunks(
         next((one[name] for one in (inputs, outputs) for name in _CONTEXTS if _has(one, name)), ())
     )

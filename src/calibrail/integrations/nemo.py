@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision
 from calibrail.integrations.gate import REFUSALS, Gate, Guarding, needs
 
@@ -100,7 +100,7 @@ async def _decided(gate: Gate, context: Mapping[str, Any]) -> Decision:
 
 def _check_version(config: RailsConfig) -> None:
     if config.colang_version != "1.0":
-        raise InputError(error_text("colang_version", config=config))
+        raise InputError.on("colang_version", config=config)
 
 
 def _check(config: RailsConfig) -> None:
@@ -108,14 +108,14 @@ def _check(config: RailsConfig) -> None:
     output = config.rails.output
     flows = {flow["id"]: flow for flow in config.flows}
     if FLOW not in output.flows or FLOW not in flows:
-        raise InputError(error_text("no_output_rail", flow=FLOW))
+        raise InputError.on("no_output_rail", flow=FLOW)
     asked = [element.get("action_name") for element in flows[FLOW]["elements"]]
     if ACTION not in asked:
-        raise InputError(error_text("flow_without_action", flow=FLOW, action=ACTION))
+        raise InputError.on("flow_without_action", flow=FLOW, action=ACTION)
     streaming = output.streaming
     held_back = streaming.chunk_size >= _WHOLE and not streaming.stream_first
     if streaming.enabled and (output.parallel or not held_back):
-        raise InputError(error_text("rail_shows_before", streaming=_STREAMING))
+        raise InputError.on("rail_shows_before", streaming=_STREAMING)
 
 
 if __name__ == "__main__":

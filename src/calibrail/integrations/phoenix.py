@@ -29,7 +29,7 @@ class _Answer(BaseModel):
     id: str = Field("", description="The answer's id.", coerce_numbers_to_str=True)
 
 
-class GuardrailEvaluator(Evaluator):
+class CalibrailEvaluator(Evaluator):
     """An evaluator of ``evaluate_dataframe`` whose label is the decision's outcome.
 
     Its fields are ``input``, ``output`` and ``context``, as in Phoenix's own evaluators, and ``id``

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision, Unfinished
 from calibrail.integrations.gate import Gate, Guarding
 
@@ -65,7 +65,7 @@ class Written:
 
         self._gate, self._ending = Gate.of(guardrail), ending
         if self._gate.guardrail is None:
-            raise InputError(error_text("stream_needs_local_guardrail"))
+            raise InputError.on("stream_needs_local_guardrail")
         asked: dict[str, Any] = {"question": question, "contexts": contexts, "id": id}
         self._example = Example.asked(**asked, columns=columns)
         self._check = self._gate.guardrail.stream_check(**asked, columns=columns)

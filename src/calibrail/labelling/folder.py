@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.atomic_files import read_regular, write_atomically
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.labelling.ledger import (
     Label,
     LabelLedger,
@@ -191,8 +191,8 @@ def prepared_folder(folder: Path) -> Iterator[None]:
     # A crash before the first label may leave these files: session.json is written last.
     left = {QUARANTINE, POOL_FILE, *((GUARDRAIL,) if POOL_FILE in there else ())}
     if (others := sorted(there - left)) and not has_labels(folder):
-        raise InputError(
-            error_text("folder_without_plan", folder=folder, plan=PLAN, names=", ".join(others[:3]))
+        raise InputError.on(
+            "folder_without_plan", folder=folder, plan=PLAN, names=", ".join(others[:3])
         )
     try:
         yield
@@ -221,9 +221,7 @@ def read_plan(folder: Path, maker: str = "label") -> SessionPlan:
             content = json.loads(read_regular(path))
         name, _, number = str(schema := content.get("schema")).partition("/")
         if name == SessionPlan.schema.partition("/")[0] and number.isdecimal() and number != "1":
-            raise DataError(
-                error_text("plan_of_newer_version", path=path, schema=schema, plan=SessionPlan)
-            )
+            raise DataError.on("plan_of_newer_version", path=path, schema=schema, plan=SessionPlan)
         return SessionPlan.from_dict(content)
 
 
@@ -304,8 +302,8 @@ class LabelFolder:
             draw = parse_draw(line, self.draws.path, len(self.ledger.answers) + 1)
             if draw.plan != (now := self.agreed_on[:DIGITS]):
                 plan, was = self.path / PLAN, draw.plan or "of no plan"
-                raise DataError(
-                    error_text("plan_changed", plan=plan, files=self, draw=draw, was=was, now=now)
+                raise DataError.on(
+                    "plan_changed", plan=plan, files=self, draw=draw, was=was, now=now
                 )
             self.ledger.add_draw(draw)
         for line in labelled:
@@ -358,23 +356,21 @@ class LabelFolder:
         where, answers = f"{self.labels.path}, line {line.number}", self.ledger.answers
         label = parse_label(line, self.labels.path)
         if not 1 <= label.order <= len(answers) or answers[label.order - 1].draw.id != label.id:
-            raise DataError(error_text("label_of_no_answer", where=where, label=label))
+            raise DataError.on("label_of_no_answer", where=where, label=label)
         answer = answers[label.order - 1]
         if label.probability != answer.draw.probability:
-            raise DataError(
-                error_text("label_changed", where=where, label=label, draw=answer.draw, files=self)
+            raise DataError.on(
+                "label_changed", where=where, label=label, draw=answer.draw, files=self
             )
         if not answer.draw.handed_out:
-            raise DataError(error_text("label_not_handed_out", where=where, label=label))
+            raise DataError.on("label_not_handed_out", where=where, label=label)
         twice = answer.settled if label.settles else answer.labels.get(label.annotator)
         if label.seen and (twice is None or answer.settled is not None):
-            raise DataError(error_text("label_reviews_none", where=where, label=label))
+            raise DataError.on("label_reviews_none", where=where, label=label)
         if twice is not None and not label.seen:
             what = "is settled twice" if label.settles else f"has two labels of {label.annotator!r}"
-            raise DataError(
-                error_text(
-                    "answer_labelled_twice", where=where, label=label, what=what, twice=twice
-                )
+            raise DataError.on(
+                "answer_labelled_twice", where=where, label=label, what=what, twice=twice
             )
         self.ledger.add_label(label)
         self.assignments.clear((label.annotator, label.settles), label.order)

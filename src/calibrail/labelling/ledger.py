@@ -26,7 +26,7 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.data.example import Example
 from calibrail.data.spans import merged
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options import Promise, Requirement
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing
@@ -416,11 +416,11 @@ def checked_spans(spans: Iterable[Span], response: str) -> tuple[Span, ...]:
     checked = []
     for span in spans:
         if not isinstance(span, Sequence) or not _is_span([*span]):
-            raise InputError(error_text("span_shape", span=span))
+            raise InputError.on("span_shape", span=span)
         start, stop, text = span
         if response[start:stop] != text:
-            raise InputError(
-                error_text("span_text", start=start, stop=stop, due=response[start:stop], text=text)
+            raise InputError.on(
+                "span_text", start=start, stop=stop, due=response[start:stop], text=text
             )
         checked.append((start, stop))
     return tuple((start, stop, response[start:stop]) for start, stop in merged(checked))
@@ -516,8 +516,8 @@ class Lots:
             return 1.0, True
         if (given := row["probability"]) < least - _ROUNDING:
             where, floor = row["where"], spell_option(Drawing, "floor")
-            raise InputError(
-                error_text("below_least", where=where, id=id, given=given, least=least, floor=floor)
+            raise InputError.on(
+                "below_least", where=where, id=id, given=given, least=least, floor=floor
             )
         return float(row["probability"]), True
 

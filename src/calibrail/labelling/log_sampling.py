@@ -20,7 +20,7 @@ from calibrail.conformal.sequential.audited_calibration import labelling_probabi
 from calibrail.conformal.sequential.sequential_test import share_so_far
 from calibrail.data.duplicates import normalise
 from calibrail.data.example import Example
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder, read_plan
 from calibrail.labelling.ledger import Draw, LedgerAnswer, Log, Order, json_line
 from calibrail.labelling.replay import check_draws
@@ -360,13 +360,12 @@ class Batches:
         remedy = "; restore it from a copy: without it lines would be drawn again"
         with file_errors(f"cannot read {path}", remedy):
             raw = read_regular(path)
-        try:
+        odd = (ValueError, KeyError, TypeError)
+        with errors_as(DataError, odd, "cursor_damaged", path=path, remedy=remedy):
             content = json.loads(raw)
             cursor: Mapping[str, Any] = content["cursor"]
             if content["batch"] != len(self.all):
                 raise ValueError(f"of batch {content['batch']}, and the last is {len(self.all)}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is damaged ({error}){remedy}") from error
         return cursor
 
     def refresh(self) -> None:
@@ -415,9 +414,7 @@ class Batches:
         before, pool = content["before"], self._files.path / POOL_FILE
         there = len(self._files.ledger.answers) - before["draws"]
         if there < 0:
-            raise DataError(
-                error_text("draws_lost", path=self._files.draws.path, draws=before["draws"])
-            )
+            raise DataError.on("draws_lost", path=self._files.draws.path, draws=before["draws"])
         if self._n_texts() == before["pool"]:
             Pool(pool).write(map(PooledAnswer.from_dict, content["pool"]))
         if left := content["draws"][there:]:
@@ -490,8 +487,8 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
         n, handed = drawn[batch.batch], handed_out[batch.batch]
         if (n, handed) != (batch.drawn, batch.handed_out):
             path = files.path / BATCHES
-            raise DataError(
-                error_text("batch_counts", path=path, batch=batch, files=files, n=n, handed=handed)
+            raise DataError.on(
+                "batch_counts", path=path, batch=batch, files=files, n=n, handed=handed
             )
 
 
@@ -594,7 +591,7 @@ def read_sample(folder: Path) -> LabelledSample:
     """
     plan = read_plan(folder, "label --from-log")
     if plan.purpose != "watch":
-        raise InputError(error_text("folder_not_drawn_from_log", folder=folder))
+        raise InputError.on("folder_not_drawn_from_log", folder=folder)
     problems: list[str] = []
     files = LabelFolder(folder, problems)
     with files.lock():

@@ -265,7 +265,7 @@ def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], Labe
     ledger, plan = files.ledger, files.plan
     if len({item.draw.probability for item in ledger.answers}) > 1:
         option = spell_option(Drawing, "design", plan.drawing.design)
-        raise DataError(error_text("drawn_unequally", folder=folder, plan=plan, option=option))
+        raise DataError.on("drawn_unequally", folder=folder, plan=plan, option=option)
     judge = next((item.judge for item in ledger.answers if item.judge), None)
     n_changed = sum(item.changed for item in ledger.answers)
     whose = plan.guardrail, judge, n_changed
@@ -312,7 +312,7 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
             yield Filtered(answer.draw.order, reason)
             continue
         if place >= len(pool) or (item := pool[place]).digest != answer.draw.digest:
-            raise DataError(error_text("pool_without_answer", pool=pool, answer=answer))
+            raise DataError.on("pool_without_answer", pool=pool, answer=answer)
         example = item.example
         if ledger.plan.purpose == "watch" and not (has_text(example) or example.columns):
             yield Filtered(answer.draw.order, "no text of it is known")

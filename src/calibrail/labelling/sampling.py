@@ -25,7 +25,7 @@ from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import Draw, Log, Lots, Order, json_line
 from calibrail.options.data import ReadOptions
@@ -312,7 +312,7 @@ class JudgeColumn:
         if self._labels.is_missing(value := example.columns.get(self.name)):
             return None
         if (label := self._labels(value)) not in (0, 1):
-            raise DataError(error_text("call_not_read", id=example.id, value=value, name=self.name))
+            raise DataError.on("call_not_read", id=example.id, value=value, name=self.name)
         return label
 
     def __call__(self, value: float | str | None, id: str) -> float:
@@ -324,10 +324,10 @@ class JudgeColumn:
             The value is neither, or there is none; the answer is named.
         """
         if value is None:
-            raise DataError(error_text("judge_missing", id=id, name=self.name))
+            raise DataError.on("judge_missing", id=id, name=self.name)
         said = value if isinstance(value, float) else self._labels(value)
         if said is None or not (isinstance(value, float) or said in (0, 1)):
-            raise DataError(error_text("judge_not_read", id=id, value=value, name=self.name))
+            raise DataError.on("judge_not_read", id=id, value=value, name=self.name)
         # Two values are enough to know that they differ.
         if len(self._said) < 2:
             self._said.add(float(said))
@@ -342,7 +342,7 @@ class JudgeColumn:
             The column tells no answer from another.
         """
         if len(self._said) == 1:
-            raise InputError(error_text("judge_constant", name=self.name, value=min(self._said)))
+            raise InputError.on("judge_constant", name=self.name, value=min(self._said))
 
 
 def calls_of(

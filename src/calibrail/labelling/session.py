@@ -53,7 +53,7 @@ def hallucinated_needed(promise: Promise) -> int:
     (37, 45)
     """
     if promise.by is not None:
-        raise InputError(error_text("labels_by_groups"))
+        raise InputError.on("labels_by_groups")
     promise = promise.settled()
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
     share = _calibrating(promise)
@@ -389,7 +389,7 @@ class Session:
         """
         name, n = self._name(annotator), whole(n, "n", least=1)
         if self._settle or self._review:
-            raise InputError(error_text("reviewed_one_by_one"))
+            raise InputError.on("reviewed_one_by_one")
         with self._files.up_to_date():
             orders = self._wanted(name)
             while len(orders) < n and any([self._draw(name) for _ in range(n - len(orders))]):
@@ -456,9 +456,9 @@ class Session:
         if isinstance(label, bool) or label not in (0, 1, None):
             raise InputError(f"label must be 1, 0 or None; got {label!r}")
         if label == 0 and spans:
-            raise InputError(error_text("marks_in_faithful_answer"))
+            raise InputError.on("marks_in_faithful_answer")
         if judge is not None and self.plan.purpose == "watch":
-            raise InputError(error_text("labels_of_judge_for_people", judge=judge))
+            raise InputError.on("labels_of_judge_for_people", judge=judge)
         with self._files.up_to_date():
             answer = self._answer(order)
             self._refuse_twice(answer, name)
@@ -516,7 +516,7 @@ class Session:
                     return None
                 order = given[-1].order
                 if name in self._answer(order).blind and self._review is None:
-                    raise InputError(error_text("undo_of_reviewed", order=order))
+                    raise InputError.on("undo_of_reviewed", order=order)
                 self._files.take_out(given[-1])
             self._happened("shown", name, order)
             return self._task(order, name)

@@ -1,15 +1,17 @@
-"""Each distinct input once, in bounded memory."""
+"""Each distinct input once, in bounded memory, and many of them at the same time."""
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from inspect import signature
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from calibrail.errors import variable_set
+from calibrail.models.hardware import waited_for
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -260,3 +262,46 @@ def blocks(
         total += more
     if block:
         yield block
+
+
+def each(
+    work: Callable[[Item], Result], items: Sequence[Item], n_threads: int, stop: Event
+) -> Iterator[tuple[Item, Result]]:
+    """Yield every item with what became of it, as it is ready.
+
+    Whatever ends the loop early (an error, an interrupt), ``stop`` is set, what is under way is
+    waited for, and nothing more is begun.
+
+    Parameters
+    ----------
+    work : callable
+        Run in threads; an error that it raises ends the loop.
+    items : sequence
+        What to work on.
+    n_threads : int
+        Items at the same time at most.
+    stop : Event
+        Set when the loop ends.
+    """
+    if not items:
+        return
+
+    def guarded(item: Item) -> list[Result]:
+        """Return what became of an item; nothing, where it was stopped before it began."""
+        try:
+            return [] if stop.is_set() else [work(item)]
+        except BaseException:
+            # At once: by the time that the loop hears of it, others would have begun.
+            stop.set()
+            raise
+
+    pool = ThreadPoolExecutor(min(n_threads, len(items)), initializer=waited_for)
+    try:
+        futures = {pool.submit(guarded, item): item for item in items}
+        for future in as_completed(futures):
+            item = futures.pop(future)
+            for answer in future.result():
+                yield item, answer
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, Library, ModelError
 from calibrail.models import loading
 from calibrail.models.batching import batches
 from calibrail.models.loading import PUBLISHED, Architecture
@@ -29,6 +29,8 @@ from calibrail.models.windows import (
 
 #: Tokens that models of relative positions read at a time where whole sentences are read together.
 WITH_SENTENCES: Final = 2048
+
+torch = Library("torch")
 
 
 class WindowHead(Protocol):
@@ -70,8 +72,8 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
         if self.window is None or self.window < stated:
             return stated
         if not self.place.is_relative():
-            raise InputError(
-                error_text("window_too_large", stated=stated, model=self.model, window=self.window)
+            raise InputError.on(
+                "window_too_large", stated=stated, model=self.model, window=self.window
             )
         return self.window + stated // 2
 
@@ -91,8 +93,6 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
     def _exportable(
         self, architecture: loading.Architecture, make: Callable[[Network], Any]
     ) -> Exportable:
-        import torch
-
         options = {**architecture.options, "attn_implementation": "eager"}
         network = self.open_network(replace(architecture, options=options))
         head = make(network)
@@ -118,7 +118,7 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
         for batch in batches([len(window.ids) for window in windows], rows_together):
             rows = self.head.values([windows[index] for index in batch])
             if not all(np.isfinite(row).all() for row in rows):
-                raise ModelError(error_text("values_no_numbers", of=self))
+                raise ModelError.on("values_no_numbers", of=self)
             values.update(zip(batch, rows, strict=True))
             self.n_passes += 1
         return [values[index] for index in range(len(windows))]
@@ -350,8 +350,6 @@ class MiniCheck(EntailmentHead):
     @staticmethod
     def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the logits of all tokens for the first one of the answer."""
-        import torch
-
         begin = module.config.decoder_start_token_id or 0
         start = torch.full_like(inputs["input_ids"][:, :1], begin)
         return (module(**inputs, decoder_input_ids=start, use_cache=False).logits[:, 0],)
@@ -461,13 +459,11 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
     known = [{ENTAILMENT, *others} for others in _OTHERS]
     if len(set(labels)) != len(labels) or set(labels) not in known:
         listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
-        raise ModelError(error_text("outputs_say_no_entailment", model=model, listed=listed))
+        raise ModelError.on("outputs_say_no_entailment", model=model, listed=listed)
     return labels
 
 
 def _softmax(logits: Any) -> NDArray[np.float64]:
-    import torch
-
     return np.asarray(torch.softmax(logits.double(), dim=-1).cpu())
 
 
@@ -565,7 +561,7 @@ class EntailmentModel(PairModel):
         ]
         probabilities = head.probabilities(windows)
         if not np.isfinite(probabilities).all() or not np.allclose(probabilities.sum(axis=1), 1.0):
-            raise ModelError(error_text("classifier_self_test", model=self.model))
+            raise ModelError.on("classifier_self_test", model=self.model)
         if isinstance(head, MiniCheck) and head.answered(windows).min() < 0.5:
             raise ModelError(f"{self.model} does not answer 0 or 1 to MiniCheck's prompt")
         answers = [ENTAILMENT, CONTRADICTION, NEUTRAL]
@@ -580,9 +576,7 @@ class EntailmentModel(PairModel):
         best = max(permutations(expected), key=suits)
         if suits(best) > suits(expected) + SWAPPED:
             wrong = hypotheses[int(probabilities[range(len(expected)), expected].argmin())]
-            raise ModelError(
-                error_text("labels_swapped", model=self.model, value=premises[0], wrong=wrong)
-            )
+            raise ModelError.on("labels_swapped", model=self.model, value=premises[0], wrong=wrong)
 
 
 #: What goes before the contexts, the contexts, what goes behind them, and the answer.
@@ -638,8 +632,6 @@ class TokenHead:
 
     def values(self, windows: Sequence[Window]) -> list[NDArray[np.float64]]:
         """Return for each window P(hallucinated) of the answer's tokens in it."""
-        import torch
-
         logits = self.network.first(windows, self.forward).double()
         table = torch.softmax(logits, dim=-1)[..., self._outputs].sum(dim=-1).cpu().numpy()
         return [row[slice(*item.short)] for row, item in zip(table, windows, strict=True)]
@@ -762,15 +754,13 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
             label = "LABEL_1"
         if label is not None:
             if label not in names:
-                raise InputError(error_text("label_unknown", asked=self, names=", ".join(names)))
+                raise InputError.on("label_unknown", asked=self, names=", ".join(names))
             return [names.index(label)]
         meanings = [meaning(name) for name in names]
         wrong = [index for index, known in enumerate(meanings) if known in _FALSE]
         if not all(meanings) or not 0 < len(wrong) < len(names):
             listed = ", ".join(names)
-            raise ModelError(
-                error_text("outputs_unnamed", model=self.model, listed=listed, last=names[-1])
-            )
+            raise ModelError.on("outputs_unnamed", model=self.model, listed=listed, last=names[-1])
         return wrong
 
     def _self_test(self, head: TokenHead) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError
 from calibrail.models import loading
 from calibrail.models.batching import ResultStore, batches, blocks, run_key, shared, text_key
 from calibrail.models.hardware import Runtime
@@ -212,7 +212,7 @@ class ApiEncoder(RemoteModel, Encoder):
             If a text gets no vector after all attempts; those that have theirs are kept.
         """
         if any(True for _ in word_texts):
-            raise InputError(error_text("whole_texts_alone", model=self.model))
+            raise InputError.on("whole_texts_alone", model=self.model)
         super().prepare(texts)
 
     def question(self, item: str) -> Question:
@@ -243,9 +243,7 @@ class ApiEncoder(RemoteModel, Encoder):
             vectors, tokens = self.send(body, session, partial(read_vectors, n=len(texts)))
         except RefusedError as error:
             if not error.too_long:
-                raise ModelError(
-                    error_text("embedding_incomplete", model=self.model, error=error)
-                ) from None
+                raise ModelError.on("embedding_incomplete", model=self.model, error=error) from None
             if half := len(texts) // 2:
                 return [*self._ask(session, texts[:half]), *self._ask(session, texts[half:])]
             if len(bodies[0]) < _SHORTEST:
@@ -264,8 +262,8 @@ class ApiEncoder(RemoteModel, Encoder):
         (vector, cut), tokens = kept
         self._width = self._width or len(vector)
         if len(vector) != self._width:
-            raise ModelError(
-                error_text("another_encoder", encoder=self, before=self._width, now=len(vector))
+            raise ModelError.on(
+                "another_encoder", encoder=self, before=self._width, now=len(vector)
             )
         self.count_answer((tokens, 0), n_cached)
         self.n_embedded += 1
@@ -536,7 +534,7 @@ def load_encoder(
     """
     if isinstance(model, str) and model.startswith(PREFIX):
         if revision is not None or Runtime(backend, dtype, device) != Runtime():
-            raise InputError(error_text("encoder_behind_endpoint", model=model))
+            raise InputError.on("encoder_behind_endpoint", model=model)
         name, _, address = model.removeprefix(PREFIX).partition("@")
         if not name:
             raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")

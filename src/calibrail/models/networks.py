@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.errors import ModelError, error_text, keep_libraries_quiet
+from calibrail.errors import ModelError, keep_libraries_quiet
 from calibrail.models.hardware import Forward, Runtime, leave_to_parent, n_threads, renewed
 from calibrail.models.llm.transport import cache_folder
 from calibrail.models.windows import Window
@@ -74,7 +74,7 @@ def kept(made_of: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
                 made.rename(entry)
     except OSError as error:
         if not is_whole(entry):
-            raise ModelError(error_text("exports_not_kept", entry=entry, error=error)) from error
+            raise ModelError.on("exports_not_kept", entry=entry, error=error) from error
     return entry
 
 
@@ -178,7 +178,7 @@ def _onnx(path: Path, runtime: Runtime, threads: int) -> tuple[list[Any], Comput
     # As torch does it: no product is rounded to 19 bits.
     cuda = ("CUDAExecutionProvider", {"use_tf32": 0})
     if runtime.device == "cuda" and cuda[0] not in there:
-        raise ModelError(error_text("onnx_without_cuda", names=", ".join(there)))
+        raise ModelError.on("onnx_without_cuda", names=", ".join(there))
     wanted = cuda[0] in there and runtime.device != "cpu"
     providers = [*([cuda] if wanted else []), "CPUExecutionProvider"]
     options = onnxruntime.SessionOptions()
@@ -340,7 +340,7 @@ def _compare(model: Exportable, session: GraphSession, name: str) -> None:
                 ours, theirs = ours.astype(np.float64)[rows], theirs[rows]
                 apart = float(np.abs(ours - theirs).max()) / max(1.0, float(np.abs(theirs).max()))
             if not apart <= AGREEMENT:
-                raise ModelError(error_text("export_disagrees", name=name, part=part, apart=apart))
+                raise ModelError.on("export_disagrees", name=name, part=part, apart=apart)
 
 
 @dataclass(frozen=True, slots=True)

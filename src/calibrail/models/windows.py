@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calibrail.errors import ModelError, error_text
+from calibrail.errors import ModelError
 from calibrail.text.sentences import sentences
 
 #: A window of whole sentences: how much of them is read together, at most. MiniCheck's code counts
@@ -260,7 +260,7 @@ def cut(tokens: TokenPair, max_length: int, window: int | None) -> tuple[list[Wi
     least = min(n_long, LEAST_LONG, max_length // 2)
     kept = min(n_short, max_length - fixed - least)
     if kept < min(n_short, 1):
-        raise ModelError(error_text("window_too_small", max_length=max_length, fixed=fixed))
+        raise ModelError.on("window_too_small", max_length=max_length, fixed=fixed)
     size = min(max_length - fixed - kept, window or max_length)
     spans = stretches(n_long, size, tokens.long.words)
     return [assemble(tokens, span, (0, kept)) for span in spans], kept < n_short

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.data.example import Example
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.guardrail.decision import Decision
 from calibrail.serialization import Record
 from calibrail.text.words import measure_texts
@@ -172,7 +172,7 @@ def _numbers(given: Any, name: str, n: int) -> Floats:
     argument_checks.paired(values, n, name, "row")
     if len(wrong := np.flatnonzero(np.isinf(values) | (values < 0.0))):
         row = int(wrong[0])
-        raise InputError(error_text("history_number", name=name, row=row, value=values[row]))
+        raise InputError.on("history_number", name=name, row=row, value=values[row])
     return values
 
 
@@ -183,7 +183,7 @@ def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_
         values[:] = list(given)
     for code in set(values):
         if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
-            raise InputError(error_text("language_code", longest=_LONGEST_CODE, code=code))
+            raise InputError.on("language_code", longest=_LONGEST_CODE, code=code)
     return values
 
 

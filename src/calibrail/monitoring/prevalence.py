@@ -33,7 +33,7 @@ from calibrail.conformal import argument_checks, clopper_pearson, confidence_seq
 from calibrail.conformal import bounds as intervals
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import first_where
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.monitoring import promise
@@ -485,7 +485,7 @@ def prevalence_status(
     """
     error = argument_checks.share(delta, "delta")
     if judged is not None and sample is None:
-        raise InputError(error_text("judge_without_people"))
+        raise InputError.on("judge_without_people")
     ways: dict[str, Json | None] = dict.fromkeys(("flags", "labels", "judge"))
     part = error / (1 + (sample is not None) + (judged is not None))
     rows = counted(timeline)

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.options.guarantee import Promise
@@ -146,7 +146,7 @@ class ReadOptions:
             if name in self.columns
         ]
         if beside:
-            raise InputError(error_text("pair_alone", spelled=spelled, beside=beside[0]))
+            raise InputError.on("pair_alone", spelled=spelled, beside=beside[0])
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -177,7 +177,7 @@ class ReadOptions:
         for value, name in (self.label_map or {}).items():
             key = str(int(name)) if isinstance(name, int | float) else str(name).strip().lower()
             if key not in _CLASSES:
-                raise InputError(error_text("label_map_class", skip=SKIP, value=value, name=name))
+                raise InputError.on("label_map_class", skip=SKIP, value=value, name=name)
             classes[value] = _CLASSES[key]
         return classes
 

@@ -5,7 +5,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from decimal import Decimal
 from functools import cache
@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, get_args
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 
 #: Key under which a field's metadata holds its ``Option``.
 OPTION: Final = "option"
@@ -341,6 +341,13 @@ def doubles(values: Any) -> Any:
     return np.asarray(values, small_float(values) or None).astype(str).astype(np.float64)
 
 
+def numbers(text: Any, kind: Callable[[str], Kind]) -> list[Kind]:
+    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
+    with suppress(ValueError):
+        return [kind(part) for part in str(text).split(",")]
+    return []
+
+
 def share(value: object, name: str) -> float:
     """Return ``value`` as a float strictly between 0 and 1, or raise naming the argument.
 
@@ -396,7 +403,7 @@ def optional(value: Any, kind: type[Kind], name: str) -> Kind:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise InputError(error_text("not_of_kind", name=name, kind=kind, given=type(value)))
+        raise InputError.on("not_of_kind", name=name, kind=kind, given=type(value))
     return value
 
 
@@ -412,10 +419,10 @@ def direction(higher: str | None, settings: Any) -> None:
     """Refuse a column of scores of which nothing says what a higher value means."""
     if higher is None:
         more, less = (spell_option(settings, "higher", name) for name in _HIGHER)
-        raise InputError(error_text("direction_needed", more=more, less=less))
+        raise InputError.on("direction_needed", more=more, less=less)
     if higher not in _HIGHER:
         option = spell_option(settings, "higher", "|".join(_HIGHER))
-        raise InputError(error_text("direction_unknown", option=option, higher=higher))
+        raise InputError.on("direction_unknown", option=option, higher=higher)
 
 
 _HIGHER: Final = ("hallucinated", "faithful")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Final, Literal, Self, cast, get_args
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -105,7 +105,7 @@ class Promise(Record):
         fields.one_of(self.unit, Unit, "unit")
         object.__setattr__(self, "by", _columns(self.by))
         if isinstance(self.by, tuple) and self.guarantee not in (None, "marginal"):
-            raise InputError(error_text("by_columns_marginal", guarantee=self.guarantee))
+            raise InputError.on("by_columns_marginal", guarantee=self.guarantee)
         for name in ("allow_flag_all", "clustered"):
             fields.yes_or_no(getattr(self, name), name)
         if self.beta is not None:
@@ -116,12 +116,12 @@ class Promise(Record):
             fields.count(self.min_n, "min_n")
         if self.unit == "sentence" and (self.beta is not None or self.guarantee == "paper"):
             without = "beta" if self.beta is not None else "paper"
-            raise InputError(error_text("sentences_one_threshold", without=without))
+            raise InputError.on("sentences_one_threshold", without=without)
         if self.clustered and self.guarantee == "paper":
             raise InputError("clustered needs the guarantee marginal or pac; got paper")
         if self.clustered and self.guarantee == "anytime":
             # A group that was counted at one look may have other answers at the next one.
-            raise InputError(error_text("anytime_counts_answers"))
+            raise InputError.on("anytime_counts_answers")
 
     def settled(self, requirement: "Requirement | None" = None) -> Self:
         """Return the promise with a guarantee and a delta where nobody named them.
@@ -267,13 +267,13 @@ class Requirement(Record):
         if self.n_looks is not None:
             fields.count(self.n_looks, "n_looks")
         if self.min_kept == 0.0:
-            raise InputError(error_text("min_kept_zero"))
+            raise InputError.on("min_kept_zero")
         given: object = self.risks
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise InputError(f"risks must be a list, e.g. ['fpr<=0.2']; got {given!r}")
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
-            raise InputError(error_text("limits_as_risks"))
+            raise InputError.on("limits_as_risks")
 
     def keywords(self) -> dict[str, Any]:
         """Return what functions take by itself: both limits, and how sure the verdict is to be."""
@@ -304,9 +304,7 @@ class Requirement(Record):
         if not (promise.of_this_threshold and self.limits) or delta < error - 1e-12:
             return self
         if (joint := round(1.0 - delta - error / 2.0, 12)) <= 0.0:
-            raise InputError(
-                error_text("confidence_without_room", delta=delta, confidence=self.confidence)
-            )
+            raise InputError.on("confidence_without_room", delta=delta, confidence=self.confidence)
         return replace(self, confidence=joint)
 
     def coverage(self, promise: Promise) -> float:
@@ -317,7 +315,7 @@ class Requirement(Record):
         """Return what `coverage` does; refuse a threshold of which nothing was ever asked."""
         if (least := self.coverage(promise)) == 0.0 and self.min_coverage is None:
             option = fields.spell_option(type(self), "min_coverage")
-            raise InputError(error_text("coverage_never_asked", option=option))
+            raise InputError.on("coverage_never_asked", option=option)
         return least
 
     def check(self, promise: Promise) -> None:
@@ -328,13 +326,13 @@ class Requirement(Record):
             raise InputError("risks are about whole answers; leave out risks or unit='sentence'")
         self.check_unit(promise)
         if self.assume_independent and promise.clustered:
-            raise InputError(error_text("clustered_or_independent"))
+            raise InputError.on("clustered_or_independent")
 
     def check_unit(self, promise: Promise) -> None:
         """Refuse a share to keep where no sentence is removed."""
         if self.min_kept is not None and promise.unit != "sentence":
             unit = fields.spell_option(Promise, "unit", "sentence")
-            raise InputError(error_text("min_kept_of_sentences", unit=unit))
+            raise InputError.on("min_kept_of_sentences", unit=unit)
 
 
 @dataclass(frozen=True)
@@ -369,10 +367,10 @@ class Costs(Record):
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in ("cost_miss", "cost_alarm")}
         if None in given.values() and {*given.values(), self.base_rate} != {None}:
-            raise InputError(error_text("costs_are_two"))
+            raise InputError.on("costs_are_two")
         for name, cost in given.items():
             if cost is not None and not (fields.number(cost, name) > 0.0 and math.isfinite(cost)):
-                raise InputError(error_text("cost_domain", name=name, cost=cost))
+                raise InputError.on("cost_domain", name=name, cost=cost)
         if self.base_rate is not None:
             fields.share(self.base_rate, "base_rate")
 
@@ -412,7 +410,7 @@ def whole_answers(command: str, promise: Promise, requirement: Requirement | Non
     """
     if promise.unit == "sentence":
         option = fields.spell_option(Promise, "unit", "sentence")
-        raise InputError(error_text("looks_at_whole_answers", command=command, option=option))
+        raise InputError.on("looks_at_whole_answers", command=command, option=option)
     if requirement is not None:
         requirement.check_unit(promise)
 
@@ -486,5 +484,5 @@ class ScoreThreshold(Record):
             raise InputError("higher and threshold belong to a score_column; name the column too")
         fields.direction(self.higher, type(self))
         if self.threshold is None or not math.isfinite(self.threshold):
-            raise InputError(error_text("threshold_of_column", threshold=self.threshold))
+            raise InputError.on("threshold_of_column", threshold=self.threshold)
         object.__setattr__(self, "threshold", float(self.threshold))

@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options.data import SplitOptions
 from calibrail.options.fields import KEYWORDS
 
@@ -73,9 +73,7 @@ def options_from_keywords(
             for name, kind in kinds.items():
                 made, part = given.get(name), parts.get(name, {})
                 if made is not None and not isinstance(made, kind):
-                    raise InputError(
-                        error_text("not_of_kind", name=name, kind=kind, given=type(made))
-                    )
+                    raise InputError.on("not_of_kind", name=name, kind=kind, given=type(made))
                 if made is not None and part and not override:
                     keyword = KEYWORDS.get(min(part), min(part))
                     raise InputError(f"give {keyword} by itself or in the {name}, not both")
@@ -124,7 +122,7 @@ def refuse_unknown(names: Iterable[str], taken: Signature) -> None:
     known = [name for name in taken.parameters if name != "self"]
     for name in sorted(names):
         if "splitting" in known and name in {item.name for item in fields(SplitOptions)}:
-            raise InputError(error_text("part_of_splitting", name=name))
+            raise InputError.on("part_of_splitting", name=name)
         close = get_close_matches(name, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
         raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from calibrail.errors import InputError, error_text, errors_as
+from calibrail.errors import InputError, errors_as
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -77,7 +77,7 @@ class LabelOptions(Record):
     def guide(self) -> str | None:
         """The one judge whose word says, without a queue, whose labels tell most."""
         if len(self.judge_column) > 1:
-            raise InputError(error_text("several_judges", columns=", ".join(self.judge_column)))
+            raise InputError.on("several_judges", columns=", ".join(self.judge_column))
         return next(iter(self.judge_column), None)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options import fields
 from calibrail.options.fields import setting
 from calibrail.serialization import Record
@@ -19,10 +19,7 @@ def read_workers(text: str) -> int | tuple[int, int]:
     >>> read_workers("4"), read_workers("1,4")
     (4, (1, 4))
     """
-    try:
-        counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        counts = []
+    counts = fields.numbers(text, int)
     if len(counts) == 1:
         return counts[0]
     if len(counts) == 2:
@@ -89,7 +86,7 @@ class EngineOptions:
         if isinstance(self.workers, tuple):
             least, most = (fields.count(number, "workers") for number in self.workers)
             if self.engine != "ray" or least > most:
-                raise InputError(error_text("workers_range", workers=self.workers))
+                raise InputError.on("workers_range", workers=self.workers)
         else:
             fields.count(self.workers, "workers")
 
@@ -239,7 +236,7 @@ class WatchOptions(Record):
 
     def __post_init__(self) -> None:
         if fields.whole(self.reference, "reference", least=2) > MOST_REFERENCE:
-            raise InputError(error_text("reference_long", most=MOST_REFERENCE, n=self.reference))
+            raise InputError.on("reference_long", most=MOST_REFERENCE, n=self.reference)
         fields.count(self.arl, "arl")
         fields.replace_checked(self, delta=fields.share, base_rate=fields.share)
         fields.whole(self.seed, "seed")

@@ -20,7 +20,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers
 from calibrail.data.values import group_name
-from calibrail.errors import DataError, InputError, error_text, errors_as
+from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import Sample, confounds, judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, LabelCounts
 from calibrail.evaluation.stats.intervals import missing
@@ -251,7 +251,7 @@ def agree(
         fields.column(column, "judge_column")
     named = (*judges, *((human,) if labels is None else ()))
     if repeated := [item for item, n in Counter(named).items() if n > 1]:
-        raise InputError(error_text("column_named_twice", name=repeated[0]))
+        raise InputError.on("column_named_twice", name=repeated[0])
     if n_looks and min_caught is None:
         raise InputError(say("refused.one_goal", nothing=True))
     limits = Requirement(max_false_alarms, min_caught, level, assume_independent, n_looks=n_looks)

@@ -13,7 +13,7 @@ from calibrail.atomic_files import write_atomically
 from calibrail.data.example import Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision import parse_cause
 from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
@@ -242,7 +242,7 @@ def _judged(
     said = {example.id: column.read(example) for example in rows}
     column.refuse_constant()
     if unknown := [item.example.id for item in candidates if item.example.id not in said]:
-        raise DataError(error_text("judge_without_line", name=name, id=unknown[0], n=len(unknown)))
+        raise DataError.on("judge_without_line", name=name, id=unknown[0], n=len(unknown))
     return [replace(item, judged=said[item.example.id]) for item in candidates]
 
 

@@ -22,7 +22,7 @@ from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
 from calibrail.data.splits import FIT, TEST, group_numbers
 from calibrail.data.values import group_name
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Sample, sections
 from calibrail.evaluation.measures import Outcomes, shuffled
 from calibrail.guardrail.decision import Decision
@@ -388,7 +388,7 @@ def certify(
         for name, value in {"source": source, "by": by, "reading": reading, **arrays}.items():
             if value is not None and name != "labels":
                 what = "the data" if name == "source" else name
-                raise InputError(error_text("labels_know_answers", what=what))
+                raise InputError.on("labels_know_answers", what=what)
         about: Any = {"judge_column": judge_column, "looks": looks, "fresh": fresh}
         return certify_labels(guardrail, labels, requirement, **about)
     if judge_column is not None:
@@ -438,7 +438,9 @@ def certify(
             for item in readings
             for seen_in in (item.counts(per_class=not frozen_risks),)
         ]
-        certificate, near_copies, place = _worse([way[2] for way in ways], n_near)
+        certificate, near_copies, place = independence.worse_certificate(
+            [way[2] for way in ways], n_near
+        )
         tally, counts, _, _, measured, _ = ways[place]
         if cost is not None:
             cost = max((cast(dict[str, Any], way[5]) for way in ways), key=lambda of: of["upper"])
@@ -447,7 +449,7 @@ def certify(
             verdicts = {
                 name: replace(
                     groups[0].get(name, item),
-                    certificate=_worse(
+                    certificate=independence.worse_certificate(
                         [(name in way and way[name].certificate) or None for way in groups], n_near
                     )[0],
                 )
@@ -631,21 +633,6 @@ def _by_cost(
     shown |= {"limit": amount(limit, upper=True), "asked": asked, "verdict": verdict}
     reason, code = say("certify.cost", cost, shown, stated=bool(stated["upper"])), f"cost_{verdict}"
     return replace(certificate, verdict=verdict, needed=needed, reason=reason, reason_code=code)
-
-
-def _worse(
-    ways: Sequence[conformal.Certificate | None], n_near: int
-) -> tuple[conformal.Certificate, dict[str, Any], int]:
-    """Return the worse of certificates as all leave it, their figures, and which it is."""
-    plain_ways: list[Mapping[str, Any] | None] = [
-        None if item is None else item.to_dict() for item in ways
-    ]
-    worse, left = independence.worse_of(plain_ways, n_near)
-    place = next(at for at, item in enumerate(plain_ways) if item is worse)
-    figures, certificate = left.pop("near_copies"), cast(conformal.Certificate, ways[place])
-    for name in {"coverage", "fpr", "kept"} & left.keys():
-        left[name] = type(getattr(certificate, name))(**left[name])
-    return replace(certificate, **left), figures, place
 
 
 def _counted(

@@ -346,7 +346,7 @@ class _OverBatches:
         wanted = [name for name in (*self._texts, *self._columns) if name != ALL_COLUMNS]
         if missing := [name for name in wanted if name not in there]:
             lacks, held = ", ".join(missing), ", ".join(batch.schema.names) or "none"
-            raise DataError(error_text("batch_lacks_column", lacks=lacks, there=held))
+            raise DataError.on("batch_lacks_column", lacks=lacks, there=held)
         every = ALL_COLUMNS in self._columns
         names = [name for name in batch.schema.names if name not in FIELDS] if every else wanted
         cells = {
@@ -403,7 +403,7 @@ class BatchScorer(_OverBatches):
         for score in made:
             if distributed.local_only_reason(score) is not None:
                 why = error_text("asks_an_endpoint")
-                raise InputError(error_text("not_portable", key=key_of(score), why=why))
+                raise InputError.on("not_portable", key=key_of(score), why=why)
         self._sent = tuple(map(distributed.serialise_score, made))
         read = dict.fromkeys(name for score in made for name in score.requires)
         self._texts = tuple(name for name in read if name in TEXT_FIELDS)

@@ -34,7 +34,7 @@ import numpy as np
 
 from calibrail.atomic_files import folder_lock, new_folder, read_regular, write_atomically
 from calibrail.data.splits import CALIBRATION
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.options import Costs, Promise, Requirement
@@ -394,7 +394,8 @@ class DataUseHistory:
     def read(path: Path) -> dict[str, tuple[DataUse, ...]]:
         """Return the looks in a file, by the digest of their subject."""
         remedy = f"{_REMEDY}restore it, or name another folder"
-        try:
+        odd = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+        with errors_as(DataError, odd, "no_looks_in", path=path, remedy=remedy):
             with file_errors(f"cannot read {path}", remedy):
                 if not path.exists():
                     return {}
@@ -405,8 +406,6 @@ class DataUseHistory:
                 name: tuple(map(DataUse.from_dict, items))
                 for name, items in content["questions"].items()
             }
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"{path} holds no looks ({error}){remedy}") from error
 
 
 def _undamaged(path: Path) -> dict[str, tuple[DataUse, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from calibrail.data import duplicates, profile, tables
+from calibrail.data import duplicates, profile
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import PLAIN, holds_others, is_of_people, label_key, map_to_fill
@@ -443,6 +443,6 @@ def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        apart = tables.stand_in(values)
+        apart = profile.stand_in(values)
         columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name), apart))
     return tuple(columns)

@@ -28,8 +28,6 @@ from calibrail.text.structure import joins
 MOST: Final = 5
 TRIMMED_EXAMPLES_MOST: Final = 3
 
-#: The kinds, in the order in which an answer that is of several is shown.
-KINDS: Final = ("misses", "losses", "freed", "emptied", "reviewed")
 #: The kinds of which one asks why the detector said so.
 _WRONG: Final = ("misses", "losses")
 
@@ -73,7 +71,8 @@ def page_examples(
         Of whole answers the worst errors: ``misses`` (hallucinated answers that passed, the lowest
         scores first) and ``alarms`` (faithful ones that did not, the highest first), with
         ``n_misses`` and ``n_alarms``. Where sentences are removed, ``items`` and ``n`` of each of
-        `KINDS`. What cannot be scored again is missing with a note; no request is sent for it.
+        the `KINDS` of the report. What cannot be scored again is missing with a note; no request is
+        sent for it.
     """
     groups = names if rule.groups is not None else None
     with no_calls():

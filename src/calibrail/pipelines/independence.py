@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.conformal import Certificate
 from calibrail.data import duplicates, example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample
@@ -176,6 +177,21 @@ def worse_of(
         # What refutes or proves a limit at its end does so however near copies count.
         left["reason"] = against[0]["reason"]
     return worse, left
+
+
+def worse_certificate(
+    ways: Sequence[Certificate | None], n_near: int
+) -> tuple[Certificate, dict[str, Any], int]:
+    """Return the worse of certificates as all leave it, their figures, and which it is."""
+    plain_ways: list[Mapping[str, Any] | None] = [
+        None if item is None else item.to_dict() for item in ways
+    ]
+    worse, left = worse_of(plain_ways, n_near)
+    place = next(at for at, item in enumerate(plain_ways) if item is worse)
+    figures, certificate = left.pop("near_copies"), cast(Certificate, ways[place])
+    for name in {"coverage", "fpr", "kept"} & left.keys():
+        left[name] = type(getattr(certificate, name))(**left[name])
+    return replace(certificate, **left), figures, place
 
 
 def worse_place(ways: Sequence[Mapping[str, Any] | None]) -> int:

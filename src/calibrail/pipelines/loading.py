@@ -29,7 +29,7 @@ from calibrail.data.sources import Source
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ScoreThreshold, fields
 from calibrail.options.data import SKIP, ReadOptions
@@ -329,20 +329,16 @@ class JudgedLabels:
         self._source, self._reading, self._by_people = source, reading, by_people
         self._names = human, *judges
         people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
-        self._readers = list[LabelReader]()
-        if not judges:
-            names = rows.class_names.get(human, ())
-            self._readers.append(LabelReader(reading, human, names=names, beside=None))
-        for column, first in zip(judges, others, strict=True):
-            # A value of the judge's alone says nothing of the words of people.
-            named = {label_key(value) for value in first} - {label_key(value) for value in people}
-            for_judge = reading.positive is not None and label_key(reading.positive) in named
-            beside = people if for_judge else None
-            if not self._readers:
-                names = rows.class_names.get(human, ())
-                self._readers.append(LabelReader(reading, human, names=names, beside=beside))
-            names = rows.class_names.get(column, ())
-            self._readers.append(LabelReader(reading, column, names=names, beside=first))
+        beside = None
+        if judges and reading.positive is not None:
+            # A value of the first judge's alone says nothing of the words of people.
+            named = {*map(label_key, others[0])}.difference(map(label_key, people))
+            beside = people if label_key(reading.positive) in named else None
+        names = rows.class_names.get
+        self._readers = [
+            LabelReader(reading, column, names=names(column, ()), beside=cells)
+            for column, cells in zip(self._names, (beside, *others), strict=True)
+        ]
         self.signs = _signs(self._readers[1:], others, higher)
         #: Rows that were set aside, how many of which column's, and the first of each.
         self.entries: list[str] = []
@@ -479,5 +475,5 @@ def chance_of(source: str, example: Example, column: str) -> float:
     chance = number_in(example.columns.get(column)) or 0.0
     if not 0.0 < chance <= 1.0:
         where = f"{source}, id {example.id!r}, field {column}"
-        raise DataError(error_text("no_probability", where=where))
+        raise DataError.on("no_probability", where=where)
     return chance

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from calibrail.atomic_files import new_folder, read_regular, whole_folder, write_atomically
 from calibrail.data import outputs
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.formatting import Scale, ShownContent
 from calibrail.guardrail.decision_log import reader
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logs, LogSource
@@ -217,18 +217,14 @@ class WatchFile:
             content = json.loads(raw)
             schema, digest, then = content["schema"], content["guardrail"], dict(content["asked"])
         if schema != SCHEMA:
-            raise DataError(error_text("watch_of_version", path=path, schema=schema, own=SCHEMA))
+            raise DataError.on("watch_of_version", path=path, schema=schema, own=SCHEMA)
         if digest != guardrail.digest:
-            raise InputError(
-                error_text("watch_of_another", path=path, digest=digest, guardrail=guardrail)
-            )
+            raise InputError.on("watch_of_another", path=path, digest=digest, guardrail=guardrail)
         for name, value in asked.items():
             if then.get(name) != value:
                 spelled = cli_or_python(f"--{name.replace('_', '-')}", name)
                 was, now = json.dumps(then.get(name)), json.dumps(value)
-                raise InputError(
-                    error_text("watch_asked", path=path, spelled=spelled, was=was, now=now)
-                )
+                raise InputError.on("watch_asked", path=path, spelled=spelled, was=was, now=now)
         with _damaged(path):
             return cls(
                 guardrail.digest,
@@ -243,13 +239,10 @@ class WatchFile:
             )
 
 
-@contextmanager
-def _damaged(path: Path) -> Iterator[None]:
+def _damaged(path: Path) -> AbstractContextManager[None]:
     """Say that a file is damaged where it cannot be understood."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} is damaged: it holds no state of a watch{_REMEDY}") from error
+    odd = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    return errors_as(DataError, odd, "watch_damaged", path=path, remedy=_REMEDY)
 
 
 def _line_texts(
@@ -335,7 +328,7 @@ class MonitorLoop:
                 lines = [line for block in blocks for line in self._own.usable(block, tally)]
                 if not lines:
                     read = ", ".join(map(str, reference))
-                    raise DataError(error_text("reference_holds_none", names=read))
+                    raise DataError.on("reference_holds_none", names=read)
                 rows = monitor_inputs.rows_of(lines)
             monitor = Monitor(config, options, reference=rows)
             # What was wrong with the reference is wrong with the watch.

@@ -337,8 +337,8 @@ def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
     sample = read_sample(folder)
     if sample.guardrail != config.digest:
         copy = folder / "guardrail.json"
-        raise InputError(
-            error_text("labels_of_another", folder=folder, sample=sample, config=config, copy=copy)
+        raise InputError.on(
+            "labels_of_another", folder=folder, sample=sample, config=config, copy=copy
         )
     groups = sample.group.tolist()
     refuse_other_flags(config, sample.score, sample.flagged, groups, folder / "draws.jsonl")
@@ -443,8 +443,8 @@ class WatchLabels:
         )
         if not read.any():
             watched = ", ".join(map(str, logs))
-            self._none_read = DataError(
-                error_text("draws_of_another", n=n, of=self, seq=seq, chain=chain, logs=watched)
+            self._none_read = DataError.on(
+                "draws_of_another", n=n, of=self, seq=seq, chain=chain, logs=watched
             )
 
     def promise(

@@ -39,7 +39,7 @@ from calibrail.options import Promise, ReadOptions, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import OF_ONE_THRESHOLD, Guarantee, Undefined, whole_answers
 from calibrail.pipelines import run
-from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
+from calibrail.pipelines.fixed_threshold import only_one, with_columns, with_unnamed
 from calibrail.pipelines.loading import Context, open_for, open_source
 from calibrail.pipelines.scoring import resolve_unlearnt
 from calibrail.pipelines.splitting import named_groups
@@ -74,11 +74,6 @@ class RepeatRun(ShownContent):
 
     content: Mapping[str, Any]
     table: ScoreTable
-
-    @property
-    def n_quarantined(self) -> int:
-        """Rows that could not be used."""
-        return int(self.content["data"]["n_quarantined"])
 
     @property
     def changed(self) -> bool:
@@ -134,9 +129,7 @@ class Judging:
             how = run.inherited_reading(reading, frozen, source, labelled=True)
             detector, opened = frozen.score, open_for(frozen, source, how, labelled=False)
         else:
-            frozen, detectors = None, resolve_unlearnt(score)
-            if len(detectors) != 1:
-                raise InputError(f"repeat takes one score; got {', '.join(map(key_of, detectors))}")
+            frozen, detectors = None, resolve_unlearnt(only_one(score, "repeat takes"))
             (detector,), opened = detectors, open_source(source, reading, detectors, labelled=False)
         before = _read_anchors(anchors, detector)
         answers = {answer.digest("plain"): answer for answer in opened}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import example, outputs, sources, splits
 from calibrail.data.dataset import hex_digests
 from calibrail.data.reading import read
-from calibrail.errors import CalibrailError, DataError, InputError, error_text, file_errors
+from calibrail.errors import CalibrailError, DataError, InputError, Library, errors_as, file_errors
 from calibrail.evaluation import Report
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.formatting import Scale, Shown
@@ -48,6 +48,11 @@ from calibrail.scores.registry import frozen_fingerprint
 from calibrail.scores.table import ScoreTable, SentenceTable
 from calibrail.serialization import given_back, json_parts
 from calibrail.text.words import measure_texts
+
+if TYPE_CHECKING:
+    from calibrail.guardrail import file, runtime
+else:
+    file, runtime = Library("calibrail.guardrail.file"), Library("calibrail.guardrail.runtime")
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
@@ -139,11 +144,10 @@ def cost_dict(*tables: ScoreTable) -> dict[str, Any]:
 def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     """Read a JSON object, with an error that says which file of a run is missing or damaged."""
     remedy = f"; name a folder that `calibrail {command} ... -o FOLDER` wrote"
-    try:
-        with file_errors(f"cannot read {path}", remedy):
-            content = json.loads(read_regular(path))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}; run `calibrail {command}` again") from error
+    odd = (ValueError, RecursionError)
+    is_json = errors_as(DataError, odd, "run_is_no_json", path=path, command=command)
+    with is_json, file_errors(f"cannot read {path}", remedy):
+        content = json.loads(read_regular(path))
     if not isinstance(content, dict):
         raise DataError(f"{path} does not hold a JSON object; run `calibrail {command}` again")
     return content
@@ -396,7 +400,7 @@ class Run(Shown):
         """Return the run of a report and of what calibrated it, as they stand in a folder."""
         if (schema := content.get("schema")) != SCHEMA:
             path = folder / "calibration.json"
-            raise DataError(error_text("run_of_version", path=path, schema=schema, own=SCHEMA))
+            raise DataError.on("run_of_version", path=path, schema=schema, own=SCHEMA)
         state = None
         if (digest := content.get("state_sha256")) is not None:
             action = f"cannot read {folder / STATE}, what the detector has learnt"
@@ -404,7 +408,6 @@ class Run(Shown):
                 state = read_regular(folder / STATE)
             if hashlib.sha256(state).hexdigest() != digest:
                 raise DataError(say("refused.state_changed", path=folder / STATE))
-        from calibrail.guardrail import file
 
         try:
             sketch = content.get("traffic") and file.TrafficSketch.model_validate(
@@ -453,7 +456,6 @@ class Run(Shown):
             Whether the calibration scores of both classes are frozen, too, so that decisions can
             tell P(hallucinated) (`Guardrail.with_probability`).
         """
-        from calibrail.guardrail import file, runtime
         from calibrail.guardrail.probes import freeze_probes
 
         one_of(on_failure, ("error", "flag", "review"), "on_failure")
@@ -476,7 +478,6 @@ class Run(Shown):
     def _frozen(
         self, on_failure: Literal["error", "flag", "review"]
     ) -> calibrail.guardrail.FrozenConfig:
-        from calibrail.guardrail import file
 
         report = self.report.to_dict()
         certificate, test = report["certificate"], report["test"]
@@ -615,7 +616,6 @@ def traffic_sketch(scored: Scored, report: Report) -> calibrail.guardrail.Traffi
     """
     if scored.sentences is not None:
         return None
-    from calibrail.guardrail import file
 
     sample = _sample(scored, assume_independent=report.requirement.assume_independent)
     whole = np.where(sample.split == splits.FIT, splits.FIT, splits.TEST).astype(np.int8)
@@ -668,8 +668,6 @@ def frozen_config(
     guardrail: calibrail.Guardrail | calibrail.guardrail.FrozenConfig | str | PathLike[str],
 ) -> tuple[calibrail.guardrail.FrozenConfig, Path | None]:
     """Return what a guardrail holds, and the file it was read from; its detector is not built."""
-    from calibrail.guardrail import file, runtime
-
     if isinstance(guardrail, file.FrozenConfig):
         return guardrail, None
     if isinstance(guardrail, str | PathLike):
@@ -729,6 +727,6 @@ def refuse_other_flags(
     for index in np.flatnonzero((codes > 0) != flagged[places])[:1].tolist():
         place, outcome = int(places[index]), DECISIONS[int(codes[index])]
         where, said = f"{path}, line {place + 1}", str(bool(flagged[place])).lower()
-        raise DataError(
-            error_text("flag_changed", where=where, score=scores[place], outcome=outcome, said=said)
+        raise DataError.on(
+            "flag_changed", where=where, score=scores[place], outcome=outcome, said=said
         )

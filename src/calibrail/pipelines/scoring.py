@@ -11,13 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data import dataset, duplicates, example, sources, splits
+from calibrail.data.profile import stand_in
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
-from calibrail.data.tables import NotPlainError, number_array, stand_in, string_array
+from calibrail.data.tables import NotPlainError, number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import say_once
 from calibrail.engine.local import concat_tables, table_of_columns
-from calibrail.errors import DataError, InputError, error_text
+from calibrail.errors import DataError, InputError
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.models.llm.transport import account
 from calibrail.options import Promise, ReadOptions, Requirement, SplitOptions
@@ -189,14 +190,10 @@ def require_usable(
         if not (table.labels == label).any():
             needs = "calibration needs" if split else "this needs"
             if problems := ", ".join(scored.data["problems"]):
-                raise DataError(
-                    error_text("class_unusable", name=name, needs=needs, problems=problems)
-                )
+                raise DataError.on("class_unusable", name=name, needs=needs, problems=problems)
             column = spell_option(ReadOptions, "label_column")
             how = ", ".join(spell_option(ReadOptions, one) for one in ("positive", "label_map"))
-            raise DataError(
-                error_text("class_missing", name=name, needs=needs, column=column, how=how)
-            )
+            raise DataError.on("class_missing", name=name, needs=needs, column=column, how=how)
     if not split:
         return
     for code, name in ((splits.CALIBRATION, "calibration"), (splits.TEST, "test")):

@@ -51,11 +51,6 @@ class ShiftRun(ShownContent):
     scored: tuple[Scored, ...]
     look: look_overlap.DataUse
 
-    @property
-    def n_quarantined(self) -> int:
-        """Rows that could not be used."""
-        return int(self.content["data"]["n_quarantined"])
-
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json``, ``looks.json`` and ``figures/``."""
         tables = (scored.table for scored in self.scored)

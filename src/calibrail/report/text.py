@@ -375,3 +375,8 @@ def third(feature: str, name: str) -> str:
     if feature not in ("length", "question_length", "context_length"):
         return name
     return {"low": "short", "high": "long"}.get(name, name)
+
+
+def by_sentence(content: Json) -> bool:
+    """Return whether a report, a certificate or a guardrail is about removing sentences."""
+    return "sentence" in (content.get("unit"), (content.get("promise") or {}).get("unit"))

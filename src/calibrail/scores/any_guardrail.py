@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError, error_text, errors_as, keep_libraries_quiet
+from calibrail.errors import InputError, ModelError, errors_as, keep_libraries_quiet
 from calibrail.scores import base
 from calibrail.working_folder import refuse_own_code
 
@@ -64,7 +64,7 @@ class AnyGuardrailScore:
         makes, name = library.AnyGuardrail, library.GuardrailName(name)
         known_as = {item.name: item for item in makes.get_parameter_schema(name)}
         if keys := [key for key in self._options if getattr(known_as.get(key), "secret", False)]:
-            raise InputError(error_text("option_holds_key", names=", ".join(keys)))
+            raise InputError.on("option_holds_key", names=", ".join(keys))
         asked_later = {key for key, item in known_as.items() if item.stage == "validate"}
         made_with = {key: self._options[key] for key in self._options.keys() - asked_later}
         causes = (ImportError, TypeError, ValueError)

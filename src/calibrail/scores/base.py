@@ -372,7 +372,7 @@ def require_sentences(scores: Iterable[Score]) -> None:
     """
     for score in scores:
         if (why := whole_answers([score])) is not None:
-            raise InputError(error_text("score_of_whole_answers", score=score, why=why))
+            raise InputError.on("score_of_whole_answers", score=score, why=why)
 
 
 def is_number(value: Any) -> bool:
@@ -387,14 +387,6 @@ def positive(value: Any, name: str) -> float:
     if not 0.0 < value < float("inf"):
         raise InputError(f"{name} must be above 0; got {value!r}")
     return float(value)
-
-
-def numbers(text: Any) -> list[float]:
-    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
-    try:
-        return [float(part) for part in str(text).split(",")]
-    except ValueError:
-        return []
 
 
 #: The methods through which a detector reads texts and replies: each does by the edition of the
@@ -762,13 +754,13 @@ def both_classes(
     labels = []
     for example in (examples[row] for row in np.flatnonzero(usable).tolist()):
         if example.label not in (0, 1):
-            raise InputError(error_text("learns_from_labels", name=name, example=example))
+            raise InputError.on("learns_from_labels", name=name, example=example)
         labels.append(example.label)
     for label, kind in ((1, "hallucinated"), (0, "faithful")):
         if (count := labels.count(label)) < FEWEST:
             more = spell_option(SplitOptions, "fit_share")
-            raise InputError(
-                error_text("class_too_few", name=name, least=FEWEST, n=count, kind=kind, more=more)
+            raise InputError.on(
+                "class_too_few", name=name, least=FEWEST, n=count, kind=kind, more=more
             )
     return np.array(labels, dtype=np.int8)
 

@@ -89,7 +89,7 @@ class Estimator:
             check_is_fitted(estimator)
         inputs = features or tuple(map(str, getattr(estimator, "feature_names_in_", ())))
         if not inputs and (n := getattr(estimator, "n_features_in_", None)) is not None:
-            raise InputError(error_text("estimator_without_names", name=name, n=n))
+            raise InputError.on("estimator_without_names", name=name, n=n)
         self._inputs = inputs or ("response",)
         self._place = self._class_place(positive)
         self.method: Callable[[Any], Any] = next(
@@ -126,16 +126,12 @@ class Estimator:
         classes = getattr(self._object, "classes_", None)
         if classes is None:
             if positive is not None:
-                raise InputError(
-                    error_text("estimator_without_classes", positive=positive, name=self._name)
-                )
+                raise InputError.on("estimator_without_classes", positive=positive, name=self._name)
             return None
         listed = np.asarray(classes).tolist()
         means = [parse_label(one) == 1 if positive is None else one == positive for one in listed]
         if sum(means) != 1:
-            raise InputError(
-                error_text("class_not_named", name=self._name, listed=listed, value=listed[-1])
-            )
+            raise InputError.on("class_not_named", name=self._name, listed=listed, value=listed[-1])
         return means.index(True)
 
     def of_class(self, raw: NDArray[Any]) -> NDArray[Any]:
@@ -156,7 +152,7 @@ class Estimator:
                 "no classes_ say" if listed is None else f"its {len(listed)} classes_ do not say"
             )
             columns = f"{n} column{'s' * (n != 1)}"
-            raise InputError(error_text("which_column", score=self, columns=columns, known=known))
+            raise InputError.on("which_column", score=self, columns=columns, known=known)
         return raw[:, 1 if self._place is None else self._place]
 
 
@@ -248,7 +244,7 @@ class CustomScore:
         estimates = any(hasattr(detector, method) for method in METHODS)
         if isinstance(detector, type) or not (callable(detector) or estimates):
             methods, kind = " or ".join(METHODS), kind_of(detector)
-            raise InputError(error_text("no_score", methods=methods, kind=kind))
+            raise InputError.on("no_score", methods=methods, kind=kind)
         one_of(higher, Higher, "higher")
         self._object, self._batch, self._higher = detector, bool(batch), higher
         self._features, self._positive = _names(features), positive
@@ -385,7 +381,7 @@ class CustomScore:
             values = np.zeros(0)
         if values.size != n or values.shape[:1] != (n,):
             returned = kind_of(raw[0] if self._hint else raw)
-            raise InputError(error_text("detector_returned", score=self, n=n, returned=returned))
+            raise InputError.on("detector_returned", score=self, n=n, returned=returned)
         return values.reshape(n).tolist()
 
 
@@ -410,7 +406,7 @@ def n_characters(example: Example) -> float:
 def _distance(tolerance: Any) -> float:
     checked = number(tolerance, "tolerance")
     if not 0.0 <= checked < math.inf:
-        raise InputError(error_text("tolerance_not_finite", tolerance=tolerance))
+        raise InputError.on("tolerance_not_finite", tolerance=tolerance)
     return checked
 
 
@@ -582,9 +578,9 @@ def import_named(name: str) -> Any:
     """
     module, colon, attribute = name.partition(":")
     if module == "__main__" or "<" in attribute:
-        raise InputError(error_text("detector_made_in_script", name=name))
+        raise InputError.on("detector_made_in_script", name=name)
     if not colon or not all(map(str.isidentifier, (*module.split("."), *attribute.split(".")))):
-        raise InputError(error_text("detector_name", name=name))
+        raise InputError.on("detector_name", name=name)
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise InputError(f"{name} is a part of Python, which holds no detector")
     refuse_own_code(f"the detector {name}")
@@ -593,7 +589,7 @@ def import_named(name: str) -> Any:
         return attrgetter(attribute)(importlib.import_module(module))
     except Exception as error:
         remedy = "its module must be installed, or stand on PYTHONPATH or in the working folder"
-        raise InputError(error_text("not_imported", of=name, error=error, by=remedy)) from error
+        raise InputError.on("not_imported", of=name, error=error, by=remedy) from error
 
 
 def name_of(value: Any) -> str:

@@ -161,7 +161,7 @@ class DecisionScore(base.ModelScore):
             if not any("{asked}" in text for _, text in prompt["messages"]):
                 raise InputError(f"the template {self.template} has a question of its own")
             if self.higher not in get_args(Higher):
-                raise InputError(error_text("meaning_of_yes", higher=self.higher))
+                raise InputError.on("meaning_of_yes", higher=self.higher)
             self.asked, self.yes_means = self.question, self.higher
         elif self.higher not in (None, self.yes_means):
             raise InputError(f"a yes to {self.asked!r} means {self.yes_means}; leave higher out")
@@ -313,4 +313,4 @@ class DecisionScore(base.ModelScore):
                 continue
             self._known_route = route
             return
-        raise ModelError(error_text("no_probability_of_yes", score=self, whys="; ".join(whys)))
+        raise ModelError.on("no_probability_of_yes", score=self, whys="; ".join(whys))

@@ -491,7 +491,7 @@ class TangentResidual(Neighbouring):
         super().__post_init__()
         whole(self.components, "components", least=1)
         if self.components > self.k:
-            raise InputError(error_text("components_beyond_k", of=self))
+            raise InputError.on("components_beyond_k", of=self)
 
     def _value(self, question: Floats, move: Floats) -> float | str:
         _, sizes, directions = np.linalg.svd(self._neighbours(question), full_matrices=False)
@@ -523,7 +523,7 @@ class Dgi(Referring):
         mean = (moves[moved] / lengths[moved]).sum(axis=0) / max(1, moved.sum())
         length = float(np.linalg.norm(mean))
         if length < SAME_PLACE:
-            raise InputError(error_text("displacements_without_direction", n=len(examples)))
+            raise InputError.on("displacements_without_direction", n=len(examples))
         return {"mu": mean / length}
 
     def _value(self, question: Floats, move: Floats) -> float | str:

@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit
 from calibrail.data.example import Example
 from calibrail.errors import InputError, error_text, extra
 from calibrail.options import SplitOptions
-from calibrail.options.fields import one_of, spell_option
+from calibrail.options.fields import numbers, one_of, spell_option
 from calibrail.scores import base
 from calibrail.scores.members import Floats, Members, member_items, pinned_member
 from calibrail.scores.registry import build, key_of, parse_specs, spell
@@ -43,9 +43,9 @@ class Combined(base.Learning, Members):
         if len(keys) < 2:
             raise InputError(f"{self.name} combines at least two scores; got {keys}")
         if learning := [member.name for member in members if base.learns(member)]:
-            raise InputError(error_text("learners_combined", of=self, which=", ".join(learning)))
+            raise InputError.on("learners_combined", of=self, which=", ".join(learning))
         if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
-            raise InputError(error_text("mode_not_named", of=self, names=", ".join(unsettled)))
+            raise InputError.on("mode_not_named", of=self, names=", ".join(unsettled))
         self.members = dict(zip(keys, members, strict=True))
 
     def pinned(self) -> base.Score:
@@ -105,7 +105,7 @@ def build_members(scores: str, name: str) -> list[base.Score]:
         If one is unknown, or the specification is no text.
     """
     if not isinstance(scores, str):
-        raise InputError(error_text("members_no_text", name=name, scores=scores))
+        raise InputError.on("members_no_text", name=name, scores=scores)
     return [build(spec) for spec in parse_specs(scores)]
 
 
@@ -317,9 +317,10 @@ class Ensemble(Combined):
     def __post_init__(self) -> None:
         self.combine(build_members(self.scores, self.name))
         n = len(self.members)
-        self._weights = np.array([1.0] * n if self.weights is None else base.numbers(self.weights))
+        weights = [1.0] * n if self.weights is None else numbers(self.weights, float)
+        self._weights = np.array(weights)
         if len(self._weights) != n or not ((self._weights > 0.0) & (self._weights < np.inf)).all():
-            raise InputError(error_text("ensemble_weights", n=n, weights=self.weights))
+            raise InputError.on("ensemble_weights", n=n, weights=self.weights)
 
     @property
     def tolerance(self) -> float:
@@ -342,11 +343,11 @@ class Ensemble(Combined):
             reached.append(base.separation(scores.values, labels))
             if not len(known):
                 option = spell_option(SplitOptions, "fit_share")
-                raise InputError(error_text("member_undefined", key=key, option=option))
+                raise InputError.on("member_undefined", key=key, option=option)
             state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:
             names = ", ".join(f"{area:.2f}" for area in reached)
-            raise InputError(error_text("ensemble_points_wrong", names=names))
+            raise InputError.on("ensemble_points_wrong", names=names)
         return self.restore({"auroc": np.array(reached), **state})
 
     @property
@@ -409,7 +410,7 @@ class Fused(Combined):
         self.strength = base.positive(self.strength, "strength")
         rounding = [key for key, member in self.members.items() if member.tolerance > 0.0]
         if self.model == "boosted" and rounding:
-            raise InputError(error_text("boosted_scores_round", names=", ".join(rounding)))
+            raise InputError.on("boosted_scores_round", names=", ".join(rounding))
 
     @property
     def tolerance(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import ModelError, error_text
+from calibrail.errors import ModelError
 from calibrail.models.batching import shared
 from calibrail.models.classifiers import EntailmentModel, Judgement, Reading, TokenClassifier
 from calibrail.options.fields import one_of, share
@@ -305,7 +305,7 @@ def best_support(table: Sequence[Sequence[Judgement]]) -> NDArray[np.float64]:
 def opposition(judgement: Judgement, model: str) -> float:
     """Return the probability of a contradiction, from a model that knows one."""
     if judgement.contradiction is None:
-        raise ModelError(error_text("model_tells_no_contradiction", model=model))
+        raise ModelError.on("model_tells_no_contradiction", model=model)
     return judgement.contradiction
 
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError
 from calibrail.models.batching import shared
 from calibrail.models.classifiers import EntailmentModel, PairHead, PairModel
 from calibrail.models.embeddings import Encoder, load_encoder
 from calibrail.models.loading import DEFAULT_MODEL, Architecture
-from calibrail.options.fields import one_of, whole
+from calibrail.options.fields import numbers, one_of, whole
 from calibrail.scores import base
 from calibrail.scores.embedding import Floats, Rad
 from calibrail.scores.ensemble import Combined, matrix
@@ -55,7 +55,7 @@ class Reranker(PairModel):
         if n != 1:
             listed = ", ".join(map(str, (labels or {}).values()))
             names = f"labels {listed}" if labels else "states no labels"
-            raise ModelError(error_text("no_reranker", model=self.model, n=n, names=names))
+            raise ModelError.on("no_reranker", model=self.model, n=n, names=names)
         return {"head": "relevance logit"}
 
     def relevance(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -410,9 +410,9 @@ class Crg(Combined, base.LocalScore):
         self.combine([distance, entailment, grounding])
         self.model, self.gamma = distance.model, grounding.gamma
         if self.weights != "learned":
-            parts = [1.0, 1.0, 1.0] if self.weights == "equal" else base.numbers(self.weights)
+            parts = [1.0, 1.0, 1.0] if self.weights == "equal" else numbers(self.weights, float)
             if len(parts) != 3 or min(parts) < 0.0 or not 0.0 < sum(parts) < math.inf:
-                raise InputError(error_text("crg_weights", weights=self.weights))
+                raise InputError.on("crg_weights", weights=self.weights)
             self._state = {"weights": np.array(parts) / sum(parts)}
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
@@ -466,7 +466,7 @@ def best_weights(table: NDArray[np.float64], labels: NDArray[np.int8]) -> NDArra
     """
     right = np.array([base.separation(column, labels) >= 0.5 for column in table.T])
     if not right.any():
-        raise InputError(error_text("crg_points_wrong"))
+        raise InputError.on("crg_points_wrong")
     steps = np.array([step for step in product(range(STEPS + 1), repeat=3) if sum(step) == STEPS])
     # Among equals the first is taken: that nearest to a third each.
     nearest = np.argsort(((3 * steps - STEPS) ** 2).sum(axis=1), kind="stable")

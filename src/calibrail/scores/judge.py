@@ -150,7 +150,7 @@ def load_template(
     text = template
     if base.IN_GUARDRAIL.get() and "{response}" not in template:
         # Whoever wrote the file may have named a pipe, or a secret.
-        raise GuardrailError(error_text("template_not_frozen", template=template[:80]))
+        raise GuardrailError.on("template_not_frozen", template=template[:80])
     if "{" not in template and "\n" not in template:
         try:
             raw = read_regular(Path(template), _MOST + 1)
@@ -160,8 +160,8 @@ def load_template(
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
             names = ", ".join(known)
-            raise InputError(
-                error_text("template_unreadable", template=template, names=names, why=why)
+            raise InputError.on(
+                "template_unreadable", template=template, names=names, why=why
             ) from error
     words: tuple[str, ...] = (f'"{HALLUCINATION}"',)
     if reply != "grade":
@@ -215,8 +215,8 @@ def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
         is_needed = name in ("contexts", "response")
         if fields[name] > 1 or fields[name] < is_needed:
             often = "once" if is_needed else "once at most"
-            raise InputError(
-                error_text("field_often", name=name, often=often, n=fields[name], remedy=remedy)
+            raise InputError.on(
+                "field_often", name=name, often=often, n=fields[name], remedy=remedy
             )
     literal = "".join(part for part, _, _, _ in parts).lower()
     for word in words:
@@ -330,7 +330,7 @@ class Judge(base.ModelScore):
         self.rating: RatingScale | None = None
         if self.scale is not None or self.higher is not None or self.mode == "rating":
             if self.mode not in ("auto", "rating") or self.scale is None:
-                raise InputError(error_text("rating_belongs_together"))
+                raise InputError.on("rating_belongs_together")
             self.rating, self.mode = RatingScale.parse(self.scale, self.higher), "rating"
         self.llm: chat.LanguageModel = chat.load_llm(self.model, self.base_url)
         self.base_url = self.llm.endpoint
@@ -379,7 +379,7 @@ class Judge(base.ModelScore):
         if self._by_sentence is not None:
             return self._by_sentence
         if self.prompt.name == "own":
-            raise InputError(error_text("sentence_template_needed", default=SENTENCE_DEFAULT))
+            raise InputError.on("sentence_template_needed", default=SENTENCE_DEFAULT)
         return load_template(SENTENCE_DEFAULT, self.reply, self.rating, by_sentence=True)
 
     @property

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, Self
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.models.llm.chat import ChatAnswer, Position
 from calibrail.scores.base import DetectorFailure
 from calibrail.text.words import by_edition, edition, lazily_compiled, patterns
@@ -244,9 +244,7 @@ class RatingScale:
         if not named or not 2 <= len(set(folded)) == len(folded) <= 26:
             raise InputError(f"scale must be a range or a list, 1-5, A-E or yes/no; got {scale!r}")
         if higher not in ("faithful", "hallucinated"):
-            raise InputError(
-                error_text("scale_direction", value=grades[-1], text=text, higher=higher)
-            )
+            raise InputError.on("scale_direction", value=grades[-1], text=text, higher=higher)
         return cls(grades, grades[-1 if higher == "faithful" else 0], numeric)
 
     @property

@@ -159,7 +159,7 @@ class Hybrid(base.Learning, Members):
             if not (
                 base.is_number(low) and base.is_number(high) and -np.inf < low <= high < np.inf
             ):
-                raise InputError(error_text("band_limits", low=low, high=high))
+                raise InputError.on("band_limits", low=low, high=high)
             self._state = {"band": np.array([low, high], dtype=np.float64)}
         if not base.is_number(lost) or not 0.0 <= lost < 0.5:
             raise InputError(f"lost must be a share from 0 to less than 0.5; got {lost!r}")
@@ -267,8 +267,8 @@ class Hybrid(base.Learning, Members):
         verdicts = expensive.score([examples[row] for row in judged])
         known = verdicts.values[~np.isnan(verdicts.values)]
         if not ((known >= 0.0) & (known <= 1.0)).all():
-            raise InputError(
-                error_text("verdict_range", score=expensive, least=known.min(), most=known.max())
+            raise InputError.on(
+                "verdict_range", score=expensive, least=known.min(), most=known.max()
             )
         reasons |= {judged[place]: why for place, why in verdicts.reasons.items()}
         self.n_judged += len(judged)

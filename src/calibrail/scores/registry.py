@@ -24,7 +24,7 @@ from calibrail.data.example import Example
 from calibrail.data.labels import is_same, label_key, side_of
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
-from calibrail.errors import InputError, error_text, errors_as, variable_set
+from calibrail.errors import InputError, errors_as, variable_set
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
@@ -166,7 +166,7 @@ def build(spec: ScoreSpec) -> Score:
         if key not in accepted:
             known = ", ".join(accepted) or "none"
             near = _near(key, accepted) or ";"
-            raise InputError(error_text("no_parameter", spec=spec, key=key, near=near, known=known))
+            raise InputError.on("no_parameter", spec=spec, key=key, near=near, known=known)
     with errors_as(InputError, TypeError, "score_not_built", spec=spec):
         return factory(**spec.params)
 
@@ -209,8 +209,8 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     own = {} if spec.name in BUILT_IN else getattr(_factory(spec.name), "presets", {})
     given, known = dict(spec.params), PRESETS.get(spec.name, own)
     if (name := given.pop("preset")) not in known:
-        raise InputError(
-            error_text("preset_unknown", spec=spec, name=name, value=", ".join(known) or "none")
+        raise InputError.on(
+            "preset_unknown", spec=spec, name=name, value=", ".join(known) or "none"
         )
     return ScoreSpec(spec.name, {**known[name], **given})
 
@@ -295,7 +295,7 @@ def _brief(value: JSON) -> str:
 def _add(params: dict[str, JSON], part: str, text: str) -> None:
     key, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or not key or not value:
-        raise InputError(error_text("parameter_shape", part=part, text=text))
+        raise InputError.on("parameter_shape", part=part, text=text)
     if key in params:
         raise InputError(f"the parameter {key} is given twice in {text!r}")
     try:
@@ -316,7 +316,7 @@ def _factory(name: str) -> Factory:
                 return cast(Factory, entry.load())
     known = available()
     near = _near(name, known) or ";"
-    raise InputError(error_text("score_unknown", name=name, near=near, names=", ".join(known)))
+    raise InputError.on("score_unknown", name=name, near=near, names=", ".join(known))
 
 
 @cache

@@ -89,9 +89,9 @@ def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
         if not separator or not NAME.fullmatch(name):
             name, file = Path(source).stem, source
         if not NAME.fullmatch(name):
-            raise InputError(error_text("guardrail_name_in_address", source=source, name=name))
+            raise InputError.on("guardrail_name_in_address", source=source, name=name)
         if name in files:
-            raise InputError(error_text("name_of_two", name=name, held=files[name], file=file))
+            raise InputError.on("name_of_two", name=name, held=files[name], file=file)
         files[name] = Path(file)
     return files
 

@@ -50,7 +50,7 @@ from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, Tokens, settle
 from calibrail.serve.watch_status import Watchers, monitor, require_writable, watch_folder
 from calibrail.text.words import languages_known
-from calibrail.working_folder import environment
+from calibrail.working_folder import environment, signal_handlers
 
 #: Seconds between two looks at the processes.
 _STEP: Final = 0.2
@@ -192,8 +192,7 @@ class Workers:
         else:
             self._note(error_text("worker_ended", of=worker.process))
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _signals(self) -> contextlib.AbstractContextManager[None]:
         def stop(number: int, frame: FrameType | None) -> None:
             self._stopped = self._stopped or time.monotonic()
             self._tell(signal.SIGTERM)
@@ -201,13 +200,7 @@ class Workers:
         def reload(number: int, frame: FrameType | None) -> None:
             self._tell(signal.SIGHUP)
 
-        handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        return signal_handlers({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload})
 
     def _tell(self, number: int) -> None:
         for worker in self._workers:

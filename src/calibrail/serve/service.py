@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 
 from calibrail.atomic_files import append_whole, read_regular
 from calibrail.data.example import Example
-from calibrail.errors import CalibrailError, InputError, LogError, error_text, errors_as
+from calibrail.errors import CalibrailError, InputError, LogError, errors_as
 from calibrail.guardrail.decision import DeadlineError, Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.runtime import Guardrail
@@ -578,7 +578,7 @@ class Tokens:
         #: The clients by their tokens.
         self._clients: dict[bytes, TokenHolder] = {}
         if path is not None and single is not None:
-            raise InputError(error_text("tokens_twice", variable=TOKEN_VARIABLE, path=path))
+            raise InputError.on("tokens_twice", variable=TOKEN_VARIABLE, path=path)
         if single is not None:
             self._clients = {single.encode(): TokenHolder("", math.inf, math.inf)}
         if path is not None:
@@ -626,13 +626,13 @@ class Tokens:
             elif len(parts) == 3 and not re.fullmatch(r"(?=.*[1-9])\d{1,9}(\.\d+)?", parts[2]):
                 why = "the third is no number above 0"
             if why:
-                raise InputError(error_text("tokens_line", n=n, path=path, why=why))
+                raise InputError.on("tokens_line", n=n, path=path, why=why)
             name, secret, rate = *parts[:2], float([*parts, "inf"][2]) / self._n
             old = before.get(name, TokenHolder(name, rate, rate))
             new = old if old.rate == rate else TokenHolder(name, rate, rate)
             before[name] = clients[secret.encode()] = new
         if not clients:
-            raise InputError(error_text("tokens_none", path=path))
+            raise InputError.on("tokens_none", path=path)
         self._clients = clients
 
 
@@ -653,5 +653,5 @@ def token() -> str | None:
     if not re.fullmatch("[!-~]+", secret):
         # It is a secret: the message does not repeat it.
         what = "is set, but holds nothing" if not secret.strip() else "holds other characters"
-        raise InputError(error_text("token_unusable", variable=TOKEN_VARIABLE, what=what))
+        raise InputError.on("token_unusable", variable=TOKEN_VARIABLE, what=what)
     return secret

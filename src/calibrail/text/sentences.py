@@ -237,7 +237,6 @@ _BEFORE, _GAP = 24, 8
 #: Characters behind a full stop that are looked at for a source in brackets.
 _NAMED: Final = 200
 
-_END: Final = re.compile("[.!?\u2026]")
 #: A bracket that may still turn out to hold a source.
 _OPENED: Final = re.compile(r"[(\[][^()\[\].!?]{0,60}")
 
@@ -373,7 +372,7 @@ class LineStream:
 
     def _starts(self, word: str, behind: str) -> set[int]:
         """Return where sentences start behind a word's first character, counted from there."""
-        if speaks(word, 0, len(word)) and not _END.search(word):
+        if speaks(word, 0, len(word)) and not _ENDS.search(word):
             return set()
         n = len(self._before)
         return {at - n for at in starts(self._before + word + behind) if at > n}

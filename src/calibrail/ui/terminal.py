@@ -2,9 +2,8 @@
 
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Final, Literal, NamedTuple, TextIO
 
@@ -20,6 +19,7 @@ from calibrail.report.text import clean, excerpt, short
 from calibrail.scores.entailment import filled_places, nearest
 from calibrail.text.sentences import sentences
 from calibrail.text.words import content_words
+from calibrail.working_folder import signal_handlers
 
 
 class Keys:
@@ -295,7 +295,9 @@ def sit(
     browser : bool
         Open the page in the browser.
     """
-    with suppress(KeyboardInterrupt), _ended_in_order():
+    # SIGTERM ends what goes on as Ctrl-C does, with all that is said at the end.
+    ending = signal_handlers({signal.SIGTERM: signal.default_int_handler})
+    with suppress(KeyboardInterrupt), ending:
         if terminal:
             console = Console(stderr=True, highlight=False)
             Terminal(session, annotator, Keys(sys.stdin), console).run()
@@ -317,16 +319,3 @@ def sit(
         serve(session, annotator, address, progress, browser=browser)
         if watched:
             tell("")
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -19,7 +19,7 @@ from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.audited_calibration import informative, limits, truth_values
 from calibrail.conformal.sequential.sequential_test import UnsureTest, goals, share_so_far
 from calibrail.conformal.threshold import first_where
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing, LabellingDesign
 from calibrail.serialization import Record
@@ -593,7 +593,7 @@ def plan_sequential(
     edges, base = limits(requirement), argument_checks.share(base_rate, "base_rate")
     rates = assumption.rates
     if rates is None:
-        raise InputError(error_text("assume_rates"))
+        raise InputError.on("assume_rates")
     repeated = argument_checks.whole(runs, "runs", least=1)
     lot = argument_checks.whole(seed, "seed")
     fixed = plan(Promise(), requirement, assumption, base_rate=base, power=power).n

@@ -23,7 +23,7 @@ from calibrail.conformal.sequential.audited_calibration import (
     limits,
     truth_values,
 )
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
@@ -157,7 +157,7 @@ class SequentialTest(Record):
         limits(self.requirement)
         size = betting.zero_wealth().size if self.weighted else 0
         if self.log_wealth is not None and len(self.log_wealth) != size:
-            raise InputError(error_text("log_wealth_size", n=size, got=len(self.log_wealth)))
+            raise InputError.on("log_wealth_size", n=size, got=len(self.log_wealth))
         if self.weighted and self.log_wealth is None:
             object.__setattr__(self, "log_wealth", tuple(betting.zero_wealth().ravel().tolist()))
 
@@ -313,7 +313,7 @@ class SequentialTest(Record):
                 raise InputError(f"{name} {needed} answers are drawn by a guess (design active)")
         if not active:
             if self.drawing.whole_groups and np.isnan(labels).any():
-                raise InputError(error_text("whole_groups_labelled"))
+                raise InputError.on("whole_groups_labelled")
             return labels
         q = argument_checks.vector(np.atleast_1d(np.asarray(probability)), "probability")
         g = argument_checks.vector(np.atleast_1d(np.asarray(guess)), "guess")
@@ -499,7 +499,7 @@ class UnsureTest(Record):
             argument_checks.paired(values, n, name, "answer")
         doubtful = truth_values(rows.pop("unsure", np.zeros(n)), "unsure")
         if np.any(both := doubtful & ~np.isnan(rows["hallucinated"])):
-            raise InputError(error_text("unsure_with_label", value=int(np.argmax(both)) + 1))
+            raise InputError.on("unsure_with_label", value=int(np.argmax(both)) + 1)
         after = self._after(rows, doubtful)
         if after.decided is not None or not after.says():
             return after

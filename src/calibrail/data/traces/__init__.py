@@ -1,19 +1,15 @@
 """Registry of exports.
 
-One file a tool. What a tool traced in steps is joined into answers; what people said of them are
-labels, and what its own judges said are scores.
+What a tool traced in steps is joined into answers; what people said of them are labels, and what
+its own judges said are scores.
 """
 
 from typing import Final
 
-from calibrail.data.traces import evaluations, langsmith_langfuse, opentelemetry
+from calibrail.data.traces import evaluations, tracing
 from calibrail.data.traces._spans import TOOLS, Export
 
-_CONVERTERS: Final = {
-    **evaluations.CONVERTERS,
-    **langsmith_langfuse.CONVERTERS,
-    **opentelemetry.CONVERTERS,
-}
+_CONVERTERS: Final = {**evaluations.CONVERTERS, **tracing.CONVERTERS}
 
 #: The exports that are read, in the order in which they are looked for.
 EXPORTS: Final = tuple(

@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Self, TypeAlias
 
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
@@ -544,7 +544,7 @@ def log_sources(given: object, *, growing: bool = False) -> tuple[LogSource, ...
         with file_errors(f"cannot read the decision log {path}", "; name what --log names"):
             if path.is_dir():
                 if not growing and next(line_format.files_of(path), None) is None:
-                    raise DataError(error_text("no_decision_log", paths=path))
+                    raise DataError.on("no_decision_log", paths=path)
             else:
                 path.open("rb").close()
         sources.append(path)

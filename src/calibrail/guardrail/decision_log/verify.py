@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from calibrail.atomic_files import read_regular, whole_file
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
-from calibrail.errors import DataError, InputError, error_text, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log import writer as line_format
 from calibrail.options import fields
 from calibrail.serialization import Record
@@ -367,7 +367,7 @@ def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     except (ValueError, TypeError) as error:
         # Its hash fits, so whoever wrote it was no log.
         names = ", ".join(sorted({row["file"] for row in rows})[:3])
-        raise DataError(error_text("line_of_no_decision", names=names, error=error)) from error
+        raise DataError.on("line_of_no_decision", names=names, error=error) from error
 
 
 def _valid(value: Any) -> Any:
@@ -408,7 +408,7 @@ def verify_log(folders: Folders, *, noted: Iterable[str] = ()) -> LogCheck:
             else:
                 torn.append(line_format.LogFinding("noted_torn", item, n))
         if len(hashes) == before:
-            raise InputError(error_text("noted_no_hashes", item=item))
+            raise InputError.on("noted_no_hashes", item=item)
     paths = _paths(folders)
     with file_errors("cannot read the decision log"):
         check = verify(paths, hashes)
@@ -442,5 +442,5 @@ def _paths(folders: Folders) -> list[Path]:
     paths = [fields.path(item, "folders") for item in given]
     with file_errors("cannot read the decision log", "; name the folder that --log names"):
         if not line_format.chains(paths):
-            raise DataError(error_text("no_decision_log", paths=", ".join(map(str, paths))))
+            raise DataError.on("no_decision_log", paths=", ".join(map(str, paths)))
     return paths

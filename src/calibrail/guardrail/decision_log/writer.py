@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import calibrail
-from calibrail.errors import DataError, InputError, LogError, error_text, errors_as, file_errors
+from calibrail.errors import DataError, InputError, LogError, errors_as, file_errors
 from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
 from calibrail.options import fields as checks
@@ -246,8 +246,8 @@ def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
         for chain, number, path in files_of(folder):
             numbered = found.setdefault(chain, {})
             if number in numbered:
-                raise DataError(
-                    error_text("log_file_twice", path=path, other=numbered[number], folder=folder)
+                raise DataError.on(
+                    "log_file_twice", path=path, other=numbered[number], folder=folder
                 )
             numbered[number] = path
     return {chain: dict(sorted(files.items())) for chain, files in sorted(found.items())}
@@ -370,7 +370,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind in ("", OPENED, CLOSED):
-            raise InputError(error_text("log_kind", opened=OPENED, closed=CLOSED, kind=self.kind))
+            raise InputError.on("log_kind", opened=OPENED, closed=CLOSED, kind=self.kind)
         for name in ("question", "response"):
             if not isinstance(text := getattr(self, name), str):
                 raise InputError(f"{name} must be a text; got {text!r:.80}")

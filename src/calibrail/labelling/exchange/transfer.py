@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
 from calibrail.data.columns import judge_of_row
-from calibrail.data.example import RowProblem
+from calibrail.data.example import TEXT_FIELDS, RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
-from calibrail.data.tables import csv_rows
-from calibrail.errors import DataError, InputError, error_text, errors_as, file_errors
+from calibrail.data.spreadsheets import csv_rows
+from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.labelling.ledger import Balance, Lots, Span, json_line
 from calibrail.labelling.session import Session, Task
 from calibrail.options import ReadOptions, fields
@@ -152,7 +152,7 @@ def spans_of(given: ImportedLabel, response: str) -> tuple[Span, ...]:
         elif (start := response.find(item)) >= 0:
             spans.add((start, start + len(item), item))
         else:
-            raise InputError(error_text("mark_not_in_response", item=item))
+            raise InputError.on("mark_not_in_response", item=item)
     return tuple(sorted(spans))
 
 
@@ -173,7 +173,7 @@ def _located(start: int, stop: int, text: str, response: str) -> Span:
     if text and response.count(text) == 1:
         begin = response.index(text)
         return begin, begin + len(text), text
-    raise InputError(error_text("mark_not_at_its_place", start=start, stop=stop, text=text))
+    raise InputError.on("mark_not_at_its_place", start=start, stop=stop, text=text)
 
 
 def _plain(text: str) -> str:
@@ -182,7 +182,6 @@ def _plain(text: str) -> str:
 
 #: Names of what is asked of an annotator, in every program.
 LABEL, SPANS = "label", "unsupported"
-_FIELDS: Final = ("question", "contexts", "response")
 
 
 def write_argilla(tasks: Iterable[Task]) -> bytes:
@@ -260,7 +259,7 @@ def label_studio_labels(content: Mapping[str, Any], where: str) -> Iterator[Impo
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    return {name: data[name] for name in _FIELDS if isinstance(data.get(name), str)}
+    return {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
 
 
 def _person(by: object) -> str | None:
@@ -389,9 +388,7 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
         for name in ("id", label.lower()):
             if name not in cells:
                 names = ", ".join(cells)
-                raise DataError(
-                    error_text("import_column_missing", path=path, name=name, names=names)
-                )
+                raise DataError.on("import_column_missing", path=path, name=name, names=names)
         marked = str(cells.get("unsupported") or "").split(_NEXT.strip())
         yield ImportedLabel(
             where,
@@ -399,7 +396,7 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
             cells[label.lower()],
             str(cells["annotator"]).strip() if cells.get("annotator") else None,
             tuple(_text(part.strip()) for part in marked if part.strip()),
-            {name: _text(cells[name]) for name in _FIELDS if cells.get(name) is not None},
+            {name: _text(cells[name]) for name in TEXT_FIELDS if cells.get(name) is not None},
             cells,
         )
 
@@ -432,7 +429,7 @@ def format_of(path: Path, given: str | None = None) -> Format:
     if named is None:
         names = ", ".join(get_args(Format))
         option = cli_or_python("--export-as", "export_as=")
-        raise InputError(error_text("export_format", path=path, option=option, names=names))
+        raise InputError.on("export_format", path=path, option=option, names=names)
     return cast(Format, one_of(named, Format, "export_as"))
 
 
@@ -475,10 +472,9 @@ def _objects(path: Path, raw: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the items of a JSON list, or what each of JSON lines holds."""
     with errors_as(DataError, UnicodeDecodeError, "import_no_utf8", path=path):
         text = raw.decode("utf-8-sig")
-    try:
+    whole = None
+    with suppress(ValueError, RecursionError):
         whole = json.loads(text)
-    except (ValueError, RecursionError):
-        whole = None
     if isinstance(whole, list):
         yield from ((f"{path}, item {number}", item) for number, item in enumerate(whole, start=1))
         return
@@ -535,21 +531,21 @@ def _take(
         hint = ""
         if meant := next((item for item in known if item.lstrip("0") == row.id.lstrip("0")), None):
             hint = f" (a spreadsheet may have made it out of {meant!r})"
-        raise InputError(error_text("import_unknown_id", row=row, hint=hint))
+        raise InputError.on("import_unknown_id", row=row, hint=hint)
     if not order:
-        raise InputError(error_text("import_ambiguous_id", row=row))
+        raise InputError.on("import_ambiguous_id", row=row)
     label, task = words(row.label), session.task(order)
     if (text := changed_text(row, task)) is not None:
-        raise InputError(error_text("import_changed_text", text=text, row=row))
+        raise InputError.on("import_changed_text", text=text, row=row)
     there = session.labels_of(order).get(name)
     before = first.setdefault((order, name), row.where)
     if there is not None and there.label == label:
         return "again"
     if before != row.where:
-        raise InputError(error_text("import_second_label", name=name, row=row, before=before))
+        raise InputError.on("import_second_label", name=name, row=row, before=before)
     if there is not None:
-        raise InputError(
-            error_text("import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label])
+        raise InputError.on(
+            "import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label]
         )
     judge = judge_of_row({"annotator": name, **row.row}, by)
     session.put(name, order, label, spans_of(row, task.response), judge=judge)
@@ -657,7 +653,7 @@ def import_labels(
     reading = optional(reading, ReadOptions, "reading")
     judge = None if reading.labelled_by == "people" else reading.labelled_by
     if judge is not None and session.plan.purpose == "watch":
-        raise InputError(error_text("labels_of_judge_for_people", judge=judge))
+        raise InputError.on("labels_of_judge_for_people", judge=judge)
     column = reading.label_column or "label"
     if not isinstance(column, str):
         raise InputError("label_column must name one column; import each annotator's by itself")
@@ -704,12 +700,12 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
             continue
         if id in rows:
             first = rows[id]["where"]
-            raise InputError(error_text("import_twice", where=where, id=id, first=first))
+            raise InputError.on("import_twice", where=where, id=id, first=first)
         given, share = row.get("probability"), math.nan
         with suppress(TypeError, ValueError):
             share = float(given or 0)
         if not 0.0 < share <= 1.0:
-            raise InputError(error_text("import_probability", where=where, given=given))
+            raise InputError.on("import_probability", where=where, given=given)
         rows[id] = {**row, "label": label, "probability": share, "where": where}
     if not rows:
         raise InputError(f"{place} holds no label; give rows of id, label and probability")
@@ -717,16 +713,16 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
     shares = [row["probability"] for row in rows.values()]
     if not weighted and max(shares) - min(shares) > _ROUNDING:
         add, low, high = fields.spell_option(Drawing, "design", "active"), min(shares), max(shares)
-        raise InputError(error_text("import_unequal", path=path, low=low, high=high, add=add))
+        raise InputError.on("import_unequal", path=path, low=low, high=high, add=add)
     if not weighted and drawing.whole_groups:
         option = fields.spell_option(Drawing, "whole_groups", True)
-        raise InputError(error_text("import_whole_groups", path=path, option=option))
+        raise InputError.on("import_whole_groups", path=path, option=option)
     below = [row for row in rows.values() if row["probability"] < drawing.floors[0] - _ROUNDING]
     if weighted and below:
         where, id, share = (below[0][name] for name in ("where", "id", "probability"))
         about = f"{where}: probability must be at least {drawing.floor:g}; got {share:g} for {id!r}"
         n, option = f"{len(below):,} of {len(rows):,}", fields.spell_option(Drawing, "floor")
-        raise InputError(error_text("import_below_floor", about=about, n=n, option=option))
+        raise InputError.on("import_below_floor", about=about, n=n, option=option)
     return Lots(place, hashlib.sha256(raw).hexdigest(), rows, weighted)
 
 
@@ -786,7 +782,7 @@ def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) 
     weighed = Balance(len(shares), n, estimate, p)
     if p < _REFUSED:
         path, below = lots.path, _REFUSED
-        raise InputError(error_text("import_no_lot", path=path, weighed=weighed, below=below))
+        raise InputError.on("import_no_lot", path=path, weighed=weighed, below=below)
     return weighed
 
 

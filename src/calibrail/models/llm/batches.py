@@ -120,7 +120,7 @@ class BatchFolder:
                 # Another process has collected it meanwhile.
                 continue
             except (ValueError, TypeError) as error:
-                raise ModelError(error_text("batch_file_damaged", path=path, error=error)) from None
+                raise ModelError.on("batch_file_damaged", path=path, error=error) from None
         return batches
 
     def save(self, batch: Batch) -> None:
@@ -648,8 +648,8 @@ class _BatchRun:
             if error.status == 404 and time.time() > batch.created + _KEPT:
                 # Nobody has its answers any more.
                 return BatchState(True, 0), self._left(batch, ())
-            raise ModelError(
-                error_text("batch_not_known", batch=batch, error=error, leave_out=_LEAVE_OUT)
+            raise ModelError.on(
+                "batch_not_known", batch=batch, error=error, leave_out=_LEAVE_OUT
             ) from None
 
     def _left(self, batch: Batch, results: Iterable[BatchResult]) -> Left:
@@ -714,5 +714,5 @@ class _BatchRun:
             # By themselves they would cost twice what was asked for.
             problem = f"refused question by question ({whys[0]})"
         if problem:
-            raise ModelError(error_text("batch_ended", batch=batch, how=problem, by=_LEAVE_OUT))
+            raise ModelError.on("batch_ended", batch=batch, how=problem, by=_LEAVE_OUT)
         return None

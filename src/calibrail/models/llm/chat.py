@@ -10,7 +10,6 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, astuple, dataclass, field, replace
@@ -20,9 +19,9 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
-from calibrail.errors import CalibrailError, InputError, error_text, errors_as, variable_set
-from calibrail.models.batching import report_progress, shared
-from calibrail.models.hardware import leave_to_parent, renewed, waited_for
+from calibrail.errors import CalibrailError, InputError, errors_as, variable_set
+from calibrail.models.batching import Item, each, report_progress, shared
+from calibrail.models.hardware import leave_to_parent, renewed
 from calibrail.models.llm import transport
 from calibrail.serialization import Record
 
@@ -141,7 +140,7 @@ class AnswerCache:
         run = connection.execute
         tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         if tables and ("answers",) not in tables:
-            raise CacheError(error_text("cache_of_another_program", path=path))
+            raise CacheError.on("cache_of_another_program", path=path)
         if path is not None:
             # Readers and a writer at once, and no answer is lost when a process is killed; where
             # another one switches at this moment, it does so for both.
@@ -153,7 +152,7 @@ class AnswerCache:
         if version == 0:
             run(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
-            raise CacheError(error_text("another_version", path=path, version=version, own=VERSION))
+            raise CacheError.on("another_version", path=path, version=version, own=VERSION)
         return connection
 
     def get(self, key: str, read: Callable[[Any], Any] = dict) -> Any | None:
@@ -556,7 +555,6 @@ def read_tokens(body: dict[str, Any], kind: str, part: str = "") -> int | None:
     return n if is_count else None
 
 
-Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
@@ -748,49 +746,6 @@ class RemoteModel:
         """
         session.cache.put(key, value, self._source, characters, tokens)
         session.account.answered((*tokens, value.get("tokens_cached")), self.name, share)
-
-
-def each(
-    work: Callable[[Item], Answer], items: Sequence[Item], n_threads: int, stop: Event
-) -> Iterator[tuple[Item, Answer]]:
-    """Yield every item with what became of it, as it is ready.
-
-    Whatever ends the loop early (an error, an interrupt), ``stop`` is set, what is under way is
-    waited for, and nothing more is begun.
-
-    Parameters
-    ----------
-    work : callable
-        Run in threads; an error that it raises ends the loop.
-    items : sequence
-        What to work on.
-    n_threads : int
-        Items at the same time at most.
-    stop : Event
-        Set when the loop ends.
-    """
-    if not items:
-        return
-
-    def guarded(item: Item) -> list[Answer]:
-        """Return what became of an item; nothing, where it was stopped before it began."""
-        try:
-            return [] if stop.is_set() else [work(item)]
-        except BaseException:
-            # At once: by the time that the loop hears of it, others would have begun.
-            stop.set()
-            raise
-
-    pool = ThreadPoolExecutor(min(n_threads, len(items)), initializer=waited_for)
-    try:
-        futures = {pool.submit(guarded, item): item for item in items}
-        for future in as_completed(futures):
-            item = futures.pop(future)
-            for answer in future.result():
-                yield item, answer
-    finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 #: Answers held in memory beyond those that were just asked for.

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import cache, partial, partialmethod
 from typing import Any, Final
 
-from calibrail.errors import ModelError, error_text, errors_as, keep_libraries_quiet, variable_set
+from calibrail.errors import ModelError, errors_as, keep_libraries_quiet, variable_set
 from calibrail.models.llm.transport import (
     NO_CHAT,
     AgainError,
@@ -80,7 +80,7 @@ class ProviderTransport:
         ):
             import litellm
         if provider not in {getattr(known, "value", known) for known in litellm.provider_list}:
-            raise ModelError(error_text("provider_unknown", provider=provider))
+            raise ModelError.on("provider_unknown", provider=provider)
         self._provider, self._library = provider, litellm
         self._responses = False
         litellm.suppress_debug_info, litellm.telemetry = True, False

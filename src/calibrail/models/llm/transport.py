@@ -34,7 +34,7 @@ from calibrail.errors import (
     variable_set,
 )
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
-from calibrail.options.fields import cli_or_python, seconds, setting, whole, yes_or_no
+from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -122,7 +122,7 @@ def table_price(model: str) -> Price:
     names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
     costs = [entry.get(name) for name in names]
     if costs[0] is None or costs[1] is None:
-        raise InputError(error_text("price_not_in_table", model=model))
+        raise InputError.on("price_not_in_table", model=model)
     # The table's prices are per token.
     sent, out, cached = (None if cost is None else round(1e6 * cost, 9) for cost in costs)
     return Price(sent or 0.0, out or 0.0, cached)
@@ -141,12 +141,9 @@ def read_price(text: str) -> Price | Literal["auto"]:
     """
     if text == AUTO:
         return "auto"
-    try:
-        amounts = [float(part) for part in text.split(",")]
-    except ValueError:
-        amounts = []
+    amounts = numbers(text, float)
     if len(amounts) not in (2, 3) or not all(0.0 <= amount < math.inf for amount in amounts):
-        raise InputError(error_text("price_no_amounts", text=text))
+        raise InputError.on("price_no_amounts", text=text)
     return Price(*amounts)
 
 
@@ -200,7 +197,7 @@ class CallLimits:
             seconds(getattr(self, name), name)
         yes_or_no(self.batch, "batch")
         if self.batch and self.cache is None:
-            raise InputError(error_text("batch_without_cache", variable=CACHE_VARIABLE))
+            raise InputError.on("batch_without_cache", variable=CACHE_VARIABLE)
 
     def price_of(self, model: str) -> Price | None:
         """Return what a model costs, None where that is not known.
@@ -269,7 +266,7 @@ class Account:
             if limit is not None and self.n_sent >= limit:
                 larger = cli_or_python("--max-calls", "CallLimits(max_calls=...)")
                 n = self.n_answered
-                raise BudgetError(error_text("budget_spent", limit=limit, n=n, larger=larger))
+                raise BudgetError.on("budget_spent", limit=limit, n=n, larger=larger)
             self.n_sent += 1
 
     def answered(
@@ -395,7 +392,7 @@ def resolve_endpoint(base_url: str | None, model: str = "") -> str:
     if parts.scheme not in ("http", "https") or not host or not _PLAIN.fullmatch(address):
         raise InputError(f"base_url is no address of a web server; {remedy}")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise InputError(error_text("address_with_key", variable=KEY_VARIABLE))
+        raise InputError.on("address_with_key", variable=KEY_VARIABLE)
     return address.rstrip("/")
 
 
@@ -421,7 +418,7 @@ def key_for(endpoint: str) -> str | None:
     # A file that holds a key usually ends in a newline.
     key = os.environ.get(KEY_VARIABLE, "").strip() or None
     if endpoint == OPENAI and key is None:
-        raise ModelError(error_text("key_missing", openai=OPENAI, key_variable=KEY_VARIABLE))
+        raise ModelError.on("key_missing", openai=OPENAI, key_variable=KEY_VARIABLE)
     if key is not None and not (key.isascii() and key.isprintable()):
         raise ModelError(f"the environment variable {KEY_VARIABLE} holds more than a key")
     return key
@@ -676,7 +673,7 @@ class OpenAITransport:
         status, code = int(error.status_code), _word(error.code) or _word(error.type)
         code = _without_key(code, self._key)
         if kind in ("decisions", "systemone") and status in (404, 405, 501):
-            return NoRouteError(error_text("no_route", at=self._endpoint, status=status, kind=kind))
+            return NoRouteError.on("no_route", at=self._endpoint, status=status, kind=kind)
         text = f"{error.param or error.message}", f"{error.message}"
         remedies = {401: wants_key, 404: error_text("no_such_model")}
         return explained(self._endpoint, status, code, text, error.response.headers, remedies)
@@ -758,7 +755,7 @@ def explained(
     if status in (408, 409, 425, 429) or status >= 500:
         return AgainError(reason, _retry_after(headers))
     if NO_CHAT in message:
-        return ModelError(error_text("responses_alone", endpoint=endpoint, reason=reason))
+        return ModelError.on("responses_alone", endpoint=endpoint, reason=reason)
     moved = dict.fromkeys(range(300, 400), "it has moved; name its new address")
     if hopeless := {**moved, **remedies}.get(status):
         return ModelError(f"{endpoint} answered {reason}: {hopeless}")
@@ -978,7 +975,7 @@ class Caller:
             row = self._in_a_row = self._in_a_row + 1
         if request.stop.is_set() or row < most or self._answers(request):
             return error
-        return ModelError(error_text("none_answered", of=self, row=row, error=error))
+        return ModelError.on("none_answered", of=self, row=row, error=error)
 
     def _answers(self, request: ModelRequest) -> bool:
         """Return whether the endpoint answers such a request about a text that is harmless."""
@@ -1012,8 +1009,8 @@ class Caller:
                     continue
                 if {*error.about} & fields.keys() == {"reasoning_effort"}:
                     asked = fields["reasoning_effort"]
-                    raise ModelError(
-                        error_text("effort_refused", of=self, asked=asked, error=error)
+                    raise ModelError.on(
+                        "effort_refused", of=self, asked=asked, error=error
                     ) from None
                 raise
             try:

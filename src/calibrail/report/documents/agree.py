@@ -10,8 +10,8 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import STEPS, answers_more, label_anew
 from calibrail.report.documents.measures import part_note
+from calibrail.report.documents.next_steps import STEPS, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
 

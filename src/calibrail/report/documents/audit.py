@@ -9,8 +9,8 @@ from calibrail.formatting import Scale, floor_percent, listed, number, percent
 from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
-from calibrail.report.documents.calibrate_sections import after_audit
 from calibrail.report.documents.measures import part_note
+from calibrail.report.documents.next_steps import after_audit
 from calibrail.report.figures import comparison as figures
 from calibrail.report.messages import called, facts, remarks, say, word
 from calibrail.report.text import bounds, capital, estimate, measure_cell, plain, third

@@ -8,7 +8,7 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_sections as messages
-from calibrail.report.documents import measures, sentence_removal
+from calibrail.report.documents import measures, next_steps, sentence_removal
 from calibrail.report.documents.calibrate_sections import of_report, to_try
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.fixed_threshold import of_fixed
@@ -16,6 +16,7 @@ from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import operating_points
 from calibrail.report.messages import say, say_first, title
+from calibrail.report.text import by_sentence
 
 
 def document(
@@ -37,7 +38,7 @@ def document(
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    of_unit = sentence_removal.of_sentences if messages.by_sentence(report) else _of_answers
+    of_unit = sentence_removal.of_sentences if by_sentence(report) else _of_answers
     shown = (of_fixed if report["guarantee"] == "fixed" else of_unit)(report, scores, examples)
     return replace(
         shown,
@@ -88,7 +89,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
             messages.possible_section(messages.possible(report)),
         ),
-        next_step=messages.next_step(report),
+        next_step=next_steps.next_step(report),
     )
 
 

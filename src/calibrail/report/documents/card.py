@@ -12,7 +12,7 @@ from calibrail.report.document import Bullet, Document, Json, Table, listing, se
 from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.messages import facts, remarks, say, say_first, title, word
-from calibrail.report.text import group_label, group_of, is_proven, plain, short, tone
+from calibrail.report.text import by_sentence, group_label, group_of, is_proven, plain, short, tone
 
 #: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
 MOST_GROUPS: Final = 20
@@ -34,7 +34,7 @@ def document(card: Json) -> Document:
     seen_on = f"{'audited' if config['data']['format'] == 'audit' else kind} answers"
     about: dict[str, Any] = {
         "seen_on": seen_on,
-        "trims": sections.by_sentence(config),
+        "trims": by_sentence(config),
         "scale": scale,
         "name": scale.named(detector),
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],

@@ -5,10 +5,10 @@ import shlex
 from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents import calibrate_sections as messages
-from calibrail.report.documents import label, measures
+from calibrail.report.documents import label, measures, next_steps
 from calibrail.report.documents.data import known_as_copies
 from calibrail.report.messages import say, say_each
-from calibrail.report.text import group_label, last_part, plain, share_with_bounds
+from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
 
 
 def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Document:
@@ -24,7 +24,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     if certificate.get("sequential"):
         return label.label_document(certificate, guardrail=guardrail)
     verdict, shown = certificate["verdict"], measures.together(certificate)
-    lines, trims = measures.rates(shown, certificate), messages.by_sentence(certificate)
+    lines, trims = measures.rates(shown, certificate), by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
     # Of all looks together, where they are kept.
     look: Json = certificate.get("look") or {}
@@ -90,7 +90,7 @@ def _groups(by_group: Json) -> parts.Section:
 
 
 def _next_step(certificate: Json) -> str:
-    trims, needed = messages.by_sentence(certificate), certificate["needed"]
+    trims, needed = by_sentence(certificate), certificate["needed"]
     limits = "--min-caught, --min-kept" if trims else "--min-caught, --max-false-alarms"
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
     reason = certificate.get("reason_code")
@@ -112,11 +112,11 @@ def _next_step(certificate: Json) -> str:
     if code := next((code for code, is_so in cases.items() if is_so), None):
         return say(code, limits=limits)
     needed = look.get("needed") or needed
-    if anew := messages.label_anew({**certificate, "needed": needed}, once=once):
+    if anew := next_steps.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
         if "needed" in look:
-            more, goals = messages.answers_more(look["needed"]), messages.goals(certificate)
-            more += "" if once else messages.among(look["needed"], certificate)
+            more, goals = next_steps.answers_more(look["needed"]), next_steps.goals(certificate)
+            more += "" if once else next_steps.among(look["needed"], certificate)
             return say("certify.next_look", look, parameters, more=more, once=once, goals=goals)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
@@ -158,7 +158,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "certify.rejected_groups": groups and certificate["verdict"] != "rejected",
     }
     parameters = {
-        "sentences": messages.by_sentence(certificate),
+        "sentences": by_sentence(certificate),
         "policy": policy,
         "groups": groups,
         "near_copies": near,

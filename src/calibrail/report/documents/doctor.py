@@ -15,8 +15,8 @@ from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import cli_or_python, python_call
 from calibrail.report import document as parts
 from calibrail.report.document import Json
-from calibrail.report.documents.calibrate_sections import without_options
 from calibrail.report.documents.data import export_facts
+from calibrail.report.documents.next_steps import without_options
 from calibrail.report.messages import environment, say, say_each
 
 #: What asks for it. A policy that removes everything keeps every promise, so that something must be

@@ -178,8 +178,8 @@ def chunks_of(contexts: Sequence[str], evidence: object) -> list[parts.QuotedTex
     ]
 
 
-#: The kinds of answers that are shown.
-_KINDS: Final = ("misses", "losses", "freed", "emptied", "reviewed")
+#: The kinds of answers that are shown, in the order for one that is of several.
+KINDS: Final = ("misses", "losses", "freed", "emptied", "reviewed")
 
 #: By what became of a sentence, and whether it is unsupported: words, sign and style.
 _JUDGED: Final[dict[tuple[str, bool], tuple[str, str, parts.Style]]] = {
@@ -207,7 +207,7 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
     clustered : bool
         Whether one answer of each group counts in the measures; here all are looked at.
     """
-    any_text = any(item["response"] for kind in _KINDS for item in examples[kind]["items"])
+    any_text = any(item["response"] for kind in KINDS for item in examples[kind]["items"])
     return parts.section(
         "What it removes, judged right or wrong",
         parts.Text(short(examples["note"], 400)),
@@ -215,7 +215,7 @@ def trimmed_examples(examples: Json, scale: Scale, *, clustered: bool = False) -
         _legend(scale) if any_text else None,
         *(
             parts.section(heading, *_trimmed_kind(examples[kind], which, one, scale))
-            for kind in _KINDS
+            for kind in KINDS
             for (_, heading), (_, one), (_, which) in [facts(f"example.{kind}")]
         ),
         note(say("example.mark_may_be_wrong")),

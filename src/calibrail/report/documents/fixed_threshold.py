@@ -15,7 +15,7 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_sections as sections
-from calibrail.report.documents import measures
+from calibrail.report.documents import measures, next_steps
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.messages import say
@@ -94,7 +94,7 @@ def _about(report: Json) -> dict[str, Any]:
     once, anew = any(item["code"] == "clustered" for item in report["warnings"]), None
     if report["max_fpr"] is not None and report["verdict"] == "inconclusive":
         level = report["confidence"]
-        anew = sections.label_anew(report["certificate"], once=once, confidence=level)
+        anew = next_steps.label_anew(report["certificate"], once=once, confidence=level)
     return {
         "scale": scale,
         "name": scale.column or text.score_name(report),
@@ -201,7 +201,7 @@ def _labels(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     sides = (certificate["coverage"], certificate["fpr"])
     counts = ClassCounts(*(side[part] for side in sides for part in ("count", "n")))
     certificate["needed"] = certify_counts(counts, Requirement(0.2, 0.8, level)).needed
-    anew = sections.label_anew(certificate, once=about["once"], confidence=level)
+    anew = next_steps.label_anew(certificate, once=about["once"], confidence=level)
     if not (about["asked"] or about["picked"]) and anew is not None:
         yield "Labels", say("fixed_threshold.labels", anew[1])
 
@@ -222,28 +222,28 @@ def _command(report: Json) -> list[str]:
 def _next_step(report: Json, about: Json) -> str:
     """Return what to do now, with its command where a command made the report."""
     words = _command(report)
-    kept = shlex.join(sections.without_options(words, _GOALS | sections.ELSEWHERE)[2:])
+    kept = shlex.join(next_steps.without_options(words, _GOALS | next_steps.ELSEWHERE)[2:])
     if _is_of_other_unit(report):
         far = report["data"]["far"]
-        again = [*sections.without_options(words, {"--threshold="}), "--threshold"]
+        again = [*next_steps.without_options(words, {"--threshold="}), "--threshold"]
         command = shlex.join([*again, f"{far['nearer']:.12g}"])
         return say("fixed_threshold.rescale", about, far, command=command)
     if about["asked"] and report["reason_code"] != "bounds":
-        return sections.next_step(report)
+        return next_steps.next_step(report)
     if about["picked"] and (report["verdict"] == "rejected" or not about["asked"]):
         beaten = about["asked"] or not report["cost"]["beats"]
         if report["cost"]["upper"] is None:
-            return sections.next_step({**report, "reason_code": about["withdrawn"]})
-        command = sections.for_several(report)
+            return next_steps.next_step({**report, "reason_code": about["withdrawn"]})
+        command = next_steps.for_several(report)
         return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
     if not about["asked"]:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
-        this = shlex.join(sections.without_options(words, sections.PLACE))
+        this = shlex.join(next_steps.without_options(words, next_steps.PLACE))
         return say("fixed_threshold.ask", command=f"{this} {goals}")
     points = sections.possible(report) or {"alarms": None, "caught": None}
     fails, least = report["verdict"] == "rejected", (points["alarms"] or {"rate": 0.0})["rate"]
     if fails and not about["yes_no"] and least < report["min_coverage"]:
-        return say("fixed_threshold.change", command=sections.for_several(report))
+        return say("fixed_threshold.change", command=next_steps.for_several(report))
     alarms = (points["caught"] or {"bound": 2.0})["bound"]
     if fails or (about["anew"] is None and alarms <= report["max_fpr"]):
         score, params = list[str](), report["score"]["params"]
@@ -260,24 +260,24 @@ def _next_step(report: Json, about: Json) -> str:
     if (shown := text.tone(report)) == "certified":
         return say("fixed_threshold.export")
     if shown == "conditional":
-        return sections.next_step(report)
+        return next_steps.next_step(report)
     if about["anew"] is None:
         return say("verdict.too_close")
-    return say("fixed_threshold.label_anew", goals=sections.goals(report), **about["anew"][1])
+    return say("fixed_threshold.label_anew", goals=next_steps.goals(report), **about["anew"][1])
 
 
 def _turns(report: Json, about: Json) -> list[str]:
     """Return what to check where the score runs the wrong way, each with what turns it."""
     words, params = _command(report), report["score"]["params"]
     given, reading = {word.partition("=")[0] for word in words}, about["turned"]
-    turned = [*sections.without_options(words, {"--positive=", "--label-map="}), *reading]
+    turned = [*next_steps.without_options(words, {"--positive=", "--label-map="}), *reading]
     command = cli_or_python(shlex.join(turned), f"test(..., {spell_words(ReadOptions, reading)})")
     steps = [say("fixed_threshold.turn", about, turn=command if reading else "")]
     # Words that say a class have no direction that an option could turn.
     plain_words = about["yes_no"] and "--higher" not in given
     higher = _OTHER.get(params.get("higher")) if about["scale"].column else None
     if higher is not None and not plain_words and "--score" not in given:
-        other = sections.without_options(words, {"--score-column=", "--higher="})
+        other = next_steps.without_options(words, {"--score-column=", "--higher="})
         other += ["--score-column", about["scale"].column, "--higher", higher]
         command = cli_or_python(shlex.join(other), f"test(..., higher={higher!r})")
         more = {"column": about["scale"].column, "higher": higher, "turn": command}

@@ -12,7 +12,7 @@ from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Fac
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
-from calibrail.report.text import capital, clean, estimate, plain, short, tone
+from calibrail.report.text import by_sentence, capital, clean, estimate, plain, short, tone
 
 
 def guardrail_document(config: Json) -> Document:
@@ -23,7 +23,7 @@ def guardrail_document(config: Json) -> Document:
     config : mapping
         The content of the guardrail's file.
     """
-    chosen, trims = config["chosen"], messages.by_sentence(config)
+    chosen, trims = config["chosen"], by_sentence(config)
     headline = headline_of(config)
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
     scale, rule = Scale.of(config["score"]), ""

@@ -405,12 +405,13 @@ def of_test_part(report: Json) -> list[Line]:
     return [
         *lines,
         *([share_line("Accuracy", test["accuracy"])] if test["accuracy"]["n"] else []),
-        _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
-        _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
+        measure_line("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
+        measure_line("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
 
 
-def _measure(name: str, value: Json, detail: str) -> Line:
+def measure_line(name: str, value: Json, detail: str) -> Line:
+    """Return the line of a measure with its interval; without one, why there is none."""
     if value["estimate"] is None:
         return (name, "none", "", "", text.plain(value["reason"]))
     return (name, text.estimate(value), text.bounds(value), "", detail)

@@ -11,13 +11,13 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json, Section, Text, section
 from calibrail.report.documents import calibrate_sections as messages
-from calibrail.report.documents import measures
+from calibrail.report.documents import measures, next_steps
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import trimmed_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
 from calibrail.report.messages import facts, say, say_first
-from calibrail.report.text import bounds, estimate, plain
+from calibrail.report.text import bounds, by_sentence, estimate, plain
 
 #: Thresholds in the folded table at most.
 _MOST_STEPS: Final = 20
@@ -156,7 +156,7 @@ def stopped_streams(report: Json) -> Section | None:
         measured = (estimate(value, 2), bounds(value, 2)) if known else ("none", "")
         lines.append((name, *measured, "", "mean" if known else plain(value["reason"])))
     left_out = say("removal.left_out", sentences) if sentences.get("n_left_out", 0) else ""
-    cases = {"removal.stop_sentences": messages.by_sentence(report), "removal.stop_answers": True}
+    cases = {"removal.stop_sentences": by_sentence(report), "removal.stop_answers": True}
     return section(
         title,
         Text(say_first(cases)),
@@ -213,18 +213,15 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             told or None,
             parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
         ),
-        next_step=messages.next_step(report),
+        next_step=next_steps.next_step(report),
     )
 
 
 def _more(test: Json) -> Iterator[measures.Line]:
     """Yield what else becomes of answers, and how well the score ranks sentences."""
     yield from measures.left_whole(test)
-    area, detail = test["auroc"], "unsupported above supported sentences; 0.5 = guessing"
-    known = area["estimate"] is not None
-    if not known:
-        detail = plain(area["reason"])
-    yield "AUROC by sentence", estimate(area), bounds(area) if known else "", "", detail
+    ranks = "unsupported above supported sentences; 0.5 = guessing"
+    yield measures.measure_line("AUROC by sentence", test["auroc"], ranks)
     if band := test["coverage_band"]:
         place = "inside" if band["inside"] else "outside"
         span = f"{band['lowest']:,} to {band['highest']:,}"

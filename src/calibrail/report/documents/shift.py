@@ -8,7 +8,7 @@ from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
-from calibrail.report.documents import calibrate_sections
+from calibrail.report.documents import next_steps
 from calibrail.report.documents.measures import part_note
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import shift_svg
@@ -121,7 +121,7 @@ def _at_cost(what: str, fpr: Json) -> str:
 def _next_step(content: Json) -> str:
     findings = {item["finding"] for item in content["tests"]}
     if BROKEN in findings:
-        return say("shift.calibrate_again", groups=calibrate_sections.for_groups(content))
+        return say("shift.calibrate_again", groups=next_steps.for_groups(content))
     return say("shift.label_more" if findings == {UNTESTED} else "shift.watch")
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any, Final, Self
 
-from calibrail.errors import InputError, error_text
+from calibrail.errors import InputError
 from calibrail.formatting import Scale, percent
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
@@ -136,7 +136,7 @@ def draw_plan(plan: Json, format: str = "svg") -> bytes:
     if format not in FIGURE_FORMATS:
         raise InputError(f"format must be one of {', '.join(FIGURE_FORMATS)}; got {format!r}")
     if not plan["curve"]["n"]:
-        raise InputError(error_text("plan_without_curve"))
+        raise InputError.on("plan_without_curve")
     on_white = {stand_in: colour for stand_in, (_, colour) in plots.COLOURS.items()}
     buffer, metadata = io.BytesIO(), dict(FIGURE_FORMATS[format])
     with plots.drawing(7.2, 3.8, on_white[plots.INK], on_white[plots.QUIET]) as plot:
