@@ -386,6 +386,7 @@ def next_step(comparison: Json) -> str:
         "verdict.too_close": True,
     }
     about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
+    about["limits"] = "--min-caught, --max-false-alarms"
     return say_first(cases, about, anew[1] if anew else {})
 
 

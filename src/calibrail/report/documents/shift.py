@@ -137,7 +137,8 @@ def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
         "n_repaired": repaired if any(item["repair"] for item in broken) else None,
     }
     code = "untested" if not n_tested else "broken" if broken else "holds"
-    return f"{say(f'shift.{code}', about)} {say('shift.left_out', n=left_out)}".rstrip()
+    more = f" {say('shift.left_out', n=left_out)}" if left_out else ""
+    return f"{say(f'shift.{code}', about)}{more}"
 
 
 def sentence(item: Json, alpha: float, scale: Scale) -> str:
