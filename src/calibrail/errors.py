@@ -175,6 +175,9 @@ class Library:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Who copies or inspects it asks for what every object may have.
+            raise AttributeError(name)
         return getattr(import_module(self._name), name)
 
 

@@ -74,6 +74,9 @@ def test_what_agrees_with_a_judge_is_not_certified(source: Path, score: Any) -> 
         ("label", {"labelled_by": "gpt-4o"}, "gpt-4o"),
         ("label", {"annotator": ["gpt-4o", "ada"]}, None),
         ("label", {"annotator": "ada"}, None),
+        # Names of people, and what people say of a model's answer.
+        ("label", {"annotator": "Claude Dupont <claude@mistral.ai>"}, None),
+        ("llm_answer_label", {}, None),
     ],
 )
 def test_labels_that_name_a_program_are_its(
@@ -288,6 +291,11 @@ def test_people_whose_column_is_called_as_a_program_is_are_no_people(tmp_path: P
     named, by_people = (calibrail.agree(path, **how, labelled_by=by) for by in (None, "people"))
     assert (named.verdict, named.data["labelled_by"]) == ("inconclusive", "gpt_label")
     assert (by_people.verdict, by_people.data["labelled_by"]) == ("certified", None)
+    # A column beside them says so as well.
+    told = [{**json.loads(line), "annotator": "gpt-4o"} for line in lines.splitlines()]
+    told = [{("q" if key == "gpt_label" else key): it for key, it in row.items()} for row in told]
+    beside = calibrail.agree(write(tmp_path / "t.jsonl", told), **{**how, "label_column": "q"})
+    assert (beside.verdict, beside.data["labelled_by"]) == ("inconclusive", "gpt-4o")
 
 
 def test_an_imported_label_is_its_annotators_also_where_that_is_a_model(tmp_path: Path) -> None:

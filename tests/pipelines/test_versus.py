@@ -407,6 +407,11 @@ def test_a_judge_that_labelled_for_one_system_labelled_for_the_comparison(tmp_pa
             session.put("bot", task.order, known[task.id], judge="gpt")
     content = asked(ours, tmp_path / "labels", label_column="label")
     assert (content["outcome"], content["reason_code"]) == ("better", "labels_of_judge")
+    # A row that names a model says the same.
+    told = [sides[0], [{**row, "annotator": "gpt-4o"} for row in sides[1]]]
+    there = files(tmp_path, *told, names=("c", "d"))
+    assert asked(*there)["reason_code"] == "labels_of_judge"
+    assert asked(*there, labelled_by="people")["reason_code"] != "labels_of_judge"
 
 
 def test_a_mean_of_ratings_is_no_share_and_two_scales_are_no_judge(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_headline_body_and_next_step(limit: float | None) -> None:
     beaten = {**value["winner"]["certificate"], "verdict": "rejected"}
     if limit is not None:
         rejected = {**value, "winner": {**value["winner"], "certificate": beaten}}
-        assert document(rejected).next_step.startswith("Do not rely on this guardrail")
+        assert document(rejected).next_step.startswith("Do not use it for your requirement")
     # Without a requirement a winner is neither certified nor in doubt.
     assert document(value).verdict == (
         "" if limit is None else value["winner"]["certificate"]["verdict"]

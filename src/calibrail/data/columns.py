@@ -287,8 +287,8 @@ def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [name for *_, name in sorted(found, key=lambda item: item[:3])]
 
 
-def is_of_program(name: str, words: Collection[str] = PROGRAMS) -> bool:
-    """Say whether a column's name says that a program wrote it, by words that programs have.
+def is_of_program(name: str) -> bool:
+    """Say whether a column's name says that a program wrote it.
 
     >>> is_of_program("gpt_verdict"), is_of_program("scores.human_verdict")
     (True, False)
@@ -297,29 +297,27 @@ def is_of_program(name: str, words: Collection[str] = PROGRAMS) -> bool:
     >>> is_of_program("AI answer correct?")
     False
     """
-    people, spelt = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
-    # In the midst of an Italian name ai is a preposition; of its answer people may say something.
-    ends = spelt[-1:] if _ANSWERS.intersection(spelt) else spelt[:1] + spelt[-1:]
-    named = [word in ("ai", "ki", "claude") for word in ends]
-    # Ai and Claude are names of people, too.
-    by_ai = any(named) if words is PROGRAMS else named == [True, True]
-    return not people and (by_ai or not frozenset(words).isdisjoint(spelt))
+    people, words = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
+    # In the midst of an Italian name it is a preposition; of its answer people may say something.
+    ends = words[-1:] if _ANSWERS.intersection(words) else words[:1] + words[-1:]
+    return not people and not ({"ai", "ki"}.isdisjoint(ends) and PROGRAMS.isdisjoint(words))
+
+
+#: Words for programs that label, and for what they say; columns of who gave a label, and models.
+_JUDGES, _SAID = (frozenset(NAMES["labels"][name].split()) for name in ("judges", "opinions"))
+_WHOSE: Final = NAMES["labels"]["whose"].split()
+_MODEL: Final = re.compile(NAMES["labels"]["model"])
 
 
 def is_of_judge(name: str) -> bool:
-    """Say whether a column's name says that a program labelled, and not that it answered.
+    """Say whether a column's name says that a program labelled, and nothing of what it labelled.
 
-    >>> [is_of_judge(name) for name in ("gpt_label", "auto-verdict", "llm_answer_correct", "label")]
+    >>> [is_of_judge(name) for name in ("gpt4_label", "LLM as a judge", "llm_answer_label", "y")]
     [True, True, False, False]
     """
-    return is_of_program(name) and not _SAID.isdisjoint(re.findall("[a-z]+", name.lower()))
-
-
-#: What of a program says that a column is its opinion.
-_SAID: Final = frozenset(NAMES["labels"]["opinions"].split())
-#: Columns of who gave a label, and words of programs' names there.
-_WHOSE: Final = NAMES["labels"]["whose"].split()
-_MODELS: Final = PROGRAMS.union(NAMES["labels"]["models"].split())
+    words = {*re.findall("[a-z]+", name.lower())}
+    said = not words.isdisjoint(_JUDGES) and not words.isdisjoint(_SAID)
+    return said and words <= _JUDGES | _SAID | {"by", "as", "a", "the"}
 
 
 def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
@@ -334,7 +332,7 @@ def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None
     named = [row.get("judge") if "order" in row else None]
     if by is None:
         told = (value for value in map(row.get, _WHOSE) if isinstance(value, str))
-        named += [name for name in told if is_of_program(name, _MODELS)]
+        named += [name for name in told if _MODEL.search(name.lower().partition("@")[0])]
     return next((name for name in named if isinstance(name, str) and name), None)
 
 

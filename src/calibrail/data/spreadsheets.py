@@ -232,8 +232,10 @@ def _in_heading(number: int, cells: Sequence[object]) -> RowProblem:
 
 def _names_again(header: Sequence[str], cells: Sequence[object]) -> bool:
     """Return whether a row is the line of the columns' names, as files put together repeat it."""
-    cells = cells if len(cells) > 1 and cells[-1:] == [*header[-1:]] else ()
-    return [str(cell).strip("\ufeff \t") for cell in cells] == header
+    if len(cells) < 2 or header[-1] not in (cells[-1], f"column_{len(cells)}"):
+        return False
+    names = [str(cell or f"column_{i}").strip("\ufeff \t") for i, cell in enumerate(cells, 1)]
+    return names == header
 
 
 #: Characters that tell what parts the cells, and the line in which Excel says so itself.

@@ -10,17 +10,14 @@ The error is split evenly among the ways that there are, chosen beforehand by wh
 the narrowest interval may be read. All-time intervals hold the mean over all rows, or draws, so
 far. Those of a period hold for it alone: nobody chose when to look at it.
 
-A judge's label is no label. Prevalence is w times the share that the judge calls hallucinated, and
-the mean of what people say less w times what the judge says, which is bounded from the draws, as
-labels are, for w = 1/2 and 1 (prediction-powered: Angelopoulos et al., 2023): that holds whatever
-the judge does, where it labelled all answers or some chosen unseen. Among the flagged
-answers, and among the passed ones, the judge's share is (share) TPR + (1 - share) FPR, with its own
-error rates, which are bounded from draws that people labelled: from corners follow the shares of
-hallucinated answers, and with these coverage and FPR. These six bounds (both rates and the judge's
-share, in each stratum), that of the flag rate and both of prevalence hold together with 1 - delta,
-each at delta / 9. The latter hold while the judge errs among all answers of a stratum as among
-those that people labelled. Of answers drawn with probabilities of their own, those that the lot
-passed over count, too: the judge must have labelled every answer drawn.
+A judge's label is no label. Among the flagged answers, and among the passed ones, the share that
+the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's own error rates,
+which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
+each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
+corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
+holds while the judge errs among all answers of a stratum as among those that people labelled. Of
+answers drawn with probabilities of their own, those that the lot passed over count, too: what is
+known of the judge's errors is known only where it labelled every answer drawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,8 +41,6 @@ from calibrail.options.labelling import Drawing
 ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
 
 Json = dict[str, Any]
-#: What a judge says of each draw, and how much of it is taken off the labels.
-_Less = tuple[Floats | float, float]
 
 
 def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
@@ -106,9 +101,7 @@ def possible_share(flag_rate: Json, limits: Mapping[str, float | None]) -> Json:
     }
 
 
-def labels_status(
-    sample: LabelledSample, delta: float, *, ever: bool = True, less: _Less = (0.0, 0.0)
-) -> Json:
+def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) -> Json:
     """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
 
     Parameters
@@ -119,21 +112,14 @@ def labels_status(
         Error of the interval.
     ever : bool
         Whether it has to hold at all times, or for one look.
-    less : (ndarray of float64, shape (n,), float)
-        With what a judge says of each draw, and a weight in (0, 1], all is about labels less weight
-        times what it says, shifted and scaled to [0, 1].
     """
-    unknown, (said, taken) = promise.is_unresolved(sample), less
+    unknown = promise.is_unresolved(sample)
     least, most = (
-        (promise.masses(sample, np.where(unknown, given, sample.label)) + taken * (1.0 - said))
-        / (1.0 + taken)
-        for given in (0.0, 1.0)
+        promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
     )
     rows, level = _rows(sample), 1.0 - delta
     # A flagged answer has the lower floor.
     floor = sample.drawing.floors[0] if sample.drawing.weighted else None
-    if taken:
-        floor = (1.0 + taken) / (taken + 1.0 / (floor or 1.0))
     if not ever and floor is None and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
         lower, upper = ends[0][0], ends[1][1]
@@ -267,9 +253,8 @@ def _ends(item: Mapping[str, Any]) -> Json:
     return {name: item[name] for name in ("estimate", "lower", "upper")}
 
 
-#: Bounds that hold together, and with which weights what the judge says counts in two of them.
-_BOUNDS: Final = 9
-_WEIGHTS: Final = (1.0, 0.5)
+#: Bounds that hold together.
+_BOUNDS: Final = 7
 #: More labels than this are not counted.
 _MOST: Final = 10_000_000
 
@@ -324,89 +309,62 @@ def judge_status(
     dict
         Besides the intervals ``flagged`` and ``passed``: the judge's share, its error rates,
         ``share_judged`` of the rows of the log, and ``reason``, where nothing follows; ``saved``:
-        how many more labels of people alone would give an interval as narrow, from draws like
-        those so far (None: more than can be said, or there is nothing to go by).
+        how many more labels of people alone would
+        give an interval as narrow, from draws like those so far (None: more than can be said, or
+        there is nothing to go by).
     """
     level = 1.0 - delta / _BOUNDS
-    said = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.float64)
-    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
-    lacking = sample.drawing.weighted and bool((said < 0.0).any())
-    both = (said >= 0.0) & (not lacking)
-    seen, said = promise.take_rows(sample, both), said[both]
-    parts = {
-        name: _stratum(getattr(judged, name), seen, said, name, level)
-        for name in ("flagged", "passed")
-    }
+    parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
     rate = flag_rate(*rows, level)
     ends = list(map(_interval, (rate, *parts.values())))
     for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
         parts[name]["share_judged"] = min(1.0, parts[name]["positive"]["n"] / n) if n else None
-        parts[name]["reason"] = "draws_not_judged" if lacking else parts[name]["reason"]
+    reasons = [part["reason"] for part in parts.values() if part["reason"] is not None]
+    prevalence, (coverage, fpr) = intervals.mixed_share(*ends), intervals.rates_behind(*ends)
     shares = [item["estimate"] for item in (rate, *parts.values())]
-    estimates: list[float | None] = [None, None]
+    estimates: list[float | None] = [None, None, None]
     if None not in shares:
         points = [intervals.Interval(share, share) for share in shares]
-        estimates = [item.lower for item in intervals.rates_behind(*points)]
-    shown = list(map(_rate, estimates, intervals.rates_behind(*ends)))
-    n_called, n_judged = map(sum, zip(judged.flagged, judged.passed, strict=True))
-    positives = (_interval(part["positive"]) for part in parts.values())
-    calls = intervals.mixed_share(_interval(rate), *positives)
-    if n_judged >= rows[1] > 0:
-        calls = intervals.Interval(n_called / n_judged, n_called / n_judged)
-    # Prevalence is that of the rows drawn from, as of labels alone: what was logged since then may
-    # have all that it calls hallucinated, or nothing of it.
-    drawn = min(1.0, float(_rows(sample).sum()) / max(1, rows[1])) or 1.0
-    low, high = (calls.lower + drawn - 1.0) / drawn, calls.upper / drawn
-    calls = intervals.Interval(max(0.0, low), min(1.0, high))
-    prevalence, n = (
-        _corrected(seen, said, calls, 1.0 - level),
-        sum(it["n"] for it in parts.values()),
-    )
-    width = _interval(prevalence).width
+        estimates = [
+            item.lower
+            for item in (intervals.mixed_share(*points), *intervals.rates_behind(*points))
+        ]
+    shown = list(map(_rate, estimates, (prevalence, coverage, fpr)))
     return {
-        **prevalence,
+        **shown[0],
         "confidence": 1.0 - delta,
         "assumption": ASSUMPTIONS["judge"],
-        "reason": "draws_not_judged" if lacking else None if n else "nothing_drawn",
-        "n": n,
+        "reason": reasons[0] if len(reasons) == len(parts) else None,
+        "n": sum(part["n"] for part in parts.values()),
         "flag_rate": rate,
-        "coverage": shown[0],
-        "fpr": shown[1],
+        "coverage": shown[1],
+        "fpr": shown[2],
         **parts,
-        "saved": labels_saved(sample, delta if alone is None else alone, width),
+        "saved": labels_saved(sample, delta if alone is None else alone, prevalence.width),
     }
 
 
-def _corrected(
-    sample: LabelledSample, said: Floats, calls: intervals.Interval, delta: float
-) -> Json:
-    """Return prevalence by the share that a judge calls hallucinated, as people correct it."""
-    found = []
-    for weight in _WEIGHTS:
-        seen = labels_status(sample, delta, less=(said, weight))
-        shares = calls.lower, sum(calls) / 2.0, calls.upper
-        for name, share in zip(("lower", "estimate", "upper"), shares, strict=True):
-            if seen[name] is not None:
-                back = (1.0 + weight) * seen[name] - weight * (1.0 - share)
-                seen[name] = min(1.0, max(0.0, back))
-        found.append(_ends(seen))
-    return min(found, key=lambda item: _interval(item).width)
-
-
-def _stratum(
-    counted: tuple[int, int], sample: LabelledSample, said: Floats, name: str, level: float
-) -> Json:
+def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:
     """Return what the judge's labels say of the flagged, or of the passed answers."""
-    mine = sample.flagged == (name == "flagged")
-    part = replace(promise.take_rows(sample, mine), flagged=said[mine] == 1.0)
+    judgements = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.int64)
+    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
+    lacking = sample.drawing.weighted and bool((judgements < 0).any())
+    both = (judgements >= 0) & (sample.flagged == (name == "flagged")) & (not lacking)
+    part = replace(promise.take_rows(sample, both), flagged=judgements[both] == 1)
     if part.drawing.weighted:
         # Whatever the judge says, the floor is that of the stratum; a drawing has two.
         floor = part.drawing.floors[0 if name == "flagged" else 1]
         part = replace(part, drawing=Drawing("active", floor / 2.0))
     tpr, fpr = LabelledBets(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
-    positive, estimate = flag_rate(*counted, level), None
+    count, n = getattr(judged, name)
+    positive = flag_rate(count, n, level)
     seen, high, low = map(_interval, (positive, tpr.to_dict(), fpr.to_dict()))
+    share: intervals.Interval
+    reason: str | None
     share, reason = intervals.share_behind(seen, high, low)
+    if lacking:
+        share, reason = intervals.ANYTHING, "draws_not_judged"
+    estimate = None
     rates = (positive["estimate"], tpr.estimate, fpr.estimate)
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
         estimate = float(np.clip((rates[0] - rates[2]) / (rates[1] - rates[2]), 0.0, 1.0))

@@ -12,7 +12,7 @@ import numpy as np
 from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
 from calibrail.data.aliases import aliases_of
-from calibrail.data.columns import is_of_judge, which_label
+from calibrail.data.columns import is_of_judge, judge_of_row, which_label
 from calibrail.data.example import HALLUCINATED, TEXT_FIELDS, Example, RowProblem, shorten
 from calibrail.data.labels import (
     NONE,
@@ -291,18 +291,21 @@ def column_of_people(
     """Return the column of people's labels; refuse data that is to have one, and has none.
 
     What is refused names the labels' own file where they may stand apart. Where a program gave
-    them by the name of the column, the options for reading that are returned say so.
+    them by the name of the column, or by what the first rows hold, the options for reading that are
+    returned say so.
     """
-    if reading.label_column:
-        fields.column(human := cast(str, reading.label_column), "label_column")
-        whose = human if is_of_judge(human) else None
-        return human, replace(reading, labelled_by=reading.labelled_by or whose)
+    human = cast("str | None", reading.label_column)
+    if human:
+        fields.column(human, "label_column")
     found = ("human", *aliases_of("label", others), *seen.columns.label_columns)
-    if here and not any(name in others for name in found):
+    if not human and here and not any(name in others for name in found):
         rows = [{name: value_at(row, name) for name in others} for row in seen.head]
         about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
         raise DataError(say("refused.no_people", about, apart=apart))
-    return next((name for name in found if name in others), "human"), reading
+    human = human or next((name for name in found if name in others), "human")
+    by = (human if is_of_judge(human) else None, *(map(judge_of_row, seen.head) if here else ()))
+    whose = reading.labelled_by or next(filter(None, by), None)
+    return human, replace(reading, labelled_by=whose)
 
 
 #: What a 1 means where it is not what it was read as, by the class that a name says.

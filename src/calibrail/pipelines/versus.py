@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack, cast
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
+from calibrail.data.columns import judge_of_row
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
@@ -215,7 +216,9 @@ def versus(
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
     content["reason"] = words.versus_reason(content)
     # A judge that labelled for one of the systems labelled for the comparison.
-    judge = next(filter(None, (judge_of(item.how()) for item in opened)), None)
+    heads = chain.from_iterable(item.head for item in opened if reading.labelled_by is None)
+    told = chain((judge_of(item.how()) for item in opened), map(judge_of_row, heads))
+    judge = next(filter(None, told), None)
     left = data_reuse.certificate_after_reuse(content, standing)
     if judge is not None and left["verdict"] == "certified":
         left |= withdrawn_for("labels_of_judge", say("versus.by_judge", left, judge=judge))

@@ -61,7 +61,7 @@ def test_every_part_is_there_and_strict_json() -> None:
     # Of a winner all is said by the answers that did not choose it; the tables show the others.
     said = finding(content)
     assert said.startswith("d0 wins, not yet certified: on the half of the test set that did not ")
-    alarms = content["winner"]["certificate"]["fpr"]
+    alarms = content["winner"]["certificate"]["region"]["fpr"]
     assert f"flags {share(alarms)} of faithful answers ({interval(alarms)})" in said
     assert "That confirms that it wins. Against your requirement it is inconclusive there" in said
 

@@ -308,6 +308,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
         about = {"winner": winner, "rates": "; ".join(rates), "reason": reason}
+        about["alarms"] = _confirmed(winner)["fpr"]
         sentences = [f"{headline(comparison)}: {say('compare.confirmed', detector, about)}", ahead]
     else:
         why = _undecided(winner, tests)
@@ -341,6 +342,13 @@ def _worse(test: Json, measure: str, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
     gap = test[measure]
     return bool(gap["p_adjusted"] <= winner["level"] and (gap["estimate"] or 0.0) < 0.0)
+
+
+def _confirmed(winner: Json) -> Json:
+    """Return the rates of a winner on the half that did not choose it, as a verdict bounds them."""
+    certificate: Json = winner["certificate"]
+    region = None if certificate["max_fpr"] is None else certificate.get("region")
+    return region or certificate
 
 
 def _undecided(winner: Json, tests: Sequence[Json]) -> str:
@@ -380,13 +388,13 @@ def next_step(comparison: Json) -> str:
         "compare.label_for_lead": not winner["confirmed"],
         "compare.use": certificate.get("verdict") == "certified",
         "verdict.state_limit": not asked,
-        "certify.do_not_rely": certificate.get("verdict") == "rejected",
+        "compare.rejected": certificate.get("verdict") == "rejected",
+        "verdict.label_by_people": judge_of((comparison.get("data") or {}).get("reading")),
         f"verdict.{STEPS.get(str(code))}": code in STEPS,
         "compare.settle": anew,
-        "verdict.too_close": True,
+        "compare.too_close": True,
     }
     about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
-    about["limits"] = "--min-caught, --max-false-alarms"
     return say_first(cases, about, anew[1] if anew else {})
 
 
@@ -452,7 +460,7 @@ def _tiles(comparison: Json) -> Iterator[parts.Tile]:
     tests = comparison["paired"]["confirming" if won else "against_best"]
     for item in comparison["detectors"]:
         if tests and item["name"] == winner["candidate"]:
-            alarms = winner["certificate"]["fpr"] if won else item["test"]["fpr"]
+            alarms = _confirmed(winner)["fpr"] if won else item["test"]["fpr"]
             end = "estimate" if won else "lower"
             other = min(tests, key=lambda test: test["fpr"][end] or 0.0)
             yield parts.Tile(say("compare.tile", item), text.share(alarms), text.interval(alarms))

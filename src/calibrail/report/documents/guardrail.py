@@ -11,6 +11,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
+from calibrail.report.documents.next_steps import goals
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import by_sentence, capital, clean, estimate, plain, short, tone
 
@@ -65,15 +66,16 @@ def reason_or_cost(headline: Json) -> str:
 
 
 def export_document(
-    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], verdict: str
+    content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], report: Json
 ) -> Document:
     """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
+    shown = "" if messages.is_unasked(report) else tone(report)
     return Document(
         "export of",
         headline=line,
         blocks=[parts.Bullets("", keys)],
         warnings=[parts.Bullet(doubt) for doubt in doubts],
-        next_step=say("command.check_with", content, verdict=verdict),
+        next_step=say("command.check_with", content, shown=shown, goals=goals(report)),
     )
 
 
