@@ -303,8 +303,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             search = frame.f_locals.get("self")
             searches = isinstance(search, BaseEstimator) and hasattr(search, "estimator")
             if searches and (names := _chosen(search)):
-                named = {"names": ", ".join(names), "kind": type(search).__name__}
-                raise InputError.on("sklearn_chosen_scores", **named)
+                kind = type(search).__name__
+                raise InputError.on("sklearn_chosen_scores", names=", ".join(names), kind=kind)
         return super().__sklearn_clone__()
 
     def _refuse_lost_groups(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrail.formatting import lower_percent, upper_percent
+from calibrail.formatting import floor_percent, lower_percent, upper_percent
 from tests.answers import write
 from tests.command_line import calibrail as command
 
@@ -229,7 +229,7 @@ def test_the_reason_names_the_bounds_that_are_shown(
         made, reason = report["certificate"], report["reason"]
     assert made["verdict"] == verdict
     shown = {
-        "certified": [f"at least {lower_percent(made['coverage_at_least'])}"],
+        "certified": [f"at least {floor_percent(least)} of hallucinations"],
         "rejected": [f"at most {upper_percent(made['coverage']['upper'])}"],
         "inconclusive": [
             f"between {lower_percent(made['region']['coverage']['lower'])} and "

@@ -293,8 +293,13 @@ def test_people_whose_column_is_called_as_a_program_is_are_no_people(tmp_path: P
     assert (by_people.verdict, by_people.data["labelled_by"]) == ("certified", None)
     # A column beside them says so as well.
     told = [{**json.loads(line), "annotator": "gpt-4o"} for line in lines.splitlines()]
-    told = [{("q" if key == "gpt_label" else key): it for key, it in row.items()} for row in told]
-    beside = calibrail.agree(write(tmp_path / "t.jsonl", told), **{**how, "label_column": "q"})
+    told = [
+        {("hallucinated" if key == "gpt_label" else key): it for key, it in row.items()}
+        for row in told
+    ]
+    beside = calibrail.agree(
+        write(tmp_path / "t.jsonl", told), **{**how, "label_column": "hallucinated"}
+    )
     assert (beside.verdict, beside.data["labelled_by"]) == ("inconclusive", "gpt-4o")
 
 

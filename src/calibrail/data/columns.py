@@ -323,8 +323,8 @@ def is_of_judge(name: str) -> bool:
 def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
     """Return which judge gave a row's label: who did is said of all rows (``by``), or by the row.
 
-    >>> judge_of_row({"annotator": "gpt-4o"}), judge_of_row({"annotator": "Claude Dupont"})
-    ('gpt-4o', None)
+    >>> judge_of_row({"annotator": "gpt-6-luna"}), judge_of_row({"annotator": "Claude Dupont"})
+    ('gpt-6-luna', None)
     """
     if by not in (None, "people"):
         return by

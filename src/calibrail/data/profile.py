@@ -92,25 +92,6 @@ class ScoreSupport(Record):
     n: int
 
 
-#: Numbers that are written where there is no score.
-_STAND_INS: Final = (-999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0)
-
-
-def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
-    """Return a number that comes again, apart from all others, as one for a missing score does.
-
-    >>> stand_in(np.array([-1.0, 0.2, 0.4, -1.0, 0.3, np.nan]))
-    {'at': -1.0, 'n': 2}
-    """
-    for at in _STAND_INS:
-        # Tables may have millions of rows: they are sorted only where such a number comes again.
-        if (n := int(np.sum(values == at))) > 1:
-            others = np.unique(values[(values != at) & ~np.isnan(values)])
-            if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
-                return {"at": at, "n": n}
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class NumericColumn(Record):
     """A column that may hold another detector's score.

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.columns import ColumnMapping, Seen, is_of_program, is_parallel
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
@@ -158,6 +161,25 @@ def words_of(name: str) -> list[str]:
     """
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", "_", name)
     return [word for word in re.split(r"[\W_]+", parted.lower()) if word]
+
+
+#: Numbers that are written where there is no score.
+_STAND_INS: Final = (-999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0)
+
+
+def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
+    """Return a number that comes again, apart from all others, as one for a missing score does.
+
+    >>> stand_in(np.array([-1.0, 0.2, 0.4, -1.0, 0.3, np.nan]))
+    {'at': -1.0, 'n': 2}
+    """
+    for at in _STAND_INS:
+        # Tables may have millions of rows: they are sorted only where such a number comes again.
+        if (n := int(np.sum(values == at))) > 1:
+            others = np.unique(values[(values != at) & ~np.isnan(values)])
+            if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
+                return {"at": at, "n": n}
+    return None
 
 
 def direction_of(column: str) -> str | None:

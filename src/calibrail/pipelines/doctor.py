@@ -27,6 +27,7 @@ from calibrail.data.suggested_options import (
     known_as,
     looks,
     names_kinds,
+    stand_in,
     suggest,
     unread_texts,
     words_of,
@@ -443,6 +444,6 @@ def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        apart = profile.stand_in(values)
+        apart = stand_in(values)
         columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name), apart))
     return tuple(columns)

@@ -451,8 +451,9 @@ def _signs(
         cells = [cell for value in values if (cell := column_value(value)) is not None]
         numbers = [cell for cell in cells if number_in(cell) is not None]
         numeric.append(2 * len(numbers) > len(cells))
-        odd.append(next((cell for cell in numbers if _label(cell, reader) is None), None))
-        rated.append(numeric[-1] and odd[-1] is not None)
+        labels = (cell for cell in numbers if numeric[-1] and _label(cell, reader) is None)
+        odd.append(next(labels, None))
+        rated.append(odd[-1] is not None)
     rated, signs = rated if any(rated) or not higher else numeric, list[float]()
     for reader, is_rated, value in zip(readers, rated, odd, strict=True):
         meant = higher or direction_of(reader.column)

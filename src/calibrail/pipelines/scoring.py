@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data import dataset, duplicates, example, sources, splits
-from calibrail.data.profile import stand_in
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
+from calibrail.data.suggested_options import stand_in
 from calibrail.data.tables import NotPlainError, number_array, string_array
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import say_once
