@@ -260,6 +260,17 @@ def test_headline_body_and_next_step(limit: float | None) -> None:
     )
 
 
+def test_a_winner_certified_on_a_condition_is_shown_as_no_full_one() -> None:
+    value = won(max_fpr=0.9, min_coverage=0.5)
+    doubt = {"code": "others_tried", "message": "", "values": {"n": 1}}
+    detectors = [{**item, "warnings": [doubt]} for item in value["detectors"]]
+    made = document({**value, "detectors": detectors})
+    assert (made.verdict, made.headline) == ("conditional", "toy wins, if fixed beforehand")
+    assert "on new labelled answers alone" in made.next_step
+    page = render_page(made)
+    assert ">certified, if fixed beforehand<" in page and ">certified<" not in page
+
+
 def test_a_lead_that_is_not_confirmed_is_said_to_be_open() -> None:
     value = won(max_fpr=0.9, min_coverage=0.5)
     value["winner"]["confirmed"] = False

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reports import classes, report
+from reports import CODES, LABELS, VALUES, classes, report
 from rich.console import Console
 
 from calibrail import calibrate, card
 from calibrail.conformal import ClassCounts, certify_counts, certify_groups
+from calibrail.evaluation import Sample
 from calibrail.formatting import lower_percent, upper_percent
 from calibrail.options import Requirement
 from calibrail.report import print_document, render_page
@@ -24,6 +25,7 @@ from calibrail.report.documents.card import document as card_document
 from calibrail.report.documents.certify import document as certify_document
 from calibrail.report.figures.scores import TargetBox, target_svg
 from calibrail.report.markdown import render_junit
+from tests.measured import measure
 
 VERDICTS = {"inside": "certified", "outside": "rejected", "across": "inconclusive"}
 
@@ -161,6 +163,36 @@ def test_a_certificate_on_a_condition_is_shown_as_no_full_one() -> None:
     stream = io.StringIO()
     print_document(made, Console(file=stream, force_terminal=True, color_system="standard"))
     assert "\x1b[1;33mCERTIFIED" in stream.getvalue() and "[1;32m" not in stream.getvalue()
+
+
+def test_groups_of_a_certificate_on_a_condition_are_certified_on_the_same() -> None:
+    names = np.where(np.arange(400) % 8 < 4, "law", "art").tolist()
+    sample = Sample(VALUES + 2.0 * LABELS, LABELS, CODES)
+    asked = {"guarantee": "pac", "min_coverage": 0.5, "max_fpr": 0.5}
+    value = measure(sample, names=names, by="kind", **asked).to_dict()
+    doubt = {"code": "calibrated_before", "message": "", "values": {"n": 1}}
+    full, made = (
+        document({**value, "warnings": more}, classes(VALUES + 2.0 * LABELS))
+        for more in ([], [doubt])
+    )
+    assert made.verdict == "conditional"
+    assert [doc.lead[0].text.count("if fixed beforehand") for doc in (full, made)] == [0, 1]
+    groups = [next(it for it in figures(doc) if it.name == "groups") for doc in (full, made)]
+    svgs = [item.svg() for item in groups]
+    assert [svg.count(">certified<") for svg in svgs] == [2, 0]
+    assert [svg.count(">if fixed beforehand<") for svg in svgs] == [0, 2]
+    for svg, colours in zip(svgs, ({"certified"}, {"inconclusive"}), strict=True):
+        assert set(re.findall(r'class="box"[^>]*stroke="var\(--(\w+)', svg)) == colours
+    assert "law certified, if fixed beforehand, at least" in label(svgs[1])
+    assert "corner certified, outside" in groups[0].caption
+    assert "corner certified, if fixed beforehand, outside" in groups[1].caption
+    assert "differs" not in groups[0].caption + groups[1].caption
+    cells = [shown(doc).count("certified, if fixed beforehand") for doc in (full, made)]
+    assert cells == [0, 2]
+    # Verdicts that were taken back are no longer those of the boxes.
+    rows = [{**row, "verdict": "inconclusive"} for row in value["by_group"]["rows"]]
+    taken = measures.group_targets(rows, 0.95)
+    assert taken and "where a verdict differs it rests on more" in taken.caption
 
 
 def test_certify_and_its_groups_have_theirs() -> None:

@@ -196,7 +196,7 @@ def is_unasked(result: Json) -> bool:
 
 def verdict_word(result: Json) -> str:
     """Return a verdict for a table; nothing where none was asked for."""
-    return "" if is_unasked(result) else str(result["verdict"])
+    return "" if is_unasked(result) else measures.verdict_word(result)
 
 
 def verdict_headline(result: Json) -> str:

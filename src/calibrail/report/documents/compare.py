@@ -333,9 +333,14 @@ def ranking(comparison: Json) -> str:
 
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
-    lead = say("compare.wins", comparison["winner"])
+    lead = say("compare.wins", comparison["winner"], codes=_codes(comparison))
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
+
+
+def _codes(comparison: Json) -> list[str]:
+    """Return of what any detector is warned: what was tried beside the data, all are warned of."""
+    return [code for item in comparison["detectors"] for code in text.warned(item)]
 
 
 def _worse(test: Json, measure: str, winner: Json) -> bool:
@@ -376,7 +381,7 @@ def next_step(comparison: Json) -> str:
     once = any(it["code"] == "clustered" for item in detectors[:1] for it in item["warnings"])
     level, asked = certificate.get("confidence"), certificate.get("max_fpr") is not None
     anew = label_anew(certificate, once=once, confidence=level) if asked else None
-    code = certificate.get("reason_code")
+    code, certified = certificate.get("reason_code"), certificate.get("verdict") == "certified"
     cases = {
         "compare.label_hallucinated": not detectors,
         "compare.add_answers": winner["candidate"] is None,
@@ -386,7 +391,8 @@ def next_step(comparison: Json) -> str:
         "compare.check_data": undecided and beaten,
         "compare.find_better": undecided,
         "compare.label_for_lead": not winner["confirmed"],
-        "compare.use": certificate.get("verdict") == "certified",
+        "verdict.certify_anew": certified and text.conditional(_codes(comparison)),
+        "compare.use": certified,
         "verdict.state_limit": not asked,
         "compare.rejected": certificate.get("verdict") == "rejected",
         "verdict.label_by_people": judge_of((comparison.get("data") or {}).get("reading")),
@@ -418,17 +424,18 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         The content of ``cost.json``. Its times are measured, so only the page shows them.
     """
     detectors, winner = comparison["detectors"], comparison["winner"]
-    lead, text = headline(comparison), plain(finding(comparison, ranked=False))
-    text = text.removeprefix(f"{plain(lead)}: ")
-    asked = (winner["certificate"] or {}).get("reason_code") != "no_limit"
+    lead, said = headline(comparison), plain(finding(comparison, ranked=False))
+    said = said.removeprefix(f"{plain(lead)}: ")
+    shown = {"verdict": "", **(winner["certificate"] or {}), "warnings": _codes(comparison)}
+    asked = shown.get("reason_code") != "no_limit"
     return Document(
         "comparison of",
         subject=say("compare.subject", comparison) if detectors else "detectors",
         headline=lead,
-        verdict=winner["certificate"]["verdict"] if asked and winner["confirmed"] else "",
+        verdict=text.tone(shown) if asked and winner["confirmed"] else "",
         # A detector's name stays as it is, at the beginning of a sentence, too.
-        summary=text if text.startswith(plain(str(winner["candidate"]))) else capital(text),
-        brief=f"{lead}: {text}",
+        summary=said if said.startswith(plain(str(winner["candidate"]))) else capital(said),
+        brief=f"{lead}: {said}",
         tiles=tuple(_tiles(comparison)),
         blocks=(
             *(_split_and_forest(comparison) if detectors else ()),

@@ -196,9 +196,7 @@ def target_box(asked: Json) -> figures.TargetBox | None:
     seen = shown["coverage"]["estimate"], shown["fpr"]["estimate"]
     corner = (asked["min_coverage"], 1.0 if most is None else most) if required else None
     at = None if None in seen else seen
-    # A certificate on a condition has the colour of what is open.
-    colour = "inconclusive" if (tone := text.tone(asked)) == "conditional" else tone
-    return figures.TargetBox(coverage, fpr, at, corner, colour if required else "")
+    return figures.TargetBox(coverage, fpr, at, corner, text.tone(asked) if required else "")
 
 
 def target_figure(
@@ -235,20 +233,21 @@ def share_of_group(row: Json, name: str) -> parts.Cell:
 def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | None:
     """Return a small target for each of the first groups; None where they have no verdicts."""
     first = [
-        (text.group_of(row), box, row)
+        (row, text.group_of(row), box)
         for row in rows[: figures.MOST_GROUPS]
         if (box := target_box(row)) and box.corner
     ]
     groups = [
-        ", ".join([f"{name} {box.verdict}", *(shown_end(rate, row) for rate in _BOTH)])
-        for name, box, row in first
+        ", ".join([f"{name} {verdict_word(row)}", *(shown_end(rate, row) for rate in _BOTH)])
+        for row, name, _ in first
     ]
     if not groups:
         return None
     about = {"groups": groups, "confidence": confidence, "more": len(rows) - len(groups)}
-    draw = partial(
-        figures.group_targets_svg, [item[:2] for item in first], say("calibrate.targets", about)
-    )
+    about["inside"] = verdict_word({**rows[0], "verdict": "certified"})
+    about["agrees"] = all(_VERDICTS[box.lies] == row["verdict"] for row, _, box in first)
+    boxes = [(name, word("verdict.in_box", box.verdict), box) for _, name, box in first]
+    draw = partial(figures.group_targets_svg, boxes, say("calibrate.targets", about))
     return parts.Figure(
         "groups", draw, say("calibrate.targets_caption", about, most=figures.MOST_GROUPS)
     )
@@ -381,9 +380,15 @@ def in_short(
     measured: Json, by_group: Json | None = None, three_way: object = None
 ) -> list[parts.Bullet]:
     """Return both rates in answers of a hundred, and which groups have which verdict."""
-    rows = [row for row in (by_group or {"rows": ()})["rows"] if row["max_fpr"] is not None]
+    asked = [row for row in (by_group or {"rows": ()})["rows"] if row["max_fpr"] is not None]
+    rows = [{**row, "verdict": verdict_word(row)} for row in asked]
     said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
     return [parts.Bullet(said, "In short")] if said else []
+
+
+def verdict_word(result: Json) -> str:
+    """Return a verdict among others in a sentence or a table, with its condition."""
+    return say("verdict.unless_picked", verdict=result["verdict"], codes=text.warned(result))
 
 
 def _is_promised(bound: Json) -> bool:
