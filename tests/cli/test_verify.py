@@ -50,6 +50,9 @@ def test_a_signed_guardrail_is_verified(folder: Path) -> None:
     told = calibrail("guardrail", "verify", folder / "words.json", *key, "--json")
     content = json.loads(told.stdout)
     assert content["schema"] == "calibrail.verify/1"
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    [named] = re.findall(r"(?m)^\| `calibrail.verify/1` \|(.*)", page.read_text(encoding="utf-8"))
+    assert {"choice", "guarantee"} <= {*re.findall(r"`(\w+)`", named)} <= content.keys()
     assert content["signature"]["name"] == "words.json"
     assert content["probes"]["state"] == "agree"
 

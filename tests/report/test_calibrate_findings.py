@@ -16,6 +16,7 @@ from calibrail.report.documents.calibrate_sections import (
     baselines_finding,
     risks_reason,
 )
+from calibrail.report.documents.guardrail import export_document
 from calibrail.report.documents.next_steps import label_anew, next_step
 from calibrail.report.messages import say
 from tests.measured import measure
@@ -203,6 +204,21 @@ def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> No
     assert next_step(report.to_dict()).startswith("Calibrate again with --guarantee pac") == pac
     if pac:
         calibrate(rows, score, guarantee="pac", **asked)
+
+
+def test_what_was_looked_at_before_and_fails_is_not_to_be_certified_anew() -> None:
+    taken = {"verdict": "inconclusive", "reason_code": "looked_before"}
+    for limit, said in ((0.5, "Freeze this detector"), (0.01, "Require less of new answers")):
+        value = {**report(max_fpr=limit, guarantee="pac"), **taken}
+        assert next_step(value).startswith(said)
+        exported = export_document({}, "g.json", [], [], value).next_step
+        assert exported.startswith("Certify it" if limit == 0.5 else "Do not rely")
+    # Of sentences what is kept may be refused alone.
+    kept = {"estimate": 0.4, "lower": 0.3, "upper": 0.5}
+    fails = {**value["certificate"], "kept": kept, "kept_at_least": 0.3}
+    asked = {**value["requirement"], "max_fpr": None, "min_kept": 0.6}
+    parts = {"unit": "sentence", "max_fpr": None, "requirement": asked, "certificate": fails}
+    assert next_step({**value, **parts}).startswith("Accept more misses")
 
 
 def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() -> None:

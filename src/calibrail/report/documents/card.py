@@ -72,7 +72,12 @@ def document(card: Json) -> Document:
             section("Check it", parts.Code(_commands(config, name))),
         ),
         warnings=[Bullet(say("card.warning", titles=warned))] if warned else [],
-        next_step=say("card.next", headline, command=_commands(config, name).splitlines()[1]),
+        next_step=say(
+            "card.next",
+            headline,
+            fails=measures.is_missed(headline),
+            command=_commands(config, name).splitlines()[1],
+        ),
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,
     ).naming(GUARDRAIL=name)

@@ -95,7 +95,6 @@ def _next_step(certificate: Json) -> str:
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
     reason = certificate.get("reason_code")
     look, once = certificate.get("look") or {}, bool(certificate.get("n_set_aside"))
-    outside = (box := measures.target_box(certificate)) and box.lies == "outside"
     spent = look.get("declared") and not look["next_level"]
     cases = {
         "certify.use": verdict == "certified",
@@ -103,7 +102,7 @@ def _next_step(certificate: Json) -> str:
         "verdict.name_copies": reason == "near_copies",
         "verdict.name_rows": reason == "rows_alike",
         "verdict.label_by_people": reason == "labels_of_judge",
-        "certify.would_fail": reason == "looked_before" and outside,
+        "certify.would_fail": reason == "looked_before" and measures.is_missed(certificate),
         "agree.again": reason == "looked_before",
         "certify.use_unseen": freshness == "calibration data",
         "certify.identify_rows": freshness == "unknown" and not any(needed.values()),

@@ -69,7 +69,8 @@ def export_document(
     content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], report: Json
 ) -> Document:
     """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
-    shown = "" if messages.is_unasked(report) else tone(report)
+    shown = "rejected" if measures.is_missed(report) else tone(report)
+    shown = "" if messages.is_unasked(report) else shown
     return Document(
         "export of",
         headline=line,

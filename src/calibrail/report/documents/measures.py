@@ -157,6 +157,17 @@ def _deciding(name: str, asked: Json) -> tuple[str, float | None]:
     return sides[0], None if sign * (end - limit) > _ROUNDING else end
 
 
+def is_missed(asked: Json) -> bool:
+    """Return whether bounds show a limit to be missed, whatever became of the verdict.
+
+    ``asked`` is as for `target_box`.
+    """
+    asked = {**(asked.get("requirement") or {}), **asked}
+    certificate = asked.get("certificate") or asked
+    ends = {name: _deciding(name, asked)[0] for name in _LIMITS if certificate.get(name)}
+    return any(end == ("lower" if name == "fpr" else "upper") for name, end in ends.items())
+
+
 #: What float arithmetic adds to a limit.
 _ROUNDING: Final = 1e-12
 

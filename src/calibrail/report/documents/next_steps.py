@@ -14,6 +14,7 @@ from calibrail.options.fields import cli_or_python, spellings
 from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_THIS_THRESHOLD
 from calibrail.report import text as phrases
 from calibrail.report.document import Json
+from calibrail.report.documents import measures
 from calibrail.report.messages import say
 from calibrail.report.text import by_sentence
 
@@ -144,13 +145,15 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
         return "certify_anew" if phrases.conditional(codes) else "export", {}
-    if code in STEPS:
+    # What was looked at before and fails would fail on new answers, too.
+    fails = verdict == "rejected" or (code == "looked_before" and measures.is_missed(report))
+    if code in STEPS and not fails:
         return STEPS[code], {}
     if "reversed_direction" in codes and not sentences:
         if report["score"]["name"] == "column":
             return "check_direction", {"command": turned(report)}
         return "use_another", {"command": for_several(report)}
-    if verdict == "rejected":
+    if fails:
         return ("keep_less", {}) if sentences else ("accept_more", {"command": for_several(report)})
     if report["risks"] and not sentences:
         return "certify_risks", {}
