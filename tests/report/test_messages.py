@@ -247,6 +247,19 @@ def texts_in(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from texts_in(value) if isinstance(value, dict) else [(name, str(value))]
 
 
+def test_what_holds_a_sentence_ends_as_one() -> None:
+    """But for errors, which are clauses, and what a command or a list follows or ends."""
+    said = ((code, part) for code, entry in catalogue().items() for part in entry.values())
+    bare = ((code, re.sub(r"{%.*?%}", "", part).strip()) for code, part in said)
+    ends = (
+        (code, text.rpartition(". ")[2])
+        for code, text in bare
+        if re.search(r"[a-z)}]\. [A-Z]", text) and not code.startswith(("refused.", "doctor."))
+    )
+    ended = re.compile(r".*(: .*|[.:?][\")]*|}}|\*)")
+    assert [code for code, end in ends if not ended.fullmatch(end)] == []
+
+
 def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
     words = "are no random sample"
     told = [code for code, entry in catalogue().items() if words in " ".join(entry.values())]
