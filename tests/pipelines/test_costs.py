@@ -21,6 +21,7 @@ from calibrail.errors import InputError
 from calibrail.options import Costs
 from calibrail.report import print_document
 from calibrail.report.documents.calibrate import document
+from calibrail.report.documents.measures import costs_in_words
 from tests.command_line import calibrail as command
 from tests.pipelines.test_fixed_threshold import answers
 
@@ -213,6 +214,10 @@ def test_the_base_rate_of_the_data_is_not_that_of_the_answers_that_count() -> No
     found = calibrail.calibrate(columns, SCORE, **one).report.cost
     assert found is not None and found["costs"]["base_rate"] == pytest.approx(0.1)
     assert found["pass_all"] == pytest.approx(100.0) and not found["beats"]
+    # The rates that are told make the cost that is told.
+    missed, raised = found["rates"]
+    assert found["estimate"] == pytest.approx(1000 * (0.1 * missed + 0.9 * raised))
+    assert f"{raised:.1%}".replace(".0%", "%") in costs_in_words(found)[1]
     # Each question is as heavy as any other.
     kept = [i for i in range(1200) if i < 600 or i % 10 < 2]
     fewer = {name: [values[i] for i in kept] for name, values in columns.items()}

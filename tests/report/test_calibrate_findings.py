@@ -192,6 +192,11 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     assert [wanted.split()[1] for wanted in parameters["wanted"]] == ["faithful"]
 
 
+@pytest.mark.parametrize("rejected", [False, True])
+def test_another_detector_is_advised_for_groups_that_are_rejected(rejected: bool) -> None:
+    assert ("rejected ones" in say("verdict.look_at_groups", rejected=rejected)) == rejected
+
+
 @pytest.mark.parametrize(("n", "pac"), [(16, False), (17, True)])
 def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> None:
     rows = [
@@ -208,7 +213,7 @@ def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> No
 
 def test_what_was_looked_at_before_and_fails_is_not_to_be_certified_anew() -> None:
     taken = {"verdict": "inconclusive", "reason_code": "looked_before"}
-    for limit, said in ((0.5, "Freeze this detector"), (0.01, "Require less of new answers")):
+    for limit, said in ((0.5, "Freeze this detector"), (0.01, "Ask for less, on answers that are new")):
         value = {**report(max_fpr=limit, guarantee="pac"), **taken}
         assert next_step(value).startswith(said)
         exported = export_document({}, "g.json", [], [], value).next_step

@@ -22,7 +22,7 @@ def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
     assert next_steps.for_several(made_by(None)).startswith("calibrail compare DATA --score NAME")
     columns = made_by("calibrail calibrate a.csv --risk 'recall>=0.8' --no-text", "no texts")
     assert next_steps.for_several(columns) == (
-        "calibrail compare a.csv --score-column COL -o RUN-compared"
+        "calibrail compare a.csv --score-column NAME -o RUN-compared"
     )
 
 

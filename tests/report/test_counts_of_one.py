@@ -53,6 +53,14 @@ def test_highlights_are_spoken_of_where_there_is_a_text() -> None:
     assert [page.count("Highlights") for page in pages] == [0, 1]
 
 
+def test_errors_of_answers_that_do_not_count_are_said_to_be_such() -> None:
+    kinds: dict[str, Any] = {"n_misses": 4, "n_alarms": 0, "note": "", "alarms": []}
+    for grouped in (False, True):
+        section = error_examples({**kinds, "misses": [SHOWN]}, Scale(), clustered=grouped)
+        page = render_page(Document("x", blocks=(section,)))
+        assert ("also those that do not count above" in page) == grouped
+
+
 def test_a_row_without_a_judge_label_counts_and_rows_count() -> None:
     data = {"labelled_by": None}
     one, two = (say("agree.human_alone", data=data, n_human_alone=n) for n in (1, 2))

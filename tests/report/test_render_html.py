@@ -116,7 +116,7 @@ def test_an_error_shows_what_the_detector_objects_to_and_where_it_looked() -> No
         "<mark>It is white.</mark>",
         "about 3.12 in 100 hallucinated answers",
         "support 0.01",
-        "9 among the answers measured; here is the one that looks most suspicious to it",
+        "9 among the answers tested; here is the one that looks most suspicious to it",
     ):
         assert part in page
     # Of the two chunks only the one that the evidence names.

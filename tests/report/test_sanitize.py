@@ -109,5 +109,5 @@ def test_errors_without_texts_are_one_line() -> None:
     blocks = list(all_blocks([content]))
     assert not any(isinstance(block, AnswerCard) for block in blocks)
     lines = [block.text for block in blocks if isinstance(block, Text)]
-    assert "1 among the answers measured: a-1." in lines
-    assert any(line.startswith("9 among the answers measured; here is the one ") for line in lines)
+    assert "1 among the answers tested: a-1." in lines
+    assert any(line.startswith("9 among the answers tested; here is the one ") for line in lines)

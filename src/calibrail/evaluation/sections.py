@@ -172,7 +172,8 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     dict
         ``costs`` with the base rate; ``base_rate_is``, ``given`` or ``of the data``. For ``per``
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
-        lies below both of these; ``by_group``: whether each group counts with all its answers.
+        lies below both of these; ``by_group``: whether each group counts with all its answers;
+        ``rates``: what is missed, and what are false alarms, as they count here.
     """
     given, members = costs.base_rate is not None, sample.members
     weights = misses, alarms = costs.weights(sample.base_rate)
@@ -181,11 +182,12 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     if not by_group:
         at = sample.one_per_group(flagged)
         sides = (at.n_hallucinated - at.caught, at.n_hallucinated), (at.false_alarms, at.n_faithful)
-        estimate = float(np.dot(weights, [wrong / max(1, n) for wrong, n in sides]))
+        rates = [wrong / max(1, n) for wrong, n in sides]
+        estimate = float(np.dot(weights, rates))
         upper = bounds.cost_at_most(*sides, weights, confidence)
         beats = upper < min(weights)
     else:
-        estimate, upper, beats = _cost_of_groups(sample, flagged, costs, confidence)
+        rates, estimate, upper, beats = _cost_of_groups(sample, flagged, costs, confidence)
     return {
         "costs": replace(costs, base_rate=costs.base_rate if given else sample.base_rate).to_dict(),
         "confidence": confidence,
@@ -197,13 +199,14 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
         "beats": beats,
         "base_rate_is": "given" if given else "of the data",
         "by_group": by_group,
+        "rates": rates,
     }
 
 
 def _cost_of_groups(
     sample: Sample, flagged: Mask, costs: Costs, level: float
-) -> tuple[float, float, bool]:
-    """Return what an answer of a new group costs, at most, and whether it is less than either way.
+) -> tuple[list[float], float, float, bool]:
+    """Return both rates, what an answer of a new group costs, at most, and if it beats both ways.
 
     Of a group one answer of each class is drawn, and weighs as much as the class does in it.
     """
@@ -217,12 +220,12 @@ def _cost_of_groups(
     masses: Floats = np.array([np.bincount(member, part * kind) for kind in kinds])
     misses, hallucinated, alarms, faithful = masses
     sides, each = ((misses, hallucinated), (alarms, faithful)), bounds.part_level(level)
-    rates = [wrong.sum() / (of.sum() or 1.0) for wrong, of in sides]
+    rates = [float(wrong.sum() / (of.sum() or 1.0)) for wrong, of in sides]
     estimate = float(np.dot(costs.weights(float(hallucinated.mean())), rates))
     if costs.base_rate is not None:
         weights = costs.weights(0.0)
         upper = float(np.dot(weights, [bounds.ratio_at_most(*side, each) for side in sides]))
-        return estimate, upper, upper < min(weights)
+        return rates, estimate, upper, upper < min(weights)
     missed, raised = prices = costs.weights(1.0)[0], costs.weights(0.0)[1]
     own, most = missed * misses + raised * alarms, max(prices)
     gains = [
@@ -230,7 +233,7 @@ def _cost_of_groups(
         for it in (raised * faithful, missed * hallucinated)
     ]
     upper = most * (1.0 - bounds.mean_at_least(np.clip(1.0 - own / most, 0.0, 1.0), level))
-    return estimate, upper, min(gains) > 0.5
+    return rates, estimate, upper, min(gains) > 0.5
 
 
 #: Thresholds of the curve that a report holds at most.

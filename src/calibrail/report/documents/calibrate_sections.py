@@ -187,6 +187,11 @@ def verdict_summary(result: Json) -> str:
     return f"{summary} {say('verdict.all_faithful', n=n, n_test=n_test)}"
 
 
+def is_clustered(report: Json) -> bool:
+    """Return whether answers share groups, of which one answer counts."""
+    return any(item["code"] == "clustered" for item in report["warnings"])
+
+
 def is_unasked(result: Json) -> bool:
     """Say whether a report or a guardrail has no verdict since none was asked for."""
     asked = result.get("requirement") or {"max_fpr": "by certify"}

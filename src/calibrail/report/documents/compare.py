@@ -10,7 +10,7 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import possible_section, verdict_word
+from calibrail.report.documents.calibrate_sections import is_clustered, possible_section, verdict_word
 from calibrail.report.documents.next_steps import STEPS, goals, label_anew
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
@@ -378,7 +378,7 @@ def next_step(comparison: Json) -> str:
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     beaten = any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"])
     alone = len(detectors) == 1 and not comparison["baselines"]
-    once = any(it["code"] == "clustered" for item in detectors[:1] for it in item["warnings"])
+    once = any(map(is_clustered, detectors[:1]))
     level, asked = certificate.get("confidence"), certificate.get("max_fpr") is not None
     anew = label_anew(certificate, once=once, confidence=level) if asked else None
     code, certified = certificate.get("reason_code"), certificate.get("verdict") == "certified"

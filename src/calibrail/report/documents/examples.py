@@ -30,7 +30,7 @@ _TITLES: Final = {
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
 
-def error_examples(examples: Json, scale: Scale) -> parts.Section:
+def error_examples(examples: Json, scale: Scale, *, clustered: bool = False) -> parts.Section:
     """Return the worst errors of the test set, for the page.
 
     Parameters
@@ -39,9 +39,12 @@ def error_examples(examples: Json, scale: Scale) -> parts.Section:
         Worst errors of ``page_examples``; nothing in its texts and its evidence is trusted.
     scale : Scale
         How the scores are shown.
+    clustered : bool
+        Whether one answer of each group counts in the measures; here all are looked at.
     """
     misses, alarms = (
-        _kind(examples[kind], examples[f"n_{kind}"], _TITLES[kind], scale) for kind in _TITLES
+        _kind(examples[kind], (examples[f"n_{kind}"], clustered), _TITLES[kind], scale)
+        for kind in _TITLES
     )
     shows_texts = any(item["response"] for kind in _TITLES for item in examples[kind])
     return parts.section(
@@ -55,13 +58,13 @@ def error_examples(examples: Json, scale: Scale) -> parts.Section:
 
 
 def _kind(
-    examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scale
+    examples: Sequence[Json], of: tuple[int, bool], titles: tuple[str, str], scale: Scale
 ) -> list[parts.Block]:
     """Return how many errors of one kind there are, and the worst of them."""
     if not examples:
         return [parts.Text(say("example.none"))]
-    title, which = titles
-    told = say("example.errors", n=n, n_shown=len(examples), which=which)
+    (title, which), (n, clustered), n_shown = titles, of, len(examples)
+    told = say("example.errors", n=n, n_shown=n_shown, which=which, clustered=clustered)
     if not any(item["response"] or item["evidence"] or item["note"] for item in examples):
         # Data of scores alone: a card would hold nothing beside its name.
         names = listed([short(item["id"], 80) for item in examples])

@@ -36,7 +36,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     where = "On the test set" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
-    codes = {item["code"] for item in report["warnings"]}
+    codes, once = {item["code"] for item in report["warnings"]}, sections.is_clustered(report)
     is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
     step, *others = _turns(report, about) if is_turned else [_next_step(report, about)]
     costly = about["picked"] and report["cost"]["upper"] is not None and not report["cost"]["beats"]
@@ -74,7 +74,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
             ),
-            None if examples is None else error_examples(examples, about["scale"]),
+            examples and error_examples(examples, about["scale"], clustered=once),
             parts.listing("What this rests on", sections.assumptions(report), where="page"),
             parts.listing("Notes", [] if asked else report["notes"], where="page"),
         ),
@@ -91,7 +91,7 @@ def _about(report: Json) -> dict[str, Any]:
     labels = (report["data"].get("reading") or {}).get("labels")
     one = [item["value"] for item in (labels or {"values": ()})["values"] if item["class"] == 1]
     turned = (report["data"].get("reading") or {}).get("turned") or ()
-    once, anew = any(item["code"] == "clustered" for item in report["warnings"]), None
+    once, anew = sections.is_clustered(report), None
     if report["max_fpr"] is not None and report["verdict"] == "inconclusive":
         level = report["confidence"]
         anew = next_steps.label_anew(report["certificate"], once=once, confidence=level)

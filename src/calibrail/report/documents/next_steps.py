@@ -42,7 +42,7 @@ def for_several(content: Json) -> str:
         return "calibrail compare DATA --score NAME --score NAME"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
     without_texts |= words[1] == "test" and content["score"]["name"] == "column"
-    other = "--score-column COL" if without_texts else "--score NAME"
+    other = "--score-column NAME" if without_texts else "--score NAME"
     kept = shlex.join(without_options(words, ONE_ONLY | ELSEWHERE)[2:])
     return f"calibrail compare {kept} {other} -o RUN-compared"
 
@@ -163,7 +163,8 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         useless = "flags_everything" in codes
         return ("useless", {"command": for_several(report)}) if useless else ("state_limit", {})
     if code == "groups_apart":
-        return "look_at_groups", {}
+        rows = report["by_group"]["rows"]
+        return "look_at_groups", {"rejected": any(row["verdict"] == "rejected" for row in rows)}
     certificate, required = report["certificate"], report["min_coverage"]
     loose = report["guarantee"] not in OF_THIS_THRESHOLD
     if loose and certificate["coverage"]["lower"] < required:

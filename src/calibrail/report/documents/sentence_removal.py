@@ -181,12 +181,11 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
     asked = {**report, "min_kept": report["requirement"].get("min_kept")}
     lines, area = measures.rates(test, asked), test["auroc"]
-    clustered = any(item["code"] == "clustered" for item in report["warnings"])
     shares = [
         f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
         for name, item in sentences["removed"].items()
     ]
-    told = examples and trimmed_examples(examples, scale, clustered=clustered)
+    told = examples and trimmed_examples(examples, scale, clustered=messages.is_clustered(report))
     return Document(
         "report for",
         rule=_threshold_sentence(report),
