@@ -20,6 +20,7 @@ from calibrail.evaluation.stats.tests import changed_replies
 from calibrail.models.llm.transport import BudgetError, CallLimits, limit_calls
 from calibrail.options import Promise
 from calibrail.pipelines.repeat import Replies
+from calibrail.report.documents.agree import repeat_document
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, Reply, always, says, text_of
 from tests.command_line import calibrail as command
@@ -142,6 +143,8 @@ def test_a_detector_that_asks_nobody_is_said_to_be_the_same_each_time(tmp_path: 
     assert (measure["count"], content["asks"]) == (0.0, False)
     assert "would, exact bound): this detector runs here, without a service" in content["finding"]
     assert content["voting"]["difference"]["missed"]["estimate"] == 0.0
+    steps = [repeat_document({**content, "asks": asks}).next_step for asks in (False, True)]
+    assert steps[0].startswith("One reply is enough") and steps[1].startswith("Choose one reply")
     alone = [{**row, "group": None} for row in rows(40)]
     measure = repeat(alone, "novelty", alpha=0.2).to_dict()["decisions"]["answers"]
     assert measure["method"] == "clopper-pearson"

@@ -125,8 +125,8 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
     source = write(tmp_path / "b.jsonl", answers(np.random.default_rng(2), 100, 0.2, "B"))
     sentences: dict[SelectionMethod, tuple[str, ...]] = {
         "bh": (
-            "On average at most 10% of them are hallucinated, even if the whole batch is; "
-            "otherwise at most 10% times the share of hallucinated answers in the batch",
+            "On average at most 10% of them are hallucinated, and at most 10% "
+            "times the share of hallucinated answers in the batch",
         ),
         "storey": (
             "batches of independent answers",

@@ -213,7 +213,7 @@ def test_pac_is_suggested_where_there_are_labels_for_it(n: int, pac: bool) -> No
 
 def test_what_was_looked_at_before_and_fails_is_not_to_be_certified_anew() -> None:
     taken = {"verdict": "inconclusive", "reason_code": "looked_before"}
-    for limit, said in ((0.5, "Freeze this detector"), (0.01, "Ask for less, on answers that are new")):
+    for limit, said in ((0.5, "Freeze this detector"), (0.01, "Ask for less, on answers")):
         value = {**report(max_fpr=limit, guarantee="pac"), **taken}
         assert next_step(value).startswith(said)
         exported = export_document({}, "g.json", [], [], value).next_step

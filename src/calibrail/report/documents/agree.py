@@ -408,7 +408,7 @@ def repeat_document(content: Json) -> Document:
         ),
         warnings=[parts.Bullet(item) for item in remarks("repeat.warnings", data, content)],
         notes=[*data.get("notes", ()), *remarks("repeat.notes", data), *part_note(data["part"])],
-        next_step=say_first(cases),
+        next_step=say_first(cases, content),
         reproduce=content["reproduce"],
         data=data,
         footer="Every number on this page is in repeat.json.",

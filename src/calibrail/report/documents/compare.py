@@ -10,7 +10,11 @@ from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import is_clustered, possible_section, verdict_word
+from calibrail.report.documents.calibrate_sections import (
+    is_clustered,
+    possible_section,
+    verdict_word,
+)
 from calibrail.report.documents.next_steps import STEPS, goals, label_anew
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines

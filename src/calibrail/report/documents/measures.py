@@ -285,8 +285,8 @@ def _span(ends: tuple[float, float]) -> str:
     ('at least 80%', 'at most 12.3%', '41 to 52.5%')
     """
     low, high = lower_percent(ends[0]), upper_percent(ends[1])
-    if ends[1] >= 1.0 and ends[0] > 0.0:
-        return f"at least {low}"
+    if ends[1] >= 1.0:
+        return f"at least {low}" if ends[0] > 0.0 else "0 to 100%"
     return f"at most {high}" if ends[0] <= 0.0 else f"{low.removesuffix('%')} to {high}"
 
 
