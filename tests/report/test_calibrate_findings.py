@@ -190,6 +190,14 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     code, parameters = label_anew(certificate) or ("", {})
     assert parameters["verdict"] == "rejected"
     assert [wanted.split()[1] for wanted in parameters["wanted"]] == ["faithful"]
+    # So it is where both are missed, however close to its limit the other one lies.
+    certificate["min_coverage"], certificate["needed"] = (
+        0.99,
+        {"hallucinated": 50, "faithful": None},
+    )
+    code, parameters = label_anew(certificate) or ("", {})
+    assert parameters["verdict"] == "rejected" and parameters["more"] == {"hallucinated": 50}
+    assert next_step({**report, "guarantee": "pac", "min_coverage": 0.99}).startswith("Label about")
 
 
 @pytest.mark.parametrize(("n", "pac"), [(16, False), (17, True)])
