@@ -35,6 +35,7 @@ def document(card: Json) -> Document:
     about: dict[str, Any] = {
         "seen_on": seen_on,
         "trims": by_sentence(config),
+        "fails": measures.is_missed(headline),
         "scale": scale,
         "name": scale.named(detector),
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],
@@ -73,10 +74,7 @@ def document(card: Json) -> Document:
         ),
         warnings=[Bullet(say("card.warning", titles=warned))] if warned else [],
         next_step=say(
-            "card.next",
-            headline,
-            fails=measures.is_missed(headline),
-            command=_commands(config, name).splitlines()[1],
+            "card.next", headline, about, command=_commands(config, name).splitlines()[1]
         ),
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,

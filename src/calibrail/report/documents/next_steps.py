@@ -252,18 +252,15 @@ def label_anew(
         asked = Requirement(certificate["max_fpr"], certificate["min_coverage"], confidence)
         needed = certify_counts(counts, asked.at_first_look(spends=True)).needed
     sizes = {"hallucinated": sides[0]["n"], "faithful": sides[1]["n"]}
-    fails = list[str]()
+    limits = certificate["min_coverage"], certificate["max_fpr"]
+    fails = [
+        label
+        for label, side, limit, sign in zip(sizes, sides, limits, (1.0, -1.0), strict=True)
+        if None not in (needed.get(label), limit) and sign * (side["estimate"] - limit) < 0.0
+    ]
     if sentences:
         sizes["answers"] = certificate["kept"]["n"]
-    else:
-        limits = certificate["min_coverage"], certificate["max_fpr"]
-        gaps = zip(sizes, sides, limits, (1.0, -1.0), strict=True)
-        fails = [
-            label
-            for label, side, limit, sign in gaps
-            if None not in (needed.get(label), limit) and sign * (side["estimate"] - limit) < 0.0
-        ]
-    if fails:
+    elif fails:
         # What is missed by one class alone is rejected.
         alone = min(fails, key=needed.__getitem__)
         needed = {alone: needed[alone]}
