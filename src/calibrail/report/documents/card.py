@@ -221,16 +221,6 @@ def _leaves(value: Json) -> str:
 
 def _commands(config: Json, name: str) -> str:
     """Return the commands that show whether the file is what this page says, and still holds."""
-    file, limit = shlex.quote(plain(name)), config["headline"]["max_fpr"]
-    asked = "LIMIT" if limit is None else f"{limit:g}"
-    more = "" if config["headline"]["min_coverage"] else " --min-caught SHARE"
-    limits = f" --max-false-alarms {asked}{more}"
-    if config["requirement"]["risks"] or (limit is None and config["headline"].get("cost")):
-        # Then what it states of its risks, or of its cost, is tested.
-        limits = ""
-    if config["promise"].get("unit") == "sentence":
-        limits = " --min-kept KEPT"
-    return (
-        f"calibrail guardrail verify {file} --key KEY.pub.pem\n"
-        f"calibrail certify {file} FRESH_LABELS{limits}"
-    )
+    file, trims = shlex.quote(plain(name)), by_sentence(config)
+    again = say("card.certify", config, {"cost": None}, config["headline"], file=file, trims=trims)
+    return f"calibrail guardrail verify {file} --key KEY.pub.pem\n{again}"
