@@ -232,7 +232,7 @@ def test_what_was_looked_at_before_and_fails_is_not_to_be_certified_anew() -> No
 def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() -> None:
     def said(caught: dict[str, Any], alarms: float, *more: Any) -> str:
         measured = {"coverage": {"lower": 0.0, **caught}, "fpr": {"estimate": alarms}}
-        return measures.in_short(measured, *more)[0].text
+        return measures.in_short(measured, *(more or ({},)))[0].text
 
     assert said({"estimate": 0.93}, 0.171) == (
         "Of 100 hallucinated answers about 7 get through; of 100 good ones about 17 are flagged "
@@ -251,7 +251,7 @@ def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() ->
         {"group": name, "max_fpr": 0.2, "verdict": verdict}
         for name, verdict in (("law", "certified"), ("news", "rejected"), ("art", "certified"))
     ]
-    assert said({"estimate": None}, 0.5, {"rows": groups}) == (
+    assert said({"estimate": None}, 0.5, {"by_group": {"rows": groups}}) == (
         "Of 100 hallucinated answers an unknown number get through; of 100 good "
         "ones about 50 are flagged by mistake. By themselves law, art are certified; news is "
         "rejected."

@@ -55,7 +55,7 @@ def document(card: Json) -> Document:
         summary=sections.verdict_summary(
             {**headline, "reason": guardrail.reason_or_cost(headline)}
         ),
-        lead=[] if about["trims"] else measures.in_short(headline, None, config["promise"]["beta"]),
+        lead=[] if about["trims"] else measures.in_short(headline, {}, config["promise"]["beta"]),
         blocks=(
             section(
                 shown,

@@ -39,7 +39,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         headline=messages.verdict_headline(certificate),
         verdict=verdict,
         summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",
-        lead=[] if trims else measures.in_short(certificate, certificate.get("by_group")),
+        lead=[] if trims else measures.in_short(certificate, certificate),
         tiles=tuple(measures.tiles(lines)),
         blocks=(
             parts.section(

@@ -47,7 +47,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         headline="" if asked else first,
         rule=headline,
         summary=" ".join(filter(None, (answer, headline if asked or costly else "", *cost[:1]))),
-        lead=measures.in_short(report["test"]),
+        lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),

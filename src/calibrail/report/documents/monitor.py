@@ -482,7 +482,7 @@ def document(
     return Document(
         "watch of",
         subject=last_part(plain(guardrail)),
-        headline=f"{state}{_change(traffic)}",
+        headline=say("monitor.headline", state=state, alarms=traffic["alarms"]),
         verdict=verdict,
         lead=lead(status),
         tiles=tuple(_tiles(status)),
@@ -494,7 +494,7 @@ def document(
             prevalence_section(status),
             log_section(status["log"]),
             labels_section(status),
-            parts.section("What to do", parts.Code(commands, where="page"), where="page"),
+            parts.section("What to do", parts.Code(commands), where="page"),
         ),
         warnings=[Bullet(text) for text in _warnings(status)],
         next_step=_next_step(status),
@@ -532,14 +532,6 @@ def _changes(alarms: Sequence[Json]) -> list[Json]:
         if not again:
             changes.append(alarm)
     return changes
-
-
-def _change(traffic: Json) -> str:
-    """Return what the headline says of traffic."""
-    against = {alarm.get("against") for alarm in traffic["alarms"]}
-    if against == {"calibration"}:
-        return ", traffic differs from the calibration data"
-    return ", traffic has changed" if against else ""
 
 
 def _tiles(status: Json) -> Iterator[parts.Tile]:
