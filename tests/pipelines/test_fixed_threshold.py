@@ -148,6 +148,15 @@ def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
     assert "flagged where judge says hallucinated (yes, 1)." in " ".join(said.stdout.split())
 
 
+def test_a_second_threshold_that_fails_on_the_same_answers_has_the_step_of_one_that_failed(
+    file: Path, tmp_path: Path
+) -> None:
+    for threshold in (1, 3):
+        done = command("test", file, "--threshold", threshold, *GOALS, "-o", tmp_path / "run")
+        assert ("Find another threshold" in " ".join(done.stdout.split())) is (threshold == 3)
+    assert "was looked at before" in " ".join(done.stdout.split())
+
+
 def test_the_next_step_is_one_that_these_scores_can_take(file: Path) -> None:
     def step(caught: float, alarms: float) -> str:
         goals = ("--min-caught", caught, "--max-false-alarms", alarms)

@@ -190,6 +190,14 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     code, parameters = label_anew(certificate) or ("", {})
     assert parameters["verdict"] == "rejected"
     assert [wanted.split()[1] for wanted in parameters["wanted"]] == ["faithful"]
+    # So it is where both are missed, however close to its limit the other one lies.
+    certificate["min_coverage"], certificate["needed"] = (
+        0.99,
+        {"hallucinated": 50, "faithful": None},
+    )
+    code, parameters = label_anew(certificate) or ("", {})
+    assert parameters["verdict"] == "rejected" and parameters["more"] == {"hallucinated": 50}
+    assert next_step({**report, "guarantee": "pac", "min_coverage": 0.99}).startswith("Label about")
 
 
 @pytest.mark.parametrize("rejected", [False, True])
@@ -229,7 +237,7 @@ def test_what_was_looked_at_before_and_fails_is_not_to_be_certified_anew() -> No
 def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() -> None:
     def said(caught: dict[str, Any], alarms: float, *more: Any) -> str:
         measured = {"coverage": {"lower": 0.0, **caught}, "fpr": {"estimate": alarms}}
-        return measures.in_short(measured, *more)[0].text
+        return measures.in_short(measured, *(more or ({},)))[0].text
 
     assert said({"estimate": 0.93}, 0.171) == (
         "Of 100 hallucinated answers about 7 get through; of 100 good ones about 17 are flagged "
@@ -248,7 +256,7 @@ def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() ->
         {"group": name, "max_fpr": 0.2, "verdict": verdict}
         for name, verdict in (("law", "certified"), ("news", "rejected"), ("art", "certified"))
     ]
-    assert said({"estimate": None}, 0.5, {"rows": groups}) == (
+    assert said({"estimate": None}, 0.5, {"by_group": {"rows": groups}}) == (
         "Of 100 hallucinated answers an unknown number get through; of 100 good "
         "ones about 50 are flagged by mistake. By themselves law, art are certified; news is "
         "rejected."

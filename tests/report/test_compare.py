@@ -266,6 +266,7 @@ def test_a_winner_certified_on_a_condition_is_shown_as_no_full_one() -> None:
     detectors = [{**item, "warnings": [doubt]} for item in value["detectors"]]
     made = document({**value, "detectors": detectors})
     assert (made.verdict, made.headline) == ("conditional", "toy wins, if fixed beforehand")
+    assert "it is certified there, if fixed beforehand: " in made.summary
     assert "on new labelled answers alone" in made.next_step
     page = render_page(made)
     assert ">certified, if fixed beforehand<" in page and ">certified<" not in page

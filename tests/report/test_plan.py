@@ -107,6 +107,13 @@ def test_it_says_what_was_assumed_what_decides_and_what_to_do(
         assert part in text
 
 
+def test_a_number_that_nobody_labels_is_no_next_step() -> None:
+    value = planned(0.1, **FIXED).to_dict()
+    assert document(value).steps_and_commands()[0][1].startswith("calibrail certify guardrail.json")
+    made = document({**value, "at": {**value["at"], "n": 3_577_008}})
+    assert made.headline.startswith("Label 3,577,008") and made.next_step.startswith("Allow more")
+
+
 def test_the_picture_stands_alone_and_is_the_same_each_time() -> None:
     made = planned(0.1, **FIXED)
     drawn = draw_plan(made.to_dict(), "svg")

@@ -93,7 +93,7 @@ def is_python(code: str) -> bool:
 def of_callers() -> Iterator[tuple[str, str]]:
     """Yield every text for callers in Python, as far as it can be read without its numbers."""
     for code, entry in catalogue().items():
-        text = entry.get("python", entry["text"] if code == "monitor.calls" else "")
+        text = "; ".join(entry.values()) if code == "monitor.calls" else entry.get("python")
         if text:
             yield code, re.sub(r"{%.*?%}", "", re.sub(r"{{.*?}}", "1", text))
 

@@ -38,10 +38,6 @@ def document(
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    if by_group := report["by_group"]:
-        # What the certificate hangs on, those of groups hang on, too.
-        rows = [{**row, "warnings": report["warnings"]} for row in by_group["rows"]]
-        report = {**report, "by_group": {**by_group, "rows": rows}}
     of_unit = sentence_removal.of_sentences if by_sentence(report) else _of_answers
     shown = (of_fixed if report["guarantee"] == "fixed" else of_unit)(report, scores, examples)
     return replace(
@@ -74,7 +70,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         "report for",
         rule=rule,
         summary=summary,
-        lead=measures.in_short(report["test"], report["by_group"], report["three_way"]),
+        lead=measures.in_short(report["test"], report, report["three_way"]),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(area), text.bounds(area)),

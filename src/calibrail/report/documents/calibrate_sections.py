@@ -356,7 +356,9 @@ def of_report(report: Json) -> Iterator[parts.Block]:
 
 def _groups(report: Json, scale: Scale, words: Json) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
-    by_group, rows = report["by_group"], report["by_group"]["rows"]
+    # What the certificate hangs on, those of groups hang on, too.
+    by_group, asked = report["by_group"], {"warnings": report["warnings"]}
+    rows = [{**row, **asked} for row in by_group["rows"]]
     title = f"By {phrases.plain(by_group['column'])}"
     overlap, alone = "by" in by_group, sum(row["own"] for row in rows)
     # Of each group what is caught and what is wrongly acted on, and where what was asked stands.

@@ -35,6 +35,7 @@ def document(card: Json) -> Document:
     about: dict[str, Any] = {
         "seen_on": seen_on,
         "trims": by_sentence(config),
+        "fails": measures.is_missed(headline),
         "scale": scale,
         "name": scale.named(detector),
         "risks": [plain(risk) for risk in config["requirement"]["risks"]],
@@ -54,7 +55,7 @@ def document(card: Json) -> Document:
         summary=sections.verdict_summary(
             {**headline, "reason": guardrail.reason_or_cost(headline)}
         ),
-        lead=[] if about["trims"] else measures.in_short(headline, None, config["promise"]["beta"]),
+        lead=[] if about["trims"] else measures.in_short(headline, {}, config["promise"]["beta"]),
         blocks=(
             section(
                 shown,
@@ -73,10 +74,7 @@ def document(card: Json) -> Document:
         ),
         warnings=[Bullet(say("card.warning", titles=warned))] if warned else [],
         next_step=say(
-            "card.next",
-            headline,
-            fails=measures.is_missed(headline),
-            command=_commands(config, name).splitlines()[1],
+            "card.next", headline, about, command=_commands(config, name).splitlines()[1]
         ),
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,
@@ -223,16 +221,6 @@ def _leaves(value: Json) -> str:
 
 def _commands(config: Json, name: str) -> str:
     """Return the commands that show whether the file is what this page says, and still holds."""
-    file, limit = shlex.quote(plain(name)), config["headline"]["max_fpr"]
-    asked = "LIMIT" if limit is None else f"{limit:g}"
-    more = "" if config["headline"]["min_coverage"] else " --min-caught SHARE"
-    limits = f" --max-false-alarms {asked}{more}"
-    if config["requirement"]["risks"] or (limit is None and config["headline"].get("cost")):
-        # Then what it states of its risks, or of its cost, is tested.
-        limits = ""
-    if config["promise"].get("unit") == "sentence":
-        limits = " --min-kept KEPT"
-    return (
-        f"calibrail guardrail verify {file} --key KEY.pub.pem\n"
-        f"calibrail certify {file} FRESH_LABELS{limits}"
-    )
+    file, trims = shlex.quote(plain(name)), by_sentence(config)
+    again = say("card.certify", config, {"cost": None}, config["headline"], file=file, trims=trims)
+    return f"calibrail guardrail verify {file} --key KEY.pub.pem\n{again}"

@@ -39,7 +39,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
         headline=messages.verdict_headline(certificate),
         verdict=verdict,
         summary=f"{in_short}{messages.verdict_summary(certificate)}{messages.look_number(certificate)}",
-        lead=[] if trims else measures.in_short(certificate, certificate.get("by_group")),
+        lead=[] if trims else measures.in_short(certificate, certificate),
         tiles=tuple(measures.tiles(lines)),
         blocks=(
             parts.section(
@@ -114,8 +114,9 @@ def _next_step(certificate: Json) -> str:
     if anew := next_steps.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
         if "needed" in look:
-            more, goals = next_steps.answers_more(look["needed"]), next_steps.goals(certificate)
-            more += "" if once else next_steps.among(look["needed"], certificate)
+            needed, goals = parameters.get("more", needed), next_steps.goals(certificate)
+            more = next_steps.answers_more(needed)
+            more += "" if once else next_steps.among(needed, certificate)
             return say("certify.next_look", look, parameters, more=more, once=once, goals=goals)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)

@@ -312,7 +312,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
         about = {"winner": winner, "rates": "; ".join(rates), "reason": reason}
-        about["alarms"] = _confirmed(winner)["fpr"]
+        about |= {"alarms": _confirmed(winner)["fpr"], "codes": _codes(comparison)}
         sentences = [f"{headline(comparison)}: {say('compare.confirmed', detector, about)}", ahead]
     else:
         why = _undecided(winner, tests)

@@ -47,7 +47,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
         headline="" if asked else first,
         rule=headline,
         summary=" ".join(filter(None, (answer, headline if asked or costly else "", *cost[:1]))),
-        lead=measures.in_short(report["test"]),
+        lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),
@@ -228,11 +228,14 @@ def _next_step(report: Json, about: Json) -> str:
         again = [*next_steps.without_options(words, {"--threshold="}), "--threshold"]
         command = shlex.join([*again, f"{far['nearer']:.12g}"])
         return say("fixed_threshold.rescale", about, far, command=command)
-    if about["asked"] and report["reason_code"] != "bounds":
+    fails, shown = next_steps.would_fail(report), text.tone(report)
+    if shown == "conditional" or (
+        about["asked"] and report["reason_code"] != "bounds" and not fails
+    ):
         return next_steps.next_step(report)
-    if about["picked"] and (report["verdict"] == "rejected" or not about["asked"]):
+    if about["picked"] and (fails or not about["asked"]):
         beaten = about["asked"] or not report["cost"]["beats"]
-        if report["cost"]["upper"] is None:
+        if report["cost"]["upper"] is None and not fails:
             return next_steps.next_step({**report, "reason_code": about["withdrawn"]})
         command = next_steps.for_several(report)
         return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
@@ -241,7 +244,7 @@ def _next_step(report: Json, about: Json) -> str:
         this = shlex.join(next_steps.without_options(words, next_steps.PLACE))
         return say("fixed_threshold.ask", command=f"{this} {goals}")
     points = sections.possible(report) or {"alarms": None, "caught": None}
-    fails, least = report["verdict"] == "rejected", (points["alarms"] or {"rate": 0.0})["rate"]
+    least = (points["alarms"] or {"rate": 0.0})["rate"]
     if fails and not about["yes_no"] and least < report["min_coverage"]:
         return say("fixed_threshold.change", command=next_steps.for_several(report))
     alarms = (points["caught"] or {"bound": 2.0})["bound"]
@@ -257,10 +260,8 @@ def _next_step(report: Json, about: Json) -> str:
             end = shlex.join([*score, "--alpha", f"{alpha:g}"])
             command = f"calibrail calibrate {kept} {end} -o RUN-calibrated"
         return say("fixed_threshold.search", about, command=command)
-    if (shown := text.tone(report)) == "certified":
+    if shown == "certified":
         return say("fixed_threshold.export")
-    if shown == "conditional":
-        return next_steps.next_step(report)
     if about["anew"] is None:
         return say("verdict.too_close")
     return say("fixed_threshold.label_anew", goals=next_steps.goals(report), **about["anew"][1])

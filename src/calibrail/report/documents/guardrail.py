@@ -11,7 +11,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Document, EvidenceBlock, EvidenceItem, Facts, Json, Text
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
-from calibrail.report.documents.next_steps import goals
+from calibrail.report.documents.next_steps import goals, would_fail
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import by_sentence, capital, clean, estimate, plain, short, tone
 
@@ -69,7 +69,7 @@ def export_document(
     content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], report: Json
 ) -> Document:
     """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
-    shown = "rejected" if measures.is_missed(report) else tone(report)
+    shown = "rejected" if would_fail(report) else tone(report)
     shown = "" if messages.is_unasked(report) else shown
     return Document(
         "export of",

@@ -387,12 +387,16 @@ def of_verdict(measured: Json, asked: Json) -> list[Line]:
     return rates(shown, asked)
 
 
-def in_short(
-    measured: Json, by_group: Json | None = None, three_way: object = None
-) -> list[parts.Bullet]:
-    """Return both rates in answers of a hundred, and which groups have which verdict."""
-    asked = [row for row in (by_group or {"rows": ()})["rows"] if row["max_fpr"] is not None]
-    rows = [{**row, "verdict": verdict_word(row)} for row in asked]
+def in_short(measured: Json, asked: Json, three_way: object = None) -> list[parts.Bullet]:
+    """Return both rates in answers of a hundred, and which groups have which verdict.
+
+    ``asked`` is the report or the certificate that holds groups, if any.
+    """
+    rows = [
+        {**row, "verdict": verdict_word({**asked, **row})}
+        for row in (asked.get("by_group") or {"rows": ()})["rows"]
+        if row["max_fpr"] is not None
+    ]
     said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
     return [parts.Bullet(said, "In short")] if said else []
 

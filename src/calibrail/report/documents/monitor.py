@@ -14,7 +14,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Verdict
 from calibrail.report.documents import guardrail as log_document
 from calibrail.report.figures import sequential as figures
-from calibrail.report.messages import facts, is_known, say, say_first, word
+from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
 from calibrail.report.text import (
     capital,
     excerpt,
@@ -482,7 +482,7 @@ def document(
     return Document(
         "watch of",
         subject=last_part(plain(guardrail)),
-        headline=f"{state}{_change(traffic)}",
+        headline=say("monitor.headline", state=state, alarms=traffic["alarms"]),
         verdict=verdict,
         lead=lead(status),
         tiles=tuple(_tiles(status)),
@@ -494,7 +494,7 @@ def document(
             prevalence_section(status),
             log_section(status["log"]),
             labels_section(status),
-            parts.section("What to do", parts.Code(commands, where="page"), where="page"),
+            parts.section("What to do", parts.Code(commands), where="page"),
         ),
         warnings=[Bullet(text) for text in _warnings(status)],
         next_step=_next_step(status),
@@ -532,14 +532,6 @@ def _changes(alarms: Sequence[Json]) -> list[Json]:
         if not again:
             changes.append(alarm)
     return changes
-
-
-def _change(traffic: Json) -> str:
-    """Return what the headline says of traffic."""
-    against = {alarm.get("against") for alarm in traffic["alarms"]}
-    if against == {"calibration"}:
-        return ", traffic differs from the calibration data"
-    return ", traffic has changed" if against else ""
 
 
 def _tiles(status: Json) -> Iterator[parts.Tile]:
@@ -689,13 +681,8 @@ def _next_step(status: Json) -> str:
 
 def _commands(guardrail: str, logs: Sequence[str], labels: str | None) -> str:
     """Return the commands of a watch, or its calls, in the order in which they are used."""
-    file, log = shlex.quote(plain(guardrail)), " ".join(shlex.quote(plain(item)) for item in logs)
-    audit = shlex.quote(plain(labels or "audit"))
-    calls = say("monitor.calls", guardrail=guardrail, logs=list(logs), audit=labels or "audit")
-    return cli_or_python(
-        f"calibrail label --from-log {log} --guardrail {file} -o {audit} --per-day 20   # draw\n"
-        f"calibrail label -o {audit}   # people label them\n"
-        f"calibrail monitor {file} {log} --labels {audit} -o WATCH   # and look again\n"
-        f"calibrail recalibrate {file} {log} --labels {audit} -o new.json   # a new guardrail",
-        calls.replace("; ", "\n"),
-    )
+    audit, given = labels or "audit", {"guardrail": guardrail, "logs": list(logs)}
+    file, folder = (shlex.quote(plain(item)) for item in (guardrail, audit))
+    typed = {"file": file, "folder": folder, "log": shlex.join(map(plain, logs))}
+    spelt = remarks(cli_or_python("monitor.commands", "monitor.calls"), given, typed, audit=audit)
+    return "\n".join(spelt)

@@ -139,14 +139,22 @@ STEPS: Final = {
 }
 
 
+def would_fail(report: Json) -> bool:
+    """Return whether new answers with the same rates would be rejected, as these are or would be.
+
+    Of those that were looked at before a verdict is taken back; what their bounds show stands.
+    """
+    seen_before = report.get("reason_code") == "looked_before"
+    return report["verdict"] == "rejected" or (seen_before and measures.is_missed(report))
+
+
 def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     """Return the code of what to do now, with its parameters."""
     verdict, sentences, code = report["verdict"], by_sentence(report), report.get("reason_code")
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
         return "certify_anew" if phrases.conditional(codes) else "export", {}
-    # What was looked at before and fails would fail on new answers, too.
-    fails = verdict == "rejected" or (code == "looked_before" and measures.is_missed(report))
+    fails = would_fail(report)
     if code in STEPS and not fails:
         return STEPS[code], {}
     if "reversed_direction" in codes and not sentences:
@@ -235,7 +243,7 @@ def label_anew(
     number would do, or one that nobody labels.
     """
     needed, sentences = certificate["needed"], bool(certificate.get("kept"))
-    if None in needed.values() or not any(needed.values()):
+    if not any(needed.values()):
         return None
     sides = certificate["coverage"], certificate["fpr"]
     if confidence is not None and not sentences:
@@ -244,26 +252,28 @@ def label_anew(
         counts = ClassCounts(*(side[part] for side in sides for part in ("count", "n")))
         asked = Requirement(certificate["max_fpr"], certificate["min_coverage"], confidence)
         needed = certify_counts(counts, asked.at_first_look(spends=True)).needed
-        if None in needed.values():
-            return None
     sizes = {"hallucinated": sides[0]["n"], "faithful": sides[1]["n"]}
+    limits = certificate["min_coverage"], certificate["max_fpr"]
+    fails = [
+        label
+        for label, side, limit, sign in zip(sizes, sides, limits, (1.0, -1.0), strict=True)
+        if None not in (needed.get(label), limit) and sign * (side["estimate"] - limit) < 0.0
+    ]
     if sentences:
         sizes["answers"] = certificate["kept"]["n"]
-    if any(n > max(MOST_TIMES * sizes[label], MOST_NEW) for label, n in needed.items()):
+    elif fails:
+        # What is missed by one class alone is rejected.
+        alone = min(fails, key=needed.__getitem__)
+        needed = {alone: needed[alone]}
+    most = {label: max(MOST_TIMES * n, MOST_NEW) for label, n in sizes.items()}
+    if None in needed.values() or any(n > most[label] for label, n in needed.items()):
         return None
     if sentences:
         wanted = [count(sizes[label] + n, *_NOUNS[label]) for label, n in needed.items() if n]
         return "label_sentences_anew", {"wanted": wanted}
-    missed = sides[0]["estimate"] < certificate["min_coverage"]
-    limit = certificate["max_fpr"]
-    alarms = limit is not None and sides[1]["estimate"] > limit
-    if missed != alarms:
-        # What is missed by one class alone is rejected.
-        alone = "hallucinated" if missed else "faithful"
-        needed = {alone: needed[alone]}
-    needed = {label: sizes[label] + n for label, n in needed.items()}
+    more, needed = needed, {label: sizes[label] + n for label, n in needed.items()}
     wanted = [count(n, *_NOUNS[label]) for label, n in needed.items()]
     if not once:
         wanted[-1] += among(needed, drawn or certificate)
-    verdict = "rejected" if missed or alarms else "certified"
-    return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once}
+    verdict = "rejected" if fails else "certified"
+    return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once, "more": more}

@@ -1,6 +1,7 @@
 """Plan."""
 
 from functools import partial
+from typing import Final
 
 from calibrail.formatting import percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
@@ -101,12 +102,18 @@ def _sequential(plan: Json) -> parts.Section:
     return parts.section(title, table, parts.Text(say("plan.simulated", plan)))
 
 
+#: Labels that people give at most: where it takes more, the requirement is too close.
+_MOST: Final = 100_000
+
+
 def _next_step(plan: Json) -> str:
     """Return the code of what to do now."""
     if not plan["assumed"]:
         return "assume"
-    if plan["at"] is None:
-        return "plan_pac" if plan["guarantee"] == "marginal" else "accept_more"
+    if plan["at"] is None and plan["guarantee"] == "marginal":
+        return "plan_pac"
+    if plan["at"] is None or plan["at"]["n"] > _MOST:
+        return "accept_more"
     if "coverage" in plan["assumed"]:
         return "label_in_turn" if "sequential" in plan else "certify"
     return "calibrate"

@@ -62,7 +62,6 @@ def document(content: Json) -> Document:
                 "recalibrate.put_to_use": True,
             }
         ),
-        footer="Every number on this page is in what --json prints.",
     )
 
 
