@@ -109,7 +109,7 @@ def test_json_is_the_result(answers: Path) -> None:
 
 def test_labels_alone_name_what_is_next(answers: Path) -> None:
     text = words(run(answers, *LABELS))
-    assert "Hallucinated" in text and "Next: Ask whether it may stand in for people" in text
+    assert "Hallucinated" in text and "Ask whether it may stand in for people" in text
 
 
 def test_a_guardrail_flags(answers: Path, tmp_path: Path) -> None:

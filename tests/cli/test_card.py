@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_card_is_printed_or_written(folder: Path) -> None:
     done = calibrail("guardrail", "card", folder / "g.json")
     assert done.returncode == 0, done.stderr
-    assert "THRESHOLD FOUND  g.json (novel_stretch)" in done.stdout
+    assert "THRESHOLD FOUND, NO VERDICT YET  g.json (novel_stretch)" in done.stdout
     assert "What it does not promise" in done.stdout
     said = " ".join(done.stdout.split())
     assert "It is not certified: no limit was set, so no verdict was asked for." in said

@@ -138,11 +138,14 @@ def test_a_page_says_what_is_there_and_that_half_of_it_calibrates(write: Write) 
     rows = [{**row, "group": row["id"]} for row in _rows(60)]
     made = document(diagnose(write(*rows)).to_dict())
     assert made.headline.endswith(": 30 hallucinated and 30 faithful answers")
-    assert "/" not in made.headline
+    assert "/" not in made.headline and made.summary == "Ready to find a threshold."
     page = render_page(made)
     assert "To calibrate on" in page and "(half of them calibrate)" in page
     unlabelled = [{**row, "label": None} for row in rows]
-    assert document(diagnose(write(*unlabelled)).to_dict()).headline.endswith(": no labels")
+    made = document(diagnose(write(*unlabelled)).to_dict())
+    assert made.headline.endswith(": no labels") and made.summary.startswith("Not ready: something")
+    few = document(diagnose(write(*rows[:4])).to_dict())
+    assert few.summary == "Not ready: too few labels."
 
 
 def test_bad_rows_are_counted_by_reason(write: Write, tmp_path: Path) -> None:

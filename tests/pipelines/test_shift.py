@@ -114,14 +114,15 @@ def test_every_group_is_tested_by_the_others() -> None:
 
 def test_a_page_begins_with_where_least_is_caught() -> None:
     moved = [*answers(200), *answers(200, move=0.7, seed=1, group="b")]
-    (tile,) = document(shift(moved, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
+    tile, cost = document(shift(moved, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
+    assert cost.name == "False alarms of b" and cost.value.endswith("%")
     assert (tile.name, tile.asked) == ("Caught of b, the lowest", ">= 90%")
     assert tile.interval.count(" to ") == 1
     # Of a group too small to be tested nothing is known, however little of it is caught.
     made = shift([*moved, *answers(4, move=9.0, group="c")], score=COLUMN, alpha=0.1, by="g")
     found = {item["tested_on"]: item for item in made.to_dict()["tests"]}
     assert found["c"]["coverage"]["estimate"] < found["b"]["coverage"]["estimate"]
-    (tile,) = document(made.to_dict()).tiles
+    tile = document(made.to_dict()).tiles[0]
     assert tile.name == "Caught of b, the lowest"
 
 

@@ -148,7 +148,9 @@ def test_hostile_texts_neither_run_nor_widen_the_page(
     assert found.told["inner"] == width
     assert found.told["scrolled"] <= width
     # As it was written, and not as a script would have it.
-    assert found.told["title"].startswith("Threshold found: calibrail report for <script>alert(1)")
+    assert found.told["title"].startswith(
+        "Threshold found, no verdict yet: calibrail report for <script>alert(1)"
+    )
     assert found.told["hit"] == 1
     assert found.told["articles"] == 20
     assert found.told["resources"] == 0

@@ -44,7 +44,7 @@ def words(text: str) -> str:
     [
         ({"max_fpr": 0.6, "min_coverage": 0.7}, "CERTIFIED", "calibrail export"),
         ({"max_fpr": 0.01}, "REJECTED", "calibrail compare"),
-        ({"min_coverage": 0.7}, "THRESHOLD FOUND", "--max-false-alarms 0.2"),
+        ({"min_coverage": 0.7}, "THRESHOLD FOUND, NO VERDICT YET", "--max-false-alarms 0.2"),
     ],
 )
 def test_the_verdict_comes_first_and_a_next_step_last(
@@ -90,7 +90,8 @@ def test_without_a_limit_no_verdict_is_spoken_of() -> None:
     value = report()
     text = words(shown(calibrate.document, value))
     assert value["verdict"] == "inconclusive" and "inconclusive" not in text.lower()
-    assert text.startswith("THRESHOLD FOUND toy") and "--max-false-alarms for a verdict" in text
+    assert text.startswith("THRESHOLD FOUND, NO VERDICT YET toy")
+    assert "--max-false-alarms for a verdict" in text
 
 
 def test_the_report_shows_every_row_and_warning() -> None:

@@ -401,6 +401,7 @@ def repeat_document(content: Json) -> Document:
         "repeats of",
         subject=phrases.score_name(content),
         headline=content["finding"],
+        lead=_one_reply(content["voting"]),
         blocks=(
             _stability(content),
             _voting(content),
@@ -413,6 +414,15 @@ def repeat_document(content: Json) -> Document:
         data=data,
         footer="Every number on this page is in repeat.json.",
     )
+
+
+def _one_reply(voting: Json | None) -> list[parts.Bullet]:
+    """Return what one reply catches and costs, in answers of a hundred."""
+    if not voting:
+        return []
+    missed = voting["one"]["missed"]
+    caught = {"estimate": 1.0 - missed["estimate"], "lower": 0.0, "upper": 1.0}
+    return measures.in_short({"coverage": caught, "fpr": voting["one"]["false_alarms"]}, {})
 
 
 def finding(content: Json) -> str:

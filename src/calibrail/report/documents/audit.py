@@ -49,11 +49,12 @@ def document(audit: Json) -> Document:
         by_reason.setdefault(item["reason"], []).append(item["part"])
     left_out = [f"{listed(names)}: {reason}" for reason, names in by_reason.items()]
     assumptions = remarks("audit.assumptions", audit, clustered=clustered)
+    counted = say("audit.summary", audit, clustered=clustered)
     return Document(
         "audit of",
         subject=", ".join(phrases.named(plain(item["name"])) for item in detectors),
-        headline=first,
-        summary=say("audit.summary", audit, clustered=clustered),
+        headline=say("audit.headline", most="explains most" in verdicts) if explained else first,
+        summary=f"{first} {counted}" if explained else counted,
         brief=first,
         blocks=(
             _matched_figure(1, detectors[0]),

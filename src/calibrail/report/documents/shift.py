@@ -1,6 +1,6 @@
 """Shift."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from calibrail.evaluation.shift import BROKEN, HOLDS, UNTESTED
@@ -44,7 +44,7 @@ def document(content: Json) -> Document:
         subject=say("shift.subject", content, name=name, promised=promised),
         headline=content["finding"],
         verdict="rejected" if broken else "",
-        tiles=[_lowest(lowest, content)] if lowest else (),
+        tiles=list(_lowest(lowest, content)) if lowest else (),
         blocks=(
             parts.section("Caught on answers that did not set the threshold", figure),
             parts.listing("Test by test", [item["sentence"] for item in tests], where="page"),
@@ -60,12 +60,15 @@ def document(content: Json) -> Document:
     )
 
 
-def _lowest(item: Json, content: Json) -> parts.Tile:
-    """Return where least is caught, and what is promised."""
+def _lowest(item: Json, content: Json) -> Iterator[parts.Tile]:
+    """Yield where least is caught, what is promised, and what it costs there."""
     where, rate = str(item["tested_on"]), item["coverage"]
     name = f"Caught of {where}" + ", the lowest" * (len(content["tests"]) > 1)
     promised = f">= {floor_percent(1 - content['alpha'])}"
-    return parts.Tile(name, text.share(rate), text.interval(rate), promised)
+    yield parts.Tile(name, text.share(rate), text.interval(rate), promised)
+    if item["fpr"]["estimate"] is not None:
+        name = f"False alarms of {where}"
+        yield parts.Tile(name, text.share(item["fpr"]), text.interval(item["fpr"]))
 
 
 def _parts(sides: Sequence[Json | None]) -> list[str]:
