@@ -247,6 +247,17 @@ def texts_in(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from texts_in(value) if isinstance(value, dict) else [(name, str(value))]
 
 
+def test_what_says_how_often_a_verdict_is_wrong_says_what_that_assumes() -> None:
+    fixed = re.compile(r"fixed\s+before anyone looked|chose neither judge nor limits|assume\"")
+    stated = ("assumption.intervals", "assumption.intervals_by_betting", "certify.intervals")
+    stated += ("certify.intervals_of_sentences", "label.how_sure", "agree.granted", "card.limits")
+    told = {code: " ".join(catalogue()[code].values()) for code in stated}
+    assert [code for code, text in told.items() if not fixed.search(text)] == []
+    drawn = {"versus.rests": "independent of each other", "decisions.bounds": "independent"}
+    drawn |= {"monitor.intervals": "drawn at random", "agree.granted": "drawn at random"}
+    assert all(words in " ".join(catalogue()[code].values()) for code, words in drawn.items())
+
+
 def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
     words = "are no random sample"
     told = [code for code, entry in catalogue().items() if words in " ".join(entry.values())]
