@@ -279,11 +279,11 @@ def joint_certificate(
 ) -> Certificate:
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
-    Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
-    verdict and its ``region`` have the ``confidence`` that was asked for: the construction errs
-    with delta, the FPR bound with what 1 - ``confidence`` leaves beside it. The coverage observed
-    can still reject. Without hallucinated test examples it is the one proven
-    (``proven_coverage``).
+    Examples that count are independent, and limits were fixed before any was seen. Only the FPR
+    needs a bound; any faithful examples may serve that the threshold never saw. The verdict and its
+    ``region`` have the ``confidence`` that was asked for: the construction errs with delta, the FPR
+    bound with what 1 - ``confidence`` leaves beside it. The coverage observed can still reject.
+    Without hallucinated test examples it is the one proven (``proven_coverage``).
 
     Parameters
     ----------
