@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -25,10 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import ndtr, ndtri
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
 from calibrail.client._core import Asking
+from calibrail.conformal.bounds import interval
+from calibrail.conformal.threshold import rank
 from calibrail.data.reading import read
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
@@ -273,6 +277,35 @@ def test_what_a_page_shows_runs(
 
 def test_the_pages_show_commands() -> None:
     assert sum(kind == "command" for page in PAGES for kind, _ in blocks(page)) >= 12
+
+
+def test_what_calibrating_takes_is_quoted_as_it_was_measured() -> None:
+    """Memory, and microseconds a row beyond those of a small file: pages quote the result page."""
+    page = (ROOT / "benchmarks" / "results" / "calibrate_memory.md").read_text(encoding="utf-8")
+    kind = "Parquet, no ids | calibrate"
+    rows = [line.split(" | ") for line in page.splitlines() if kind in line]
+    (_, *small), *_, (n, *large) = rows
+    count = int(n.removeprefix("| ").replace(",", ""))
+    each = 1e6 * (float(large[-1].rstrip(" |")) - float(small[-1].rstrip(" |"))) / count
+    said = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    taken = f"{int(large[2]):,} MiB; {each:.0f} µs a row"
+    assert count == 10**7 and f"10^7 rows of Parquet | memory; processor | {taken}" in said
+
+
+def test_how_many_groups_are_certified_is_what_comes_out() -> None:
+    """Five alike groups of 200 answers a class: thresholds, alarms and Holm's steps, drawn anew."""
+    page = (ROOT / "docs" / "groups-and-clusters.md").read_text(encoding="utf-8")
+    (stated,) = re.findall(r"about (\d+)% of\s+five groups are certified from 200", page)
+    rng, error, runs = np.random.default_rng(0), 0.05 / 2.0, 2000
+    k = rank(200, 0.1, "pac", error / 5)
+    missed = rng.beta(k, 201 - k, (runs, 5))
+    alarms = rng.binomial(200, 1.0 - ndtr(math.sqrt(2.0) * ndtri(0.92) + ndtri(missed)))
+    certified, left = np.zeros((runs, 5), bool), np.full(runs, 5)
+    for _ in range(5):
+        level = 1.0 - 2.0 * error / np.maximum(1, left)
+        certified |= interval(alarms, 200, level[:, None])[1] <= 0.5
+        left = 5 - certified.sum(axis=1)
+    assert abs(100.0 * certified.mean() - float(stated)) < 3.0
 
 
 def test_the_page_of_a_report_names_every_warning() -> None:

@@ -260,6 +260,17 @@ def test_what_holds_a_sentence_ends_as_one() -> None:
     assert [code for code, end in ends if not ended.fullmatch(end)] == []
 
 
+def test_what_says_how_often_a_verdict_is_wrong_says_what_that_assumes() -> None:
+    fixed = re.compile(r"fixed\s+before anyone looked|chose neither judge nor limits|assume\"")
+    stated = ("assumption.intervals", "assumption.intervals_by_betting", "certify.intervals")
+    stated += ("certify.intervals_of_sentences", "label.how_sure", "agree.granted", "card.limits")
+    told = {code: " ".join(catalogue()[code].values()) for code in stated}
+    assert [code for code, text in told.items() if not fixed.search(text)] == []
+    drawn = {"versus.rests": "independent of each other", "decisions.bounds": "independent"}
+    drawn |= {"monitor.intervals": "drawn at random", "agree.granted": "drawn at random"}
+    assert all(words in " ".join(catalogue()[code].values()) for code, words in drawn.items())
+
+
 def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
     words = "are no random sample"
     told = [code for code, entry in catalogue().items() if words in " ".join(entry.values())]

@@ -55,7 +55,7 @@ def flip_tolerance(counts: ClassCounts, requirement: Requirement) -> FlipToleran
 
     Parameters
     ----------
-    counts : Counts
+    counts : ClassCounts
         By the labels given, as for ``certify_counts``.
     requirement : Requirement
         With ``min_coverage`` and ``max_fpr``.
@@ -240,7 +240,7 @@ def certify_counts(counts: ClassCounts, requirement: Requirement) -> Certificate
 
     Parameters
     ----------
-    counts : Counts
+    counts : ClassCounts
         On examples that the threshold never saw.
     requirement : Requirement
         With a ``min_coverage``; without a ``max_fpr`` nothing is certified.
@@ -279,17 +279,17 @@ def joint_certificate(
 ) -> Certificate:
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
-    Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
-    verdict and its ``region`` have the ``confidence`` that was asked for: the construction errs
-    with delta, the FPR bound with what 1 - ``confidence`` leaves beside it. The coverage observed
-    can still reject. Without hallucinated test examples it is the one proven
-    (``proven_coverage``).
+    Examples that count are independent, and limits were fixed before any was seen. Only the FPR
+    needs a bound; any faithful examples may serve that the threshold never saw. The verdict and its
+    ``region`` have the ``confidence`` that was asked for: the construction errs with delta, the FPR
+    bound with what 1 - ``confidence`` leaves beside it. The coverage observed can still reject.
+    Without hallucinated test examples it is the one proven (``proven_coverage``).
 
     Parameters
     ----------
     calibration : Calibration
         With ``guarantee="pac"`` or ``"anytime"``.
-    counts : Counts
+    counts : ClassCounts
         On hallucinated test examples, or none, and on faithful examples that had no part in the
         threshold.
     requirement : Requirement
@@ -348,7 +348,7 @@ def certify_all(proven: Bound, counts: ClassCounts, requirement: Requirement) ->
     ----------
     proven : Bound
         What they catch, with its confidence.
-    counts : Counts
+    counts : ClassCounts
         Of faithful answers that are independent of the thresholds.
     requirement : Requirement
         As for ``joint_certificate``.
@@ -586,7 +586,7 @@ def certify_groups(
 
     Parameters
     ----------
-    counts : mapping of str to Counts
+    counts : mapping of str to ClassCounts
         At least one group; a group without examples of a class stays inconclusive.
     requirement : Requirement
         As for ``certify_counts``; ``confidence`` is that of all "certified" together, and of all
@@ -749,7 +749,7 @@ def certify_trimming(
 
     Parameters
     ----------
-    counts : Counts
+    counts : ClassCounts
         Hallucinated answers and how many are freed (``caught``), faithful ones and how many are
         touched (``false_alarms``).
     kept : array-like of float, shape (m,)

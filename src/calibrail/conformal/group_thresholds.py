@@ -243,11 +243,11 @@ def calibrate_groups(
 ) -> GroupedCalibration:
     """Find one threshold per group from hallucinated examples (Mondrian; Vovk et al., 2005).
 
-    The promise then holds within each group that has its own threshold: P(miss | group) <= alpha
-    under ``marginal``; under ``pac`` each group's threshold keeps it with probability 1 - delta, so
-    all G of them together with at least 1 - G delta, or, where it is asked for, with 1 - delta. A
-    shared threshold keeps it only on average, and may fail in one group while it is too strict in
-    another.
+    Within each group that has its own threshold the promise then holds for examples to come that
+    are exchangeable with its own, independent under ``pac``: P(miss | group) <= alpha under
+    ``marginal``; under ``pac`` each group's threshold keeps it with probability 1 - delta, so all G
+    of them together with at least 1 - G delta, or, where it is asked for, with 1 - delta. A shared
+    threshold keeps it only on average, and may fail in one group while it is too strict in another.
 
     Parameters
     ----------
@@ -435,6 +435,9 @@ def calibrate_clusters(
     scores: ArrayLike, clusters: ArrayLike, promise: Promise
 ) -> ClusteredCalibration:
     """Find the highest threshold that keeps the promise for an answer from a new cluster.
+
+    Clusters are independent of each other, and the new one is like these: with as many answers by
+    chance, that hang together likewise.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ together. With probability at least ``confidence`` over the labelled data, EVERY
 called valid keeps EVERY promise, so the choice among them is free. The examples must be independent
 draws from the population the promises are about: one per question where several share one.
 
-Several promises. Each has its p-value (``risk_spec``). Some promise is broken unless all hold, so
+Several promises. Each has its p-value (``Risk``). Some promise is broken unless all hold, so
 the largest of them is a p-value of "a promise is broken" (intersection-union), at no correction.
 
 Several candidates. Their p-values are valid for candidates that were fixed before the examples that
@@ -374,7 +374,7 @@ def control_risks(
     labels : array-like of int, shape (n,)
         1 = hallucinated, 0 = faithful.
     risks : iterable of str or Risk
-        Such as ``["precision>=0.9", "recall>=0.8"]``; see ``risk_spec``.
+        Such as ``["precision>=0.9", "recall>=0.8"]``; see ``parse_risk``.
     confidence : float
         Of all promises at all valid thresholds together, in (0, 1).
     undefined : {"flag", "review", "pass"}

@@ -403,6 +403,9 @@ class Calibration(Record):
 def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     """Find the highest threshold that keeps the promise, from hallucinated examples alone.
 
+    It is kept for hallucinated examples to come that are exchangeable with these; under ``pac`` and
+    ``anytime`` they are independent of each other, too.
+
     Parameters
     ----------
     scores : array-like of float, shape (n,)

@@ -32,7 +32,7 @@ class Comparison:
         Name and report of each detector, sorted by observed FPR, then by AUROC (highest first).
     uncalibrated : mapping of str to str
         Detectors that could not be calibrated, with the reason.
-    baselines : tuple of Row
+    baselines : tuple of BaselineResult
         The trivial baselines, sorted alike; those that could not be calibrated come last.
     winner : Winner
         Who raises the fewest false alarms, on data that did and on data that did not choose it.
@@ -42,7 +42,7 @@ class Comparison:
         FPR at the same coverage of the test answers that choose; see ``matched_coverage``.
     sweep : sequence of mapping
         Other targets; see ``alpha_sweep``.
-    origin : Origin
+    origin : ReportOrigin
         Of the data; passed through.
     """
 

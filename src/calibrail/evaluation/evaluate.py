@@ -83,12 +83,12 @@ def findings(
     ----------
     rule, sample, tested
         What decides, on which answers, and how well.
-    baselines : sequence of Row
+    baselines : sequence of BaselineResult
         Compared with the detector.
     offered : mapping or None
         From ``sections.attainable``.
     inverted : mapping or None
-        From ``stats.inverted``.
+        From ``look_inverted``.
     near_duplicates : mapping or None
         Texts that are on both sides of the split, or nearly so.
     repeated_ids : mapping or None
@@ -204,13 +204,13 @@ class Report(Shown, Record):
         Highest FPR that the verdict allows; None where it was not asked.
     undefined : mapping
         The policy, and the number of undefined scores per part and class.
-    test : Tested
+    test : TestMetrics
         Every measure on the test part.
-    baselines, detectors : tuple of Row
+    baselines, detectors : tuple of BaselineResult
         The trivial baselines and the further detectors, calibrated and tested alike.
     certificate : mapping
         The exact bounds behind the verdict (``Certificate.to_dict``).
-    warnings : tuple of Finding
+    warnings : tuple of ReportWarning
         What a reader should know before acting.
     data, reproduce : mapping
         Where the examples came from, and how to get this report again; passed through.
@@ -382,7 +382,7 @@ def evaluate(
         What the rule was made to keep.
     requirement : Requirement
         What the data is to show. Without a ``max_fpr`` the verdict is "rejected" or "inconclusive".
-    origin : Origin
+    origin : ReportOrigin
         What the report says of the detector and the data.
     others : Others, optional
         Baselines and further detectors on the same rows, and production answers.

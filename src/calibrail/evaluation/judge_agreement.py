@@ -668,7 +668,7 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> M
     power-tuned PPI++ (Angelopoulos, Duchi and Zrnic, 2023), whose normal interval held the truth in
     0.84 to 0.92 of files with 20 to 60 human labels. This one is exact where rows count one
     each and people labelled at most 3,000, and fewer than were left to the judge; else it is melded
-    of exact bounds. It needs the answers with a human label to be a random sample, and nothing of
+    of exact bounds. It needs the answers with a human label to be a random sample, unseen by
     the judge.
 
     Parameters
@@ -1055,8 +1055,8 @@ def hallucinated_among(counts: LabelCounts, confidence: float) -> dict[str, Any]
     """Return the exact interval of how many of just these answers are hallucinated.
 
     People labelled a random sample of them, drawn one by one without replacement. So those that are
-    hallucinated within each judge label are hypergeometric, whatever the judge is like. What people
-    labelled is known, and the interval is a number where that is all.
+    hallucinated within each judge label are hypergeometric, for a judge that has not seen these
+    labels. What people labelled is known, and the interval is a number where that is all.
 
     Parameters
     ----------

@@ -321,7 +321,7 @@ def risk_bounds(
     ----------
     risks : sequence of Risk
         The promises.
-    counts, of_all : Counts
+    counts, of_all : ClassCounts
         What is flagged, and the same as it counts for abstention.
     confidence : float
         Of the bounds together (Bonferroni), and of the claim that all risks are kept.

@@ -331,7 +331,7 @@ def drift(
         lowest, highest = conformal.coverage_band(calibration, n, confidence)
         band = {"lower": lowest / n, "upper": highest / n, "confidence": confidence}
         # The miss rate of a threshold of rank k among n is Beta(k, n + 1 - k), so that misses among
-        # m are beta-binomial (STATISTICS: the band's law). Ties only make catching more likely.
+        # m are beta-binomial (`coverage_band`). Ties only make catching more likely.
         k, missed = calibration.rank, n - coverage.count
         p_value = float(betabinom.sf(missed - 1, n, k, calibration.n + 1 - k))
     return {

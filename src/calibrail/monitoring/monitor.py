@@ -1,8 +1,8 @@
 """Monitor of a guardrail: takes rows, tells drift, gives a status, carries its state on.
 
 Each feature of each row is ranked among the counted part of the reference and all rows since
-(``conformal.stream_ranks``), in bins that the first quarter of the reference fixed; its ranks feed
-an e-detector (``conformal.detector``). Given that quarter, everything that is counted is
+(``conformal.change_point``), in bins that the first quarter of the reference fixed; its ranks feed
+an e-detector (the same module). Given that quarter, everything that is counted is
 exchangeable while nothing changes, and so are the rows of a feature that have a value, among them:
 those without one are skipped. After an alarm a new reference is taken from the rows that follow.
 Nothing depends on how the rows are cut into batches: they are followed in blocks that begin at
@@ -325,7 +325,7 @@ class Traffic:
         of the latest one (None, None and the highest detector now where there is none). A feature
         raises an alarm where its detector reaches ``threshold``; ``now`` holds the logarithms of
         the detectors, and is empty while a reference is taken. ``alarms`` holds the last 100 of
-        ``n_alarms``, each with the ``row``, the ``time``, and what `alarm.alarm` says of it.
+        ``n_alarms``, each with the ``row``, the ``time``, and what `alarm` says of it.
         """
         latest = self.alarms[-1] if self.alarms else None
         names = [item.feature for item in self.bins or []]

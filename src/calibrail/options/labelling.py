@@ -199,7 +199,8 @@ class RecalibrateOptions(Record):
     Attributes
     ----------
     delta : float or None
-        Of the guarantee ``anytime``; that of the guardrail when left out.
+        Of the guarantee ``anytime``. Left out, that of the guardrail, or half of what a verdict's
+        confidence leaves, where that has no room for it or the guardrail has none.
     since : str or None
         A time (ISO 8601, UTC unless it says otherwise): only answers that were logged then or later
         take part. To be told without a look at labels, which would void the guarantee.

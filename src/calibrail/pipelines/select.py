@@ -223,7 +223,7 @@ def select(
     source : path, str or iterable of Example
         The batch, not the answers that the guardrail was calibrated on. Labels are not read.
     fdr, method, confidence
-        As for ``settings.Release``.
+        As for `Release`.
 
     Raises
     ------

@@ -114,9 +114,10 @@ def versus(
     """Say which of two systems hallucinates less often, from their answers to the same questions.
 
     Where questions are independent (or grouped) and drawn at random for people, each end of the
-    interval errs with at most half of 1 - confidence, whatever the judge is like: without a judge,
-    groups and probabilities it is exact, else that of bets on paired prediction-powered differences
-    (`calibrail.evaluation.judge_agreement`). After more labels it is another look.
+    interval errs with at most half of 1 - confidence, for any judge that has not seen these labels:
+    without a judge, groups and probabilities it is exact, else that of bets on paired
+    prediction-powered differences (`calibrail.evaluation.judge_agreement`). After more labels it is
+    another look.
 
     Parameters
     ----------

@@ -9,23 +9,23 @@ Answers are drawn from what a frozen guardrail decided about, and labelled one a
 threshold may be made whenever labels come in. Let t be a threshold. Where each answer drawn is
 labelled, the hallucinated ones with a score below t are misses, the others are caught, and the
 threshold sought is the highest at which a bet on "less than alpha is missed" has won 1 / delta
-(``anytime`` in ``calibrail.conformal.rank``). An answer without a label so far counts as whatever
-speaks against t: as a miss below it, not at all above. The wealth is then at most what all labels
-would make of it, whichever labels are late, and for whatever reason.
+(``anytime`` in ``conformal.threshold``). An answer without a label so far counts as whatever speaks
+against t: as a miss below it, not at all above. The wealth is then at most what all labels would
+make of it, whichever labels are late, and for whatever reason.
 
-Where answers are labelled with different probabilities (``calibrail.conformal.betting``) the
-weighted wealth is no function of what lies below t alone. So thresholds are tried one after the
-other, from the lowest, on a grid that was fixed before the first answer was drawn, and the last one
-before the first that is not shown is taken. Of those that miss too much the first one is taken, or
-any above it, only if the wealth won against that one ever reached 1 / delta: with probability at
-most delta, however often one looks.
+Where answers are labelled with different probabilities (``sequential.betting``) the weighted wealth
+is no function of what lies below t alone. So thresholds are tried one after the other, from the
+lowest, on a grid that was fixed before the first answer was drawn, and the last one before the
+first that is not shown is taken. Of those that miss too much the first one is taken, or any above
+it, only if the wealth won against that one ever reached 1 / delta: with probability at most delta,
+however often one looks.
 
-A new threshold comes with its coverage: see ``calibrail.conformal.audited``. Its FPR is bet on at
-the limit that is required. Where answers count alike the wealth of a bet on "at most the limit is
-flagged" only grows with the threshold. So any threshold that flags more has won at most what the
-highest such one has, and that ever wins 1 / error with probability at most the error: the verdict
-holds at every look, whichever threshold is looked at. Where they are weighted, thresholds are tried
-in a fixed order, from the highest, until one is not shown.
+A new threshold comes with its coverage, as above. Its FPR is bet on at the limit that is required.
+Where answers count alike the wealth of a bet on "at most the limit is flagged" only grows with the
+threshold. So any threshold that flags more has won at most what the highest such one has, and that
+ever wins 1 / error with probability at most the error: the verdict holds at every look, whichever
+threshold is looked at. Where they are weighted, thresholds are tried in a fixed order, from the
+highest, until one is not shown.
 
 The intervals beside it hold at all times for one threshold each, as long as that stays.
 """

@@ -22,8 +22,8 @@ Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by
 A bet that a rate is on the wrong side of its limit multiplies a wealth of 1, draw by draw, by a
 factor whose mean is at most 1 as long as the promise is kept at that draw, given all draws before:
 P(flagged | hallucinated, past) at least the required coverage, or P(flagged | faithful, past) at
-most the limit. The factors are those of ``eprocess`` (each answer counts one) and of ``betting``
-(weighted answers), with the sign that speaks against the promise.
+most the limit. The factors are those above (each answer counts one, or weighted answers), with the
+sign that speaks against the promise.
 
 A bet from the first draw on pays for all the time in which all was well. So one half of the capital
 is laid on it, and of the other half w_j = 1 / (j (j + 1)) is laid on a bet that starts anew with
@@ -413,7 +413,7 @@ def counted_bets(outcome: Floats, limit: float, *, above: bool) -> Bets:
     Returns
     -------
     Bets
-        ``from_start`` is that of ``eprocess.log_wealth``: all rates beyond the limit, mixed.
+        ``from_start`` is that of ``log_wealth``: all rates beyond the limit, mixed.
     """
     places, weights = roots_legendre(_NODES)
     share = (places + 1.0) / 2.0

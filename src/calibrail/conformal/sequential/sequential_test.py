@@ -113,8 +113,10 @@ def goals(confidence: float) -> tuple[float, float]:
 class SequentialTest(Record):
     """What has been learnt so far about a frozen threshold: everything that later labels need.
 
-    Its size does not depend on the number of labels. ``update`` returns a new one; the same
-    answers, one by one or in batches, cut and restored anywhere, give the same bytes.
+    Answers, or whole groups, are drawn at random and independent of each other; threshold, limits
+    and drawing were fixed before the first label. Its size does not depend on the number of labels.
+    ``update`` returns a new one; the same answers, one by one or in batches, cut and restored
+    anywhere, give the same bytes.
 
     Attributes
     ----------
