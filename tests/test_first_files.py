@@ -173,6 +173,23 @@ def test_a_number_that_stands_for_no_score_is_told(
     assert (f"8 answers have {number:g} in judge_score" in " ".join(done.stdout.split())) is said
 
 
+@pytest.mark.parametrize("mixed", [True, False])
+def test_per_cents_beside_shares_are_told(tmp_path: Path, mixed: bool) -> None:
+    # Odds spread over both sides of 1, as numbers of one unit do.
+    odds = [abs(r["score"]) / (1 - r["score"]) ** 3 for r in _rows()]
+    rows = [
+        {"hallucination_score": (round(100 * s) if n % 4 == 0 else s) if mixed else odds[n]}
+        | {"label": r["wrong"]}
+        for n, r in enumerate(_rows())
+        for s in [min(0.99, max(0.05, r["score"]))]
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    for words in (("test", path, "--threshold", 0.5), ("doctor", path)):
+        said = " ".join(_called(*words).stdout.split())
+        asked = "or more in hallucination_score, and 60 less than 1: per cents beside shares?"
+        assert (asked in said) is mixed
+
+
 def test_every_first_command_tells_of_a_number_that_stands_for_no_score(tmp_path: Path) -> None:
     rows = [
         {"groundedness": -1 if i % 10 == 0 else round(abs(r["score"]), 3), "label": r["wrong"]}
@@ -709,3 +726,55 @@ def test_what_is_named_as_the_label_is_offered_as_no_score(tmp_path: Path) -> No
     rows = [{"label_confidence": row["Risk"], "grade": row["Label (1=ok, 2=bad)"]} for row in rows]
     with pytest.raises(DataError, match="does a higher value of label_confidence"):
         calibrail.test(_write(tmp_path / "b.csv", rows), threshold=0.5)
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_a_row_of_each_annotator_is_one_answer(tmp_path: Path, texts: bool) -> None:
+    """Sorted by annotators; who adds remarks and numbers the rows adds no answers."""
+    rows = [
+        {"annotation_id": 80 * k + n, "WorkerId": who, "label": r["wrong"] ^ (n % 10 == k)}
+        | ({"answer": f"It is {n}.", "remark": f"{who} on {n}"} if texts else {"item": n})
+        | {"score": r["score"]}
+        for k, who in enumerate("abc")
+        for n, r in enumerate(_rows())
+    ]
+    for row in [] if texts else rows:
+        del row["annotation_id"]
+    path = _write(tmp_path / "a.csv", rows)
+    done = _called("test", path, "--threshold", 0.5, "--higher", "hallucinated")
+    said = " ".join(done.stdout.split())
+    assert "80 answers of" in said and "27 hallucinated (label = 1, by the majority" in said
+    assert "differ on 24 of 80 answers" in said and "warning" not in said
+    found = calibrail.diagnose(path)
+    assert (found.rows, found.usable, found.n_hallucinated) == (240, 80, 27)
+    # Where each answer has one of them, all stay.
+    path = _write(tmp_path / "b.csv", rows[:80] + [{**row, "score": 0.1} for row in rows[-20:]])
+    assert calibrail.diagnose(path).usable == 100
+
+
+@pytest.mark.parametrize("kind", ["texts", "unnamed", "index", "ids"])
+def test_statistics_of_a_table_are_no_answers(tmp_path: Path, kind: str) -> None:
+    """They stand below it, as spreadsheets and ``describe`` write them, or above."""
+    texts = {} if kind in ("index", "ids") else {"question": "Q {}?", "answer": "It is {}."}
+    named = {"index": {"": "{}"}, "ids": {"id": "r{}"}}.get(kind, {})
+    rows = [
+        {name: text.format(n) for name, text in (named | texts).items()}
+        | {"score": r["score"], "label": r["wrong"]}
+        for n, r in enumerate(_rows(120))
+    ]
+    names = ("Max", "Total:", "mean") if kind != "unnamed" else ("",)
+    names += ("25%",) * (kind == "index")
+    below = [{**dict.fromkeys(rows[0], ""), "score": 0.9, "label": 1} for _ in names]
+    for row, name in zip(below, names, strict=True):
+        row[next(iter(row))] = name
+    for n, table in enumerate((below + rows, rows + below)):
+        opened = calibrail.read(_write(tmp_path / f"{n}.csv", table), require=())
+        assert len(list(opened)) == 120
+        assert dict(opened.reasons) == {("row", "statistics of other rows"): len(below)}
+    # A name that people bear, below others that come again, is of answers.
+    first, *_ = rows[0]
+    rows = [{"by": ("Max", "Ann")[n % 2], **row} for n, row in enumerate(rows)]
+    for row in rows:
+        del row[first]
+    done = calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5, higher="hallucinated")
+    assert done.data["n_examples"] == 120

@@ -199,6 +199,17 @@ def names_people(name: str) -> bool:
     return bool(words & people) and words <= people | others
 
 
+def is_of_annotators(name: str) -> bool:
+    """Say whether a column's name says who gave the label of a row, and nothing else.
+
+    >>> [is_of_annotators(name) for name in ("WorkerId", "labelled_by", "rater_1", "worker_pay")]
+    [True, True, False, False]
+    """
+    words = {*_words(name)}
+    said = words <= _WORDS["who"] and not words <= _WORDS["of_who"]
+    return said and re.search(r"\d", name) is None
+
+
 _OF_SCORES: Final = ("ness", "ity", "cy", "nce", "treue", "té", "tà", "dad", "dade")
 
 

@@ -17,8 +17,16 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from calibrail.data import tables
-from calibrail.data.aliases import NAMES, aliases_of
-from calibrail.data.example import WHOLE_ROW, RowBatch, RowProblem, SourceRow, TableItem, shorten
+from calibrail.data.aliases import NAMES, STATISTICS, aliases_of
+from calibrail.data.example import (
+    NO_ANSWER,
+    WHOLE_ROW,
+    RowBatch,
+    RowProblem,
+    SourceRow,
+    TableItem,
+    shorten,
+)
 from calibrail.data.files import (
     DELIMITERS,
     ROW_LIMIT,
@@ -120,6 +128,7 @@ def csv_batches(
             if not records:
                 return
             plain = all(map(any, records)) and set(map(len, records)) == {len(header)}
+            plain &= STATISTICS.isdisjoint(cells[0].strip().lower() for cells in records if cells)
             if not plain or reader.line_num + 1 - number != len(records):
                 raise tables.NotPlainError
             held = {}
@@ -226,8 +235,7 @@ def _names_fields(record: Sequence[object]) -> bool:
 
 
 def _in_heading(number: int, cells: Sequence[object]) -> RowProblem:
-    remedy = "it counts as no answer; delete it if that is so"
-    return RowProblem(number, WHOLE_ROW, "part of the heading", shorten(cells), "", remedy)
+    return RowProblem(number, WHOLE_ROW, "part of the heading", shorten(cells), "", NO_ANSWER)
 
 
 def _names_again(header: Sequence[str], cells: Sequence[object]) -> bool:
