@@ -717,6 +717,24 @@ def test_a_pickle_is_no_table_and_a_null_of_a_database_is_no_label(tmp_path: Pat
     assert "79 answers of" in done.stdout
 
 
+def test_how_sure_a_verdict_is_has_no_direction(tmp_path: Path) -> None:
+    rows = [
+        {"judge_confidence": round(0.5 + abs(r["score"] - 0.5), 3), "label": r["wrong"]}
+        | {"judge_verdict": ("pass", "fail")[r["score"] > 0.5]}
+        for r in _rows()
+    ]
+    path = _write(tmp_path / "a.csv", rows)
+    asked = str(_called("test", path, "--threshold", 0.5).exception)
+    (command,) = re.findall("where it is how sure judge_verdict is, neither: `calib.*?`", asked)
+    done = _called(*shlex.split(command.partition("`calibrail ")[2][:-1]))
+    assert "judge_verdict says hallucinated" in " ".join(done.stdout.split()), done.output
+    for row in rows:
+        del row["judge_verdict"]
+    path = _write(tmp_path / "b.csv", rows)
+    asked = str(_called("test", path, "--threshold", 0.5).exception)
+    assert asked.endswith(f"`calibrail doctor {path}` shows with which labels it goes")
+
+
 def test_what_is_named_as_the_label_is_offered_as_no_score(tmp_path: Path) -> None:
     rows = [{"Label (1=ok, 2=bad)": r["wrong"] + 1, "Risk": r["score"]} for r in _rows()]
     with pytest.raises(DataError) as told:

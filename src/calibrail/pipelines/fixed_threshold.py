@@ -5,6 +5,7 @@ it may be named with the first look, and then both requirements may take the who
 it; then each takes half.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -394,6 +395,10 @@ def _chosen(
         raise InputError(say("refused.which_column", names=choice.names))
     if choice.higher is None or choice.strange:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
+        # Confidence in a verdict, whatever that is, has no direction.
+        sure = "confidence" in words_of(choice.names[0]) and choose_score(opened)
+        about |= {"of": sure.names[0] if sure and sure.verdict else None}
+        about["path"] = shlex.quote(opened.source) if len(opened.files) == 1 else "DATA"
         raise InputError(say("refused.which_direction", about))
     direction(choice.higher, Detectors)
     return registry.build_column(choice.names[0], choice.higher)
