@@ -20,7 +20,7 @@ from calibrail.data.columns import likely_labels
 from calibrail.errors import DataError, GuardrailError, InputError
 from calibrail.formatting import Scale
 from calibrail.report.documents.calibrate_sections import to_try
-from tests.workbooks import write_workbook
+from tests.workbooks import Formula, write_workbook
 
 
 def _rows(n: int = 80) -> list[dict[str, Any]]:
@@ -796,3 +796,102 @@ def test_statistics_of_a_table_are_no_answers(tmp_path: Path, kind: str) -> None
         del row[first]
     done = calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5, higher="hallucinated")
     assert done.data["n_examples"] == 120
+
+
+@pytest.mark.parametrize("name", ["hallucinated", "label"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_ticks_beside_blanks_are_asked_about_with_what_reads_them(
+    tmp_path: Path, name: str, first: int
+) -> None:
+    rows = [{name: "x" if r["wrong"] else "", "p_wrong": r["score"]} for r in _rows()]
+    path = _write(tmp_path / "a.csv", rows[first:])
+    how = (
+        "test",
+        path,
+        "--threshold",
+        0.5,
+        "--score-column",
+        "p_wrong",
+        "--higher",
+        "hallucinated",
+    )
+    asked = re.search(r"(--label-map \S+) reads both", str(_called(*how).exception))
+    assert asked is not None
+    words = shlex.split(asked[1].replace("x=?,blank=?", "x=1,blank=0"))
+    assert ("?" in asked[1]) is (name == "label")
+    done = _called(*how, *words)
+    assert f"{80 - first} answers" in done.stdout and f"{27 - first} hallucinated" in done.stdout
+
+
+def test_a_frame_in_one_object_of_json_is_a_table(tmp_path: Path) -> None:
+    rows = [
+        {"answer": f"It is {n}.", "p_wrong": r["score"], "label": r["wrong"]}
+        for n, r in enumerate(_rows())
+    ]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    for n, held in enumerate(
+        (
+            columns,
+            {name: dict(enumerate(cells)) for name, cells in columns.items()},
+            dict(enumerate(rows)),
+            {f"q{n}": row for n, row in enumerate(rows)},
+        )
+    ):
+        for indent in (None, 1):
+            (tmp_path / "a.json").write_text(json.dumps(held, indent=indent))
+            opened = calibrail.read(tmp_path / "a.json", require=())
+            assert sum(item.label or 0 for item in opened) == 27 and opened.n_rows == 80
+            assert (opened.place[1], opened.has_ids) == (80, n == 3)
+    # A row may list as many answers as labels.
+    (tmp_path / "a.json").write_text(json.dumps({"response": ["a", "b"], "label": [1, 0]}))
+    assert len({item.group for item in calibrail.read(tmp_path / "a.json", require=())}) == 1
+
+
+def test_formulas_that_were_never_computed_are_told(tmp_path: Path) -> None:
+    rows = [[f"q{n}", r["score"], Formula(f"C{n}>0.5", r["wrong"])] for n, r in enumerate(_rows())]
+    header = ["question", "hallucination_score", "label"]
+    path = write_workbook(tmp_path / "a.xlsx", {"Sheet": [header, *rows]})
+    assert calibrail.test(path, threshold=0.5).report.test.n_hallucinated == 27
+    for row in rows:
+        row[2] = Formula(row[2].text)
+    path = write_workbook(tmp_path / "b.xlsx", {"Sheet": [header, *rows]})
+    with pytest.raises(DataError, match=r"none of its 80 formulas was ever computed.*and save it"):
+        calibrail.test(path, threshold=0.5)
+
+
+def test_scores_that_are_no_numbers_alone_are_named(tmp_path: Path) -> None:
+    for spelt in ("~{}", "{}/10", "{} stars"):
+        rows = [{"judge_score": spelt.format(r["score"]), "label": r["wrong"]} for r in _rows()]
+        with pytest.raises(InputError, match=r"judge_score holds .*: write numbers alone"):
+            calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_each_of_several_choices_is_asked_about(tmp_path: Path, flat: bool) -> None:
+    """As Label Studio exports them."""
+    chosen = [(["Made up", "Short"], ["Fine"])[n % 3 > 0] for n in range(60)]
+    data = [{"answer": f"It is {n}.", "p_wrong": n % 3 / 3} for n in range(60)]
+    if flat:
+        about = {"annotator": 1, "annotation_id": 1, "lead_time": 2.5}
+        rows = [
+            {"id": n, "issues": kinds[0] if len(kinds) < 2 else json.dumps({"choices": kinds})}
+            | data[n]
+            | about
+            for n, kinds in enumerate(chosen)
+        ]
+        path = _write(tmp_path / "a.csv", rows)
+    else:
+        path = tmp_path / "a.json"
+        results = [[{"from_name": "issues", "value": {"choices": kinds}}] for kinds in chosen]
+        tasks = [
+            {"id": n, "data": data[n], "annotations": [{"result": result}]}
+            for n, result in enumerate(results)
+        ]
+        path.write_text(json.dumps(tasks))
+    column = "issues" if flat else "annotation.issues"
+    how: dict[str, Any] = {"threshold": 0.5, "score_column": "p_wrong", "label_column": column}
+    with pytest.raises(DataError) as told:
+        calibrail.test(path, higher="faithful", **how)
+    assert "label_map={'made up': 1}" in str(told.value)
+    run = calibrail.test(path, higher="faithful", positive="Made up", **how)
+    assert run.report.test.n_hallucinated == 20

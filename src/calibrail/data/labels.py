@@ -317,6 +317,9 @@ def plain(key: str, meaning_of_one: int) -> int:
     return meaning_of_one if key in YES else 1 - meaning_of_one
 
 
+#: How a map names a cell in which nothing stands, beside those that are ticked.
+_BLANK: Final = "blank"
+
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
 Meaning: TypeAlias = int | str | None
 
@@ -461,7 +464,12 @@ class LabelReader:
         return (not key or key in _WORDS["missing"]) and key not in self._map
 
     def spelt(self, value: object) -> object:
-        """Return the name of a class that the file numbers; any other value as it is."""
+        """Return the name of a class that the file numbers; any other value as it is.
+
+        Nothing is *blank*, where a map says what that means.
+        """
+        if value in (None, "") and _BLANK in self._map:
+            return _BLANK
         numbered = bool(self._names) and isinstance(value, int | float) and type(value) is not bool
         place = label_key(value) if numbered else ""
         if place == "-1" and place not in self._map:
@@ -476,11 +484,13 @@ class LabelReader:
         self.n_others += 1
         given = value if isinstance(value, (list, tuple)) and not self.spans else (value,)
         for item in given:
-            key = label_key(self.spelt(item))[:40]
-            if self.is_missing(item) or self._one(item) is not None:
-                continue
-            if key in self.others or len(self.others) < _COUNTED:
-                self.others[key] += 1
+            # Of one person's several choices each.
+            for one in item if isinstance(item, (list, tuple)) else (item,):
+                key = label_key(self.spelt(one))[:40]
+                if self.is_missing(one) or self._one(one) is not None:
+                    continue
+                if key in self.others or len(self.others) < _COUNTED:
+                    self.others[key] += 1
 
     def described(self) -> dict[str, Any]:
         """Return how labels were read: values with their class and number, and who decided."""
@@ -780,6 +790,8 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     >>> label_remedy("yes")
     "'yes' can mean either class: positive='yes' if it means hallucinated, else positive='no'"
     """
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
     key = label_key(value)
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
     if reader is not None and reader.positive is not None:
@@ -798,6 +810,11 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         told = [part for part, item in value.items() if parse_label(item) is not None]
         parts = (spell_option(ReadOptions, "label_column", f"{reader.column}.{k}") for k in told)
         return error_text("label_in_object", parts=" or ".join(parts) or another_column()[2:])
+    if reader is not None and key in _WORDS["ticks"]:
+        ticked = "?" if reader.named is None else reader.named
+        blank = "?" if reader.named is None else 1 - reader.named
+        classes = spell_option(ReadOptions, "label_map", {key: ticked, _BLANK: blank})
+        return error_text("label_ticked", start=start, classes=classes)
     if isinstance(value, (int, str)) and key and len(key) < 40:
         meaning = spell_option(ReadOptions, "label_map", {key: 1})
         positive = spell_option(ReadOptions, "positive", "VALUE")

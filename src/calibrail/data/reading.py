@@ -526,7 +526,9 @@ class Reading:
         if self._reading.strict:
             raise DataError(describe(result, self.source))
         self.n_quarantined += 1
-        self._first = self._first or result
+        # What a cell holds says more than that others hold nothing.
+        if self._first is None or self._first.reason == "missing" != result.reason:
+            self._first = result
         self.reasons[result.field, result.reason] += 1
         self._codes.add(result.code)
         quarantine.add(result)

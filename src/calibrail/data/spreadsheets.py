@@ -345,16 +345,28 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
 _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
 
 
+#: Formulas with the value that was last computed, and without one.
+_COMPUTED: Final = re.compile(rb"(?:</f>|<f[^>]*/>)\s*<v>[^<]")
+_UNCOMPUTED: Final = re.compile(rb"</f>\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
+
+
 def _look_through(path: Path) -> None:
-    """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart."""
+    """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart.
+
+    Or of whose formulas none was ever computed, as where a program wrote them.
+    """
     with ZipFile(path) as book:
         parts = book.infolist()
         refuse_unpacked(path, sum(part.file_size for part in parts), path.stat().st_size)
         texts = [_reach(book.read(part))[1] for part in parts if _SHARED.fullmatch(part.filename)]
+        n, computed = 0, False
         for raw in map(book.read, parts):
             # Without this word no cell is read from a part.
             for sizes in (texts or [[0]]) if b"sheetData" in raw else ():
                 tables.refuse_bomb(path, _reach(raw, sizes)[0])
+            n, computed = n + len(_UNCOMPUTED.findall(raw)), computed or bool(_COMPUTED.search(raw))
+        if n and not computed:
+            raise DataError.on("never_computed", path=path, n=n)
 
 
 def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:

@@ -5,6 +5,7 @@ it may be named with the first look, and then both requirements may take the who
 it; then each takes half.
 """
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -387,12 +388,20 @@ def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None
         return read(source, how, require=(), labelled=False, allow_none=True), error
 
 
+#: What is written for a number, and is none: ~0.7, 7/10, 4 stars.
+_NO_NUMBER: Final = re.compile(r"[~≈<>]\s*[\d.]+|[\d.]+\s*(/\s*\d+|stars?|points?)|[★☆⭐]+")
+
+
 def _chosen(
     opened: Reading, threshold: float | None, named: str | None, higher: str | None
 ) -> Score:
     choice = choose_score(opened, threshold, named, higher)
     if len(choice.names) != 1:
-        raise InputError(say("refused.which_column", names=choice.names))
+        cells = (
+            (k, row.get(k)) for k in filter(speaks_of_score, opened.fields) for row in opened.head
+        )
+        odd = next(((k, cell) for k, cell in cells if _NO_NUMBER.fullmatch(str(cell))), None)
+        raise InputError(say("refused.which_column", names=choice.names, odd=odd))
     if choice.higher is None or choice.strange:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
         # Confidence in a verdict, whatever that is, has no direction.
