@@ -864,6 +864,13 @@ def test_scores_that_are_no_numbers_alone_are_named(tmp_path: Path) -> None:
         rows = [{"judge_score": spelt.format(r["score"]), "label": r["wrong"]} for r in _rows()]
         with pytest.raises(InputError, match=r"judge_score holds .*: write numbers alone"):
             calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
+    rows = [
+        {"q": "Q?", "[openai:x] {{q}}": "[PASS] (1.00)\n\nYes.", "label": n % 2} for n in range(9)
+    ]
+    with pytest.raises(
+        InputError, match="a table of promptfoo; its JSON has scores: promptfoo exp"
+    ):
+        calibrail.test(_write(tmp_path / "a.csv", rows), threshold=0.5)
 
 
 @pytest.mark.parametrize("flat", [True, False])

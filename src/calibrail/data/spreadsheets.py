@@ -346,8 +346,8 @@ _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
 
 
 #: Formulas with the value that was last computed, and without one.
-_COMPUTED: Final = re.compile(rb"(?:</f>|<f[^>]*/>)\s*<v>[^<]")
-_UNCOMPUTED: Final = re.compile(rb"</f>\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
+_COMPUTED: Final = re.compile(rb"(?:</f>|<f[^<>]*/>)\s*+<v>[^<]")
+_UNCOMPUTED: Final = re.compile(rb"</f>\s*+(?:<v\s*+/>|<v>\s*+</v>)?+\s*+</c>")
 
 
 def _look_through(path: Path) -> None:

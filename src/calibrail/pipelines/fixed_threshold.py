@@ -388,8 +388,11 @@ def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None
         return read(source, how, require=(), labelled=False, allow_none=True), error
 
 
-#: What is written for a number, and is none: ~0.7, 7/10, 4 stars.
-_NO_NUMBER: Final = re.compile(r"[~≈<>]\s*[\d.]+|[\d.]+\s*(/\s*\d+|stars?|points?)|[★☆⭐]+")
+#: What is written for a number, and is none: ~0.7, 7/10, 4 stars; or before an answer by promptfoo.
+_NO_NUMBER: Final = re.compile(
+    r"[~\u2248<>]\s*[\d.]+|[\d.]+\s*(/\s*\d+|stars?|points?)|[\u2605\u2606\u2b50]+|(\[(?:PASS|FAIL)\]).*",
+    re.DOTALL,
+)
 
 
 def _chosen(
@@ -397,11 +400,10 @@ def _chosen(
 ) -> Score:
     choice = choose_score(opened, threshold, named, higher)
     if len(choice.names) != 1:
-        cells = (
-            (k, row.get(k)) for k in filter(speaks_of_score, opened.fields) for row in opened.head
-        )
-        odd = next(((k, cell) for k, cell in cells if _NO_NUMBER.fullmatch(str(cell))), None)
-        raise InputError(say("refused.which_column", names=choice.names, odd=odd))
+        cells = (cell for row in opened.head for cell in row.items())
+        found = ((name, cell, _NO_NUMBER.fullmatch(str(cell))) for name, cell in cells)
+        odd = ((k, cell, m[2]) for k, cell, m in found if m and (m[2] or speaks_of_score(k)))
+        raise InputError(say("refused.which_column", names=choice.names, odd=next(odd, None)))
     if choice.higher is None or choice.strange:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
         # Confidence in a verdict, whatever that is, has no direction.
