@@ -358,23 +358,22 @@ class VoteGatherer:
         for item in held:
             if isinstance(item, SourceRow):
                 answers.setdefault(self._content(item.values), []).append(item)
-        voted = set[object]()
-        for key, rows in answers.items():
-            people = [spelling(value_at(row.values, self._by)) for row in rows]
-            if all(people) and 1 < len(people) == len({*people}):
-                voted.add(key)
-        if 2 * sum(len(answers[key]) for key in voted) <= len(held):
+        voted = {id(rows[0]): rows for rows in answers.values() if self._are_votes(rows)}
+        if 2 * sum(map(len, voted.values())) <= len(held):
             yield from held
             return
         (label,) = self._columns.label_columns
+        others = {id(row) for rows in voted.values() for row in rows[1:]}
         for item in held:
-            key = self._content(item.values) if isinstance(item, SourceRow) else None
-            rows = answers[key] if key in voted else []
-            if not isinstance(item, SourceRow) or not rows:
-                yield item
-            elif item is rows[0]:
-                labels = [value_at(row.values, label) for row in rows]
+            if isinstance(item, SourceRow) and id(item) in voted:
+                labels = [value_at(row.values, label) for row in voted[id(item)]]
                 yield replace(item, values={**item.values, label: labels})
+            elif id(item) not in others:
+                yield item
+
+    def _are_votes(self, rows: Sequence[SourceRow]) -> bool:
+        people = [spelling(value_at(row.values, self._by)) for row in rows]
+        return all(people) and 1 < len(people) == len({*people})
 
     def _content(self, values: Mapping[str, object]) -> tuple[str, ...]:
         """Return what rows of one answer share: its texts and scores, or all that is no label."""
