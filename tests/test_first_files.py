@@ -847,6 +847,24 @@ def test_a_frame_in_one_object_of_json_is_a_table(tmp_path: Path) -> None:
     assert len({item.group for item in calibrail.read(tmp_path / "a.json", require=())}) == 1
 
 
+def test_what_one_judge_of_a_list_said_is_a_score(tmp_path: Path) -> None:
+    """As an evaluation job of Bedrock writes it."""
+    rows = [
+        {"modelResponses": [{"response": f"It is {n}."}], "label": r["wrong"]}
+        | {"automatedEvaluationResult": {"scores": [{"metricName": "F", "result": r["score"]}]}}
+        for n, r in enumerate(_rows())
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    run = calibrail.test(path, threshold=0.5, higher="hallucinated")
+    assert run.report.score["params"]["column"] == "automatedEvaluationResult.scores.0.result"
+    for row in rows:
+        del row["label"]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r"where there is none yet, people label: calibrail.label"):
+        calibrail.test(path, threshold=0.5, higher="hallucinated")
+
+
 def test_formulas_that_were_never_computed_are_told(tmp_path: Path) -> None:
     rows = [[f"q{n}", r["score"], Formula(f"C{n}>0.5", r["wrong"])] for n, r in enumerate(_rows())]
     header = ["question", "hallucination_score", "label"]

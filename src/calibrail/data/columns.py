@@ -340,9 +340,12 @@ def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None
 
 def _to_label(program: str) -> str:
     """Return how people's labels are made, and what measures against a program's words instead."""
-    label = cli_or_python("`calibrail label DATA -o labels`", "calibrail.label(data, 'labels')")
     options = (spell_option(ReadOptions, name, program) for name in ("label_column", "labelled_by"))
-    return error_text("have_people_label", label=label, options=" ".join(options))
+    return error_text("have_people_label", label=_labelling(), options=" ".join(options))
+
+
+def _labelling() -> str:
+    return cli_or_python("`calibrail label DATA -o labels`", "calibrail.label(data, 'labels')")
 
 
 def which_label(rows: Sequence[Mapping[str, object]], named: Sequence[str] = ()) -> str:
@@ -362,7 +365,7 @@ def which_label(rows: Sequence[Mapping[str, object]], named: Sequence[str] = ())
         return f"what programs said is no label ({listing(programs, 5)}): {_to_label(programs[0])}"
     if first is None:
         option = spell_option(ReadOptions, "label_column")
-        return f"name the column of 0 (faithful) and 1 (hallucinated) with {option}"
+        return error_text("name_labels", option=option, label=_labelling())
     more = f" (or {listing(others[1:], 5)})" if others[1:] else ""
     words = " ".join(spell_option(ReadOptions, *item) for item in advice.options.items())
     check = ""

@@ -208,8 +208,9 @@ def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[st
             )
             continue
         single = isinstance(opened, list) and len(opened) == 1
-        if single and isinstance(inner.get("score"), int | float):
-            yield f"{path}.0.score"
+        if single:
+            said = (key for key in ("score", "result") if isinstance(inner.get(key), int | float))
+            yield from (f"{path}.0.{key}" for key in said)
         yield from _names(inner, f"{path}.", depth - 1)
 
 
