@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION, SCORE
-from calibrail.data.values import parse_cell, same_text, spelt_out, value_at
+from calibrail.data.values import number_in, parse_cell, same_text, spelt_out, value_at
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
@@ -682,7 +682,7 @@ def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
     return others["n"] > _SHARE * n_labelled or any(
         item["n"] >= max(_FEW, _OFTEN * n_labelled)
         for item in others["values"]
-        if _is_number(item["value"])
+        if number_in(item["value"]) is not None
     )
 
 
@@ -713,9 +713,11 @@ def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
     {'1': '?', '2': '?', 'FAIL': '1'}
     """
     others = [item["value"] for item in labels["others"]["values"]]
-    numbers = any(map(_is_number, others)) and not labels["by_user"]
+    numbers = any(number_in(item) is not None for item in others) and not labels["by_user"]
     classes = {
-        item["value"]: "?" if numbers and _is_number(item["value"]) else _OF[item["class"]]
+        item["value"]: "?"
+        if numbers and number_in(item["value"]) is not None
+        else _OF[item["class"]]
         for item in labels["values"]
     } | dict.fromkeys(others, "?")
     if sorted(classes.values()) in (["0", "?"], ["1", "?"]):
@@ -738,14 +740,6 @@ def _remedy(labels: Mapping[str, Any]) -> str:
 
 def _counted(values: list[dict[str, Any]]) -> Iterator[str]:
     return (f"{item['value']} ({item['n']:,})" for item in values)
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
 
 
 _OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}

@@ -578,7 +578,8 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
         for name in ("mapping", "label_column", "group_column", "id_column")
     )
     columns = f"{', '.join(some)} and {last}"
-    if first is not None and first.field == "label" and likely_labels(read.head):
+    unnamed = "label" not in read.columns.present or likely_labels(read.head)
+    if first is not None and first.field == "label" and unnamed:
         which = which_label(read.head)
         seen += f" {which[0].upper()}{which[1:]}."
     why = f"{'; '.join(kinds)}.{example}{seen}{where}"
