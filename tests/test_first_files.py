@@ -768,6 +768,10 @@ def test_a_row_of_each_annotator_is_one_answer(tmp_path: Path, texts: bool) -> N
     # Where each answer has one of them, all stay.
     path = _write(tmp_path / "b.csv", rows[:80] + [{**row, "score": 0.1} for row in rows[-20:]])
     assert calibrail.diagnose(path).usable == 100
+    # Of those with an id it says which are of one answer, however few they are.
+    few = [{"id": n, **row} for n, row in [*enumerate(rows[:80]), *enumerate(rows[-20:], 60)]]
+    found = calibrail.diagnose(_write(tmp_path / "c.csv", few))
+    assert (found.usable, found.reasons) == (76, (("label", "annotators tie", 4),))
 
 
 @pytest.mark.parametrize("kind", ["texts", "unnamed", "index", "ids"])

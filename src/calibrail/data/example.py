@@ -312,8 +312,6 @@ class SourceIds:
 
 #: The field that a problem names when the row as a whole cannot be read.
 WHOLE_ROW: Final = "row"
-#: What is to be done about one that is no answer.
-NO_ANSWER: Final = "it counts as no answer; delete it if that is so"
 
 _SHOWN: Final = 120
 

@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
 from calibrail.data.example import (
-    NO_ANSWER,
     TEXT_FIELDS,
     WHOLE_ROW,
     Example,
@@ -20,6 +19,7 @@ from calibrail.data.example import (
 )
 from calibrail.data.labels import label_key, read_label, side_of
 from calibrail.data.sentences import GATHERED, SentenceCell, joined
+from calibrail.data.spreadsheets import NO_ANSWER
 from calibrail.data.values import (
     chunks_of,
     column_value,
@@ -329,8 +329,8 @@ class VoteGatherer:
     """Gathers rows that hold one person's label each to answers, with the labels of all people.
 
     All rows are held until the last one is read. Where most of them are of answers that several
-    people labelled, each once, an answer's first row lists its labels; else every row stays as it
-    is.
+    people labelled, each once, an answer's first row lists its labels; else only that of an answer
+    whose rows have one id does.
 
     Parameters
     ----------
@@ -360,8 +360,7 @@ class VoteGatherer:
                 answers.setdefault(self._content(item.values), []).append(item)
         voted = {id(rows[0]): rows for rows in answers.values() if self._are_votes(rows)}
         if 2 * sum(map(len, voted.values())) <= len(held):
-            yield from held
-            return
+            voted = {key: rows for key, rows in voted.items() if self._have_one_id(rows)}
         (label,) = self._columns.label_columns
         others = {id(row) for rows in voted.values() for row in rows[1:]}
         for item in held:
@@ -374,6 +373,10 @@ class VoteGatherer:
     def _are_votes(self, rows: Sequence[SourceRow]) -> bool:
         people = [spelling(value_at(row.values, self._by)) for row in rows]
         return all(people) and 1 < len(people) == len({*people})
+
+    def _have_one_id(self, rows: Sequence[SourceRow]) -> bool:
+        ids = {spelling(value_at(row.values, self._columns.by_field["id"])) for row in rows}
+        return len(ids) == 1 and "" not in ids
 
     def _content(self, values: Mapping[str, object]) -> tuple[str, ...]:
         """Return what rows of one answer share: its texts and scores, or all that is no label."""

@@ -18,15 +18,7 @@ import numpy as np
 
 from calibrail.data import tables
 from calibrail.data.aliases import NAMES, STATISTICS, aliases_of
-from calibrail.data.example import (
-    NO_ANSWER,
-    WHOLE_ROW,
-    RowBatch,
-    RowProblem,
-    SourceRow,
-    TableItem,
-    shorten,
-)
+from calibrail.data.example import WHOLE_ROW, RowBatch, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.files import (
     DELIMITERS,
     ROW_LIMIT,
@@ -224,6 +216,8 @@ def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]
     return at, ends.index(True) + 1 if True in ends else 0
 
 
+#: What is to be done about a row that holds no answer.
+NO_ANSWER: Final = "it counts as no answer; delete it if that is so"
 #: Columns beside which a record of one cell is a title.
 _OF_TITLE: Final = 2
 
