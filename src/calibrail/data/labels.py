@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION, SCORE
-from calibrail.data.values import parse_cell, same_text, spelt_out, value_at
+from calibrail.data.values import number_in, parse_cell, same_text, spelt_out, value_at
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
@@ -199,6 +199,17 @@ def names_people(name: str) -> bool:
     return bool(words & people) and words <= people | others
 
 
+def is_of_annotators(name: str) -> bool:
+    """Say whether a column's name says who gave the label of a row, and nothing else.
+
+    >>> [is_of_annotators(name) for name in ("WorkerId", "labelled_by", "rater_1", "worker_pay")]
+    [True, True, False, False]
+    """
+    words = {*_words(name)}
+    said = words <= _WORDS["who"] and not words <= _WORDS["of_who"]
+    return said and re.search(r"\d", name) is None
+
+
 _OF_SCORES: Final = ("ness", "ity", "cy", "nce", "treue", "té", "tà", "dad", "dade")
 
 
@@ -305,6 +316,9 @@ def plain(key: str, meaning_of_one: int) -> int:
     """Return the class of a yes or no, by what a yes means."""
     return meaning_of_one if key in YES else 1 - meaning_of_one
 
+
+#: How a map names a cell in which nothing stands, beside those that are ticked.
+_BLANK: Final = "blank"
 
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
 Meaning: TypeAlias = int | str | None
@@ -450,7 +464,12 @@ class LabelReader:
         return (not key or key in _WORDS["missing"]) and key not in self._map
 
     def spelt(self, value: object) -> object:
-        """Return the name of a class that the file numbers; any other value as it is."""
+        """Return the name of a class that the file numbers; any other value as it is.
+
+        Nothing is *blank*, where a map says what that means.
+        """
+        if value in (None, "") and _BLANK in self._map:
+            return _BLANK
         numbered = bool(self._names) and isinstance(value, int | float) and type(value) is not bool
         place = label_key(value) if numbered else ""
         if place == "-1" and place not in self._map:
@@ -465,11 +484,13 @@ class LabelReader:
         self.n_others += 1
         given = value if isinstance(value, (list, tuple)) and not self.spans else (value,)
         for item in given:
-            key = label_key(self.spelt(item))[:40]
-            if self.is_missing(item) or self._one(item) is not None:
-                continue
-            if key in self.others or len(self.others) < _COUNTED:
-                self.others[key] += 1
+            # Of one person's several choices each.
+            for one in item if isinstance(item, (list, tuple)) else (item,):
+                key = label_key(self.spelt(one))[:40]
+                if self.is_missing(one) or self._one(one) is not None:
+                    continue
+                if key in self.others or len(self.others) < _COUNTED:
+                    self.others[key] += 1
 
     def described(self) -> dict[str, Any]:
         """Return how labels were read: values with their class and number, and who decided."""
@@ -661,7 +682,7 @@ def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
     return others["n"] > _SHARE * n_labelled or any(
         item["n"] >= max(_FEW, _OFTEN * n_labelled)
         for item in others["values"]
-        if _is_number(item["value"])
+        if number_in(item["value"]) is not None
     )
 
 
@@ -692,9 +713,11 @@ def map_to_fill(labels: Mapping[str, Any]) -> dict[str, str] | None:
     {'1': '?', '2': '?', 'FAIL': '1'}
     """
     others = [item["value"] for item in labels["others"]["values"]]
-    numbers = any(map(_is_number, others)) and not labels["by_user"]
+    numbers = any(number_in(item) is not None for item in others) and not labels["by_user"]
     classes = {
-        item["value"]: "?" if numbers and _is_number(item["value"]) else _OF[item["class"]]
+        item["value"]: "?"
+        if numbers and number_in(item["value"]) is not None
+        else _OF[item["class"]]
         for item in labels["values"]
     } | dict.fromkeys(others, "?")
     if sorted(classes.values()) in (["0", "?"], ["1", "?"]):
@@ -717,14 +740,6 @@ def _remedy(labels: Mapping[str, Any]) -> str:
 
 def _counted(values: list[dict[str, Any]]) -> Iterator[str]:
     return (f"{item['value']} ({item['n']:,})" for item in values)
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
 
 
 _OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}
@@ -769,6 +784,8 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     >>> label_remedy("yes")
     "'yes' can mean either class: positive='yes' if it means hallucinated, else positive='no'"
     """
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
     key = label_key(value)
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
     if reader is not None and reader.positive is not None:
@@ -787,6 +804,11 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         told = [part for part, item in value.items() if parse_label(item) is not None]
         parts = (spell_option(ReadOptions, "label_column", f"{reader.column}.{k}") for k in told)
         return error_text("label_in_object", parts=" or ".join(parts) or another_column()[2:])
+    if reader is not None and key in _WORDS["ticks"]:
+        ticked = "?" if reader.named is None else reader.named
+        blank = "?" if reader.named is None else 1 - reader.named
+        classes = spell_option(ReadOptions, "label_map", {key: ticked, _BLANK: blank})
+        return error_text("label_ticked", start=start, classes=classes)
     if isinstance(value, (int, str)) and key and len(key) < 40:
         meaning = spell_option(ReadOptions, "label_map", {key: 1})
         positive = spell_option(ReadOptions, "positive", "VALUE")

@@ -111,7 +111,8 @@ class NumericColumn(Record):
         The class that a higher value means by the column's name, never by the labels; None where
         the name says none.
     stand_in : dict or None
-        A number that seems to stand for a missing one (``at``), and how often (``n``).
+        A number that seems to stand for a missing one (``at``), and how often (``n``); or how many
+        per cents from ``low`` on there are beside ``n_shares``.
     """
 
     name: str

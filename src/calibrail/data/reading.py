@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
 from calibrail.data.columns import (
+    ALL_COLUMNS,
     CHARACTERS,
     Needs,
     Seen,
@@ -39,7 +40,14 @@ from calibrail.data.example import (
 from calibrail.data.files import count_rows
 from calibrail.data.labels import LabelReader, is_of_people
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
-from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate, pairs_listed
+from calibrail.data.row_parser import (
+    Gatherer,
+    RowParser,
+    VoteGatherer,
+    answers_of,
+    duplicate,
+    pairs_listed,
+)
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.sources import (
     Opened,
@@ -223,6 +231,9 @@ class Reading:
         self.class_names = opened.class_names
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._opened, self._reading = opened, reading
+        own = opened.table and opened.export is None and needs.labelled and not needs.repeats
+        by = self.columns.annotator(fields) if own else None
+        shared = () if ALL_COLUMNS in needs.keep else needs.keep
         needs = needs.keeping(fields, self.columns)
         # Rows with neither answers nor ids are known by all that they hold.
         named = bool({"response", "id"} & self.columns.present)
@@ -236,14 +247,17 @@ class Reading:
         if narrow is not None:
             twins = (twin.reader.column for twin in self.columns.rivals)
             labels = (*self.columns.label_columns, *twins)
-            names = (*self.columns.by_field.values(), *labels, *needs.keep)
-            self._names = {*names} - {CHARACTERS}
+            names = (*self.columns.by_field.values(), *labels, *needs.keep, by or "")
+            self._names = {*names} - {CHARACTERS, ""}
             # Rows of scores with one id are told apart by all that they hold.
             whole = needs.distinct and "response" not in self.columns.present
             items = batch_rows(narrow(columns=None if whole else self._names))
-        self._gatherer: Gatherer | None = None
+        self._gatherer: Gatherer | VoteGatherer | None = None
         if self.columns.marked.answer_id is not None:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
+        elif by is not None:
+            self._gatherer = VoteGatherer(self.columns, by, shared)
+        if self._gatherer is not None:
             items = self._gatherer(items)
         self._part = Subsample(reading, self._group_of)
         self._ids = SourceIds()
@@ -477,7 +491,8 @@ class Reading:
             Rows must be read one by one, from the beginning.
         """
         strict = self._reading.strict and self.has_ids
-        if self._opened.batches is None or self._reading.sample is not None or strict:
+        by_row = strict or self._gatherer is not None or self._reading.sample is not None
+        if self._opened.batches is None or by_row:
             raise NotPlainError
         reader = ColumnReader(self.columns, self._needs, self._interpreter, scores)
         with closing(Quarantine(self._reading.quarantine)) as quarantine:
@@ -511,7 +526,9 @@ class Reading:
         if self._reading.strict:
             raise DataError(describe(result, self.source))
         self.n_quarantined += 1
-        self._first = self._first or result
+        # What a cell holds says more than that others hold nothing.
+        if self._first is None or self._first.reason == "missing" != result.reason:
+            self._first = result
         self.reasons[result.field, result.reason] += 1
         self._codes.add(result.code)
         quarantine.add(result)
@@ -561,7 +578,8 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
         for name in ("mapping", "label_column", "group_column", "id_column")
     )
     columns = f"{', '.join(some)} and {last}"
-    if first is not None and first.field == "label" and likely_labels(read.head):
+    unnamed = "label" not in read.columns.present or likely_labels(read.head)
+    if first is not None and first.field == "label" and unnamed:
         which = which_label(read.head)
         seen += f" {which[0].upper()}{which[1:]}."
     why = f"{'; '.join(kinds)}.{example}{seen}{where}"

@@ -167,11 +167,19 @@ def words_of(name: str) -> list[str]:
 _STAND_INS: Final = (-999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0)
 
 
+#: Fewer numbers of another unit are slips.
+_FEW: Final = 5
+
+
 def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
     """Return a number that comes again, apart from all others, as one for a missing score does.
 
+    Or how many numbers seem to be per cents beside shares, and from which one on.
+
     >>> stand_in(np.array([-1.0, 0.2, 0.4, -1.0, 0.3, np.nan]))
     {'at': -1.0, 'n': 2}
+    >>> stand_in(np.array([0.1, 0.2, 0.4, 0.6, 0.9, 12.0, 31.0, 44.0, 68.0, 85.0]))
+    {'n': 5, 'n_shares': 5, 'low': 12.0}
     """
     for at in _STAND_INS:
         # Tables may have millions of rows: they are sorted only where such a number comes again.
@@ -179,7 +187,13 @@ def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
             others = np.unique(values[(values != at) & ~np.isnan(values)])
             if len(others) > 2 and ((at < 0.0 <= others[0]) or at > 5.0 * others[-1] > 0.0):
                 return {"at": at, "n": n}
-    return None
+    shares, cents = values[(values > 0.0) & (values < 1.0)], values[values > 1.0]
+    least, n = max(_FEW, 0.05 * np.sum(~np.isnan(values))), len(cents)
+    if min(len(shares), n) < least or np.nanmin(values) < 0.0 or cents.max() > 100.0:
+        return None
+    # Of numbers of one kind some lie close above 1, too.
+    apart = np.sum(cents <= 2.0) <= 0.05 * n and len({*cents.tolist()}) >= _FEW
+    return {"n": n, "n_shares": len(shares), "low": float(cents.min())} if apart else None
 
 
 def direction_of(column: str) -> str | None:

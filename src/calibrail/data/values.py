@@ -6,7 +6,6 @@ import json
 import math
 import re
 import struct
-import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ DEPTH: Final = 100
 
 
 class JsonLimitError(ValueError):
-    """A text is nested deeper, or holds a longer number, than is read; says which."""
+    """A text is nested deeper than is read, or says two things under one name; says which."""
 
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -39,20 +38,14 @@ def load_json(text: str) -> object:
     Raises
     ------
     ValueError
-        It is not JSON.
+        It is not JSON, or holds a number of more digits than Python will parse.
     JsonLimitError
-        It holds a number of more digits than Python will parse, or two values under one name, or is
-        nested more than `DEPTH` deep.
+        It holds two values under one name, or is nested more than `DEPTH` deep.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object)
     except RecursionError as error:
         raise JsonLimitError(_TOO_DEEP) from error
-    except (json.JSONDecodeError, JsonLimitError):
-        raise
-    except ValueError as error:
-        digits = sys.get_int_max_str_digits()
-        raise JsonLimitError(f"a number of more than {digits:,} digits") from error
     _require_shallow(text, value)
     if _SURROGATE.search(text):
         escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
@@ -215,8 +208,9 @@ def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[st
             )
             continue
         single = isinstance(opened, list) and len(opened) == 1
-        if single and isinstance(inner.get("score"), int | float):
-            yield f"{path}.0.score"
+        if single:
+            said = (key for key in ("score", "result") if isinstance(inner.get(key), int | float))
+            yield from (f"{path}.0.{key}" for key in said)
         yield from _names(inner, f"{path}.", depth - 1)
 
 
@@ -523,7 +517,8 @@ def name_of(value: object) -> str | None:
     Raises
     ------
     ValueError
-        It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
+        It is neither a text, a number, a truth value, a date, a time of day nor a UUID; or a number
+        of more digits than Python will print.
     """
     if (value := native(value)) is None:
         return None
@@ -534,10 +529,7 @@ def name_of(value: object) -> str | None:
         raise ValueError("a name must be a text or a number")
     if isinstance(value, float) and abs(value) < _LONG and value.is_integer():
         value = int(value)
-    try:
-        return str(value)
-    except ValueError:  # a whole number of more digits than Python will print
-        return hex(int(value))
+    return str(value)
 
 
 #: From here on not every whole number is a float.

@@ -5,6 +5,8 @@ it may be named with the first look, and then both requirements may take the who
 it; then each takes half.
 """
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -386,14 +388,28 @@ def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None
         return read(source, how, require=(), labelled=False, allow_none=True), error
 
 
+#: What is written for a number, and is none: ~0.7, 7/10, 4 stars; or before an answer by promptfoo.
+_NO_NUMBER: Final = re.compile(
+    r"[~\u2248<>]\s*[\d.]+|[\d.]+\s*(/\s*\d+|stars?|points?)|[\u2605\u2606\u2b50]+|(\[(?:PASS|FAIL)\]).*",
+    re.DOTALL,
+)
+
+
 def _chosen(
     opened: Reading, threshold: float | None, named: str | None, higher: str | None
 ) -> Score:
     choice = choose_score(opened, threshold, named, higher)
     if len(choice.names) != 1:
-        raise InputError(say("refused.which_column", names=choice.names))
+        cells = (cell for row in opened.head for cell in row.items())
+        found = ((name, cell, _NO_NUMBER.fullmatch(str(cell))) for name, cell in cells)
+        odd = ((k, cell, m[2]) for k, cell, m in found if m and (m[2] or speaks_of_score(k)))
+        raise InputError(say("refused.which_column", names=choice.names, odd=next(odd, None)))
     if choice.higher is None or choice.strange:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
+        # Confidence in a verdict, whatever that is, has no direction.
+        sure = "confidence" in words_of(choice.names[0]) and choose_score(opened)
+        about |= {"of": sure.names[0] if sure and sure.verdict else None}
+        about["path"] = shlex.quote(opened.source) if len(opened.files) == 1 else "DATA"
         raise InputError(say("refused.which_direction", about))
     direction(choice.higher, Detectors)
     return registry.build_column(choice.names[0], choice.higher)

@@ -233,10 +233,19 @@ def _together(rows: list[SourceRow]) -> SourceRow:
     first = rows[0]
     values = dict(first.values)
     for name in values:
-        held = [row.values.get(name) for row in rows]
+        held = [_chosen_in(row.values.get(name)) for row in rows]
+        # Several choices are one person's, and no labels of several.
+        several = isinstance(held[0], list) and held[0] is not values[name]
+        values[name] = held[:1] if several else held[0]
         if name not in _ABOUT and any(value != held[0] for value in held):
             values[name] = [value for value in held if value is not None]
     return SourceRow(first.number, values, first.file)
+
+
+def _chosen_in(cell: object) -> object:
+    """Return what is listed in a cell that spells several choices at once."""
+    spelt = mapping(parsed(cell))
+    return spelt["choices"] if spelt.keys() == {"choices"} else cell
 
 
 _RESPONSES, _SUGGESTION = ".responses", ".suggestion"

@@ -106,6 +106,7 @@ def _about(report: Json) -> dict[str, Any]:
         "labels": {
             "column": labels["column"],
             "means": one,
+            "several": labels["several"],
             "unsaid": turned and not labels["by_user"] and is_unsaid(labels["column"], one),
             "turned": spell_words(ReadOptions, turned),
         }
@@ -160,8 +161,11 @@ def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     counts = (report["test"][label] for label in ("n_hallucinated", "n_faithful"))
     if report["test"]["auroc"]["estimate"] in (0.0, 1.0) and sum(counts) >= _ENOUGH:
         yield "No mistake", say("fixed_threshold.told", report, about)
-    if report["data"].get("stand_ins"):
-        yield "No score?", say("data.stand_ins", report["data"])
+    for item in report["data"].get("stand_ins") or ():
+        if "low" in item:
+            yield "Two units?", say("data.two_units", item)
+        else:
+            yield "No score?", say("data.stand_ins", stand_ins=[item])
     if far := report["data"].get("far"):
         yield f"{about['at']} is far", say("fixed_threshold.far", far)
 
