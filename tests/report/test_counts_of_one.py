@@ -9,7 +9,6 @@ from rich.console import Console
 
 from calibrail import diagnose
 from calibrail.data.example import Example
-from calibrail.formatting import Scale
 from calibrail.report import Document, print_document, render_page
 from calibrail.report.documents import certify, decisions, doctor
 from calibrail.report.documents.examples import error_examples
@@ -31,13 +30,14 @@ ERROR = {
     "score": 0.5,
     "p_value": 0.5,
 }
+REPORT: dict[str, Any] = {"score": None, "warnings": []}
 ONE = {"n_seen_before": 1, "n_set_aside": 1, "n_errors": 1, "n_undefined": 1, "by_group": None}
 ONE |= {"copies": {"n": 0}, "reading": {}, "n_near_copies": 1}
 
 
 def errors() -> Document:
     kinds: dict[str, Any] = {"n_misses": 2, "n_alarms": 2, "note": "1 answer"}
-    shown = error_examples({**kinds, "misses": [ERROR], "alarms": [ERROR]}, Scale())
+    shown = error_examples({**kinds, "misses": [ERROR], "alarms": [ERROR]}, REPORT)
     return Document("x", blocks=(shown,), notes=("1 answer",))
 
 
@@ -47,7 +47,7 @@ SHOWN = ERROR | {"response": "It is red.", "outcome": "pass", "threshold": 0.6, 
 def test_highlights_are_spoken_of_where_there_is_a_text() -> None:
     kinds: dict[str, Any] = {"n_misses": 1, "n_alarms": 0, "note": "", "alarms": []}
     pages = [
-        render_page(Document("x", blocks=(error_examples({**kinds, "misses": [row]}, Scale()),)))
+        render_page(Document("x", blocks=(error_examples({**kinds, "misses": [row]}, REPORT),)))
         for row in (ERROR, SHOWN)
     ]
     assert [page.count("Highlights") for page in pages] == [0, 1]
@@ -56,7 +56,8 @@ def test_highlights_are_spoken_of_where_there_is_a_text() -> None:
 def test_errors_of_answers_that_do_not_count_are_said_to_be_such() -> None:
     kinds: dict[str, Any] = {"n_misses": 4, "n_alarms": 0, "note": "", "alarms": []}
     for grouped in (False, True):
-        section = error_examples({**kinds, "misses": [SHOWN]}, Scale(), clustered=grouped)
+        report = {**REPORT, "warnings": [{"code": "clustered"}] * grouped}
+        section = error_examples({**kinds, "misses": [SHOWN]}, report)
         page = render_page(Document("x", blocks=(section,)))
         assert ("also those that do not count above" in page) == grouped
 

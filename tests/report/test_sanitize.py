@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import error, errors
 
-from calibrail.formatting import Scale
 from calibrail.report.document import AnswerCard, Text, all_blocks
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.text import clean, excerpt, short
@@ -95,9 +94,13 @@ def test_the_first_mark_is_seen_whatever_the_length() -> None:
     assert sum(len(piece) for piece, _ in segments) <= 600
 
 
+#: A report of a detector whose scores are shown as they are.
+PLAIN: dict[str, Any] = {"score": None, "warnings": []}
+
+
 @given(WILD)
 def test_any_evidence_has_a_view(evidence: object) -> None:
-    content = error_examples(errors(misses=[error(evidence=evidence)]), Scale())
+    content = error_examples(errors(misses=[error(evidence=evidence)]), PLAIN)
     card = next(block for block in all_blocks([content]) if isinstance(block, AnswerCard))
     assert [quote.about for quote in card.quotes] == ["Question", "Answer"]
     assert card.quotes[1].segments
@@ -105,7 +108,7 @@ def test_any_evidence_has_a_view(evidence: object) -> None:
 
 def test_errors_without_texts_are_one_line() -> None:
     bare = error(question="", contexts=[], response="", evidence=None)
-    content = error_examples(errors(misses=[bare], alarms=[bare], n_alarms=9), Scale())
+    content = error_examples(errors(misses=[bare], alarms=[bare], n_alarms=9), PLAIN)
     blocks = list(all_blocks([content]))
     assert not any(isinstance(block, AnswerCard) for block in blocks)
     lines = [block.text for block in blocks if isinstance(block, Text)]

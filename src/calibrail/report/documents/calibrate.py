@@ -61,7 +61,6 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     """Return what only a report about flagging answers says."""
     area, on = report["test"]["auroc"], measures.measured_on(report["test"])
     rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
-    grouped = messages.is_clustered(report)
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
         rule, summary = "", f"{rule} {summary}"
@@ -86,7 +85,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             stopped_streams(report),
             *of_report(report),
             _other_scores(report),
-            examples and error_examples(examples, Scale.of(report["score"]), clustered=grouped),
+            None if examples is None else error_examples(examples, report),
             parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
             messages.possible_section(messages.possible(report)),
         ),

@@ -12,7 +12,7 @@ from calibrail.formatting import Scale, count, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
 from calibrail.report.documents import guardrail
-from calibrail.report.documents.calibrate_sections import review_reasons
+from calibrail.report.documents.calibrate_sections import is_clustered, review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
 from calibrail.report.figures.scores import distributions_svg
 from calibrail.report.messages import facts, say
@@ -30,18 +30,17 @@ _TITLES: Final = {
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
 
-def error_examples(examples: Json, scale: Scale, *, clustered: bool = False) -> parts.Section:
+def error_examples(examples: Json, report: Json) -> parts.Section:
     """Return the worst errors of the test set, for the page.
 
     Parameters
     ----------
     examples : mapping
         Worst errors of ``page_examples``; nothing in its texts and its evidence is trusted.
-    scale : Scale
-        How the scores are shown.
-    clustered : bool
-        Whether one answer of each group counts in the measures; here all are looked at.
+    report : mapping
+        Whose errors they are: of all answers, also of those that do not count in its measures.
     """
+    scale, clustered = Scale.of(report["score"]), is_clustered(report)
     misses, alarms = (
         _kind(examples[kind], (examples[f"n_{kind}"], clustered), _TITLES[kind], scale)
         for kind in _TITLES

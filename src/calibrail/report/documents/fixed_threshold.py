@@ -36,7 +36,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     where = "On the test set" if about["picked"] else "On all answers"
     answer = _answer(report, about) if asked else ""
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
-    codes, once = {item["code"] for item in report["warnings"]}, sections.is_clustered(report)
+    codes = {item["code"] for item in report["warnings"]}
     is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
     step, *others = _turns(report, about) if is_turned else [_next_step(report, about)]
     costly = about["picked"] and report["cost"]["upper"] is not None and not report["cost"]["beats"]
@@ -74,7 +74,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
             ),
-            examples and error_examples(examples, about["scale"], clustered=once),
+            None if examples is None else error_examples(examples, report),
             parts.listing("What this rests on", sections.assumptions(report), where="page"),
             parts.listing("Notes", [] if asked else report["notes"], where="page"),
         ),
