@@ -95,7 +95,7 @@ def test_the_first_mark_is_seen_whatever_the_length() -> None:
 
 
 #: A report of a detector whose scores are shown as they are.
-PLAIN: dict[str, Any] = {"score": None, "warnings": []}
+PLAIN: dict[str, object] = {"score": None, "warnings": []}
 
 
 @given(WILD)
