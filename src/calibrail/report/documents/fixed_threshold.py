@@ -276,7 +276,7 @@ def _turns(report: Json, about: Json) -> list[str]:
     steps = [say("fixed_threshold.turn", about, turn=command if reading else "")]
     # Words that say a class have no direction that an option could turn.
     plain_words = about["yes_no"] and "--higher" not in given
-    higher = _OTHER.get(params.get("higher")) if about["scale"].column else None
+    higher = next_steps.OTHER.get(params.get("higher")) if about["scale"].column else None
     if higher is not None and not plain_words and "--score" not in given:
         other = next_steps.without_options(words, {"--score-column=", "--higher="})
         other += ["--score-column", about["scale"].column, "--higher", higher]
@@ -286,6 +286,5 @@ def _turns(report: Json, about: Json) -> list[str]:
     return steps
 
 
-_OTHER: Final = {"faithful": "hallucinated", "hallucinated": "faithful"}
 #: Options of test that calibrate does not take beside alpha.
 _GOALS = spellings(Costs) | {"--threshold=", "--min-caught=", "--max-false-alarms="}
