@@ -229,9 +229,8 @@ def _next_step(report: Json, about: Json) -> str:
         command = shlex.join([*again, f"{far['nearer']:.12g}"])
         return say("fixed_threshold.rescale", about, far, command=command)
     fails, shown = next_steps.would_fail(report), text.tone(report)
-    if shown == "conditional" or (
-        about["asked"] and report["reason_code"] != "bounds" and not fails
-    ):
+    decided = fails or report["reason_code"] == "bounds"
+    if shown == "conditional" or (about["asked"] and not decided):
         return next_steps.next_step(report)
     if about["picked"] and (fails or not about["asked"]):
         beaten = about["asked"] or not report["cost"]["beats"]
