@@ -10,7 +10,7 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.measures import part_note
+from calibrail.report.documents.measures import is_missed, part_note
 from calibrail.report.documents.next_steps import STEPS, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
@@ -60,6 +60,7 @@ def document(result: Json) -> Document:
                 "agree.ask": verdict is None,
                 "verdict.label_by_people": code == "labels_of_judge",
                 "verdict.name_copies": code == "near_copies",
+                "certify.would_fail": code == "looked_before" and is_missed(row["certificate"]),
                 "agree.again": code == "looked_before",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
@@ -301,10 +302,9 @@ def warnings(result: Json) -> Iterator[str]:
 
 def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:
     """Return that a column of labels is empty, and what stands in its way."""
-    about = {"column": repr(column), "role": role}
-    if first is not None:
-        return say("agree.unreadable_labels", about, n_unreadable=n_unreadable, first=first)
-    return say("agree.no_labels", about, name=name)
+    cases = {"agree.unreadable_labels": first is not None, "agree.no_labels": True}
+    about = {"column": repr(column), "role": role, "name": name, "first": first}
+    return say_first(cases, about, n_unreadable=n_unreadable)
 
 
 def versus_document(result: Json) -> Document:

@@ -237,9 +237,8 @@ def look_number(certificate: Json) -> str:
 
 def how_sure(report: Json) -> str:
     """Return on what level a promise holds: on average, or for this threshold."""
-    if report["guarantee"] not in OF_THIS_THRESHOLD:
-        return say("verdict.on_average", report)
-    return say("verdict.with_confidence", report, sure=sure(report))
+    code = "with_confidence" if report["guarantee"] in OF_THIS_THRESHOLD else "on_average"
+    return say(f"verdict.{code}", report, sure=sure(report))
 
 
 def sure(content: Json) -> float:

@@ -114,10 +114,8 @@ def _next_step(certificate: Json) -> str:
     if anew := next_steps.label_anew({**certificate, "needed": needed}, once=once):
         code, parameters = anew
         if "needed" in look:
-            needed, goals = parameters.get("more", needed), next_steps.goals(certificate)
-            more = next_steps.answers_more(needed)
-            more += "" if once else next_steps.among(needed, certificate)
-            return say("certify.next_look", look, parameters, more=more, once=once, goals=goals)
+            goals = next_steps.goals(certificate)
+            return say("certify.next_look", look, parameters, once=once, goals=goals)
         return say(f"verdict.{code}", **parameters)
     return say("certify.too_close", limits=limits)
 

@@ -21,11 +21,8 @@ from calibrail.report.text import excerpt, group_label, merged, parted, short
 #: Chunks of a context that are shown.
 _MOST_CHUNKS: Final = 3
 
-#: By kind of error: its name, and which ones are shown where not all are.
-_TITLES: Final = {
-    "misses": ("Miss", "most harmless to the detector"),
-    "alarms": ("False alarm", "most suspicious to it"),
-}
+#: The kinds of errors, and where the catalogue has the words for each.
+_ERRORS: Final = {"misses": "missed", "alarms": "alarmed"}
 
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
@@ -41,16 +38,18 @@ def error_examples(examples: Json, report: Json) -> parts.Section:
         Whose errors they are: of all answers, also of those that do not count in its measures.
     """
     scale, clustered = Scale.of(report["score"]), is_clustered(report)
-    misses, alarms = (
-        _kind(examples[kind], (examples[f"n_{kind}"], clustered), _TITLES[kind], scale)
-        for kind in _TITLES
-    )
-    shows_texts = any(item["response"] for kind in _TITLES for item in examples[kind])
+    shows_texts = any(item["response"] for kind in _ERRORS for item in examples[kind])
     return parts.section(
         "What it gets wrong",
         parts.Text(short(examples["note"], 400)),
-        parts.section("Misses: hallucinated answers that passed", *misses),
-        parts.section("False alarms: faithful answers that did not pass", *alarms),
+        *(
+            parts.section(
+                heading,
+                *_kind(examples[kind], (examples[f"n_{kind}"], clustered), (one, of), scale),
+            )
+            for kind, code in _ERRORS.items()
+            for (_, heading), (_, one), (_, of) in [facts(f"example.{code}")]
+        ),
         note(say("example.label_may_be_wrong", shows_texts=shows_texts)),
         where="page",
     )

@@ -233,9 +233,8 @@ def _next_step(report: Json, about: Json) -> str:
         command = shlex.join([*again, f"{far['nearer']:.12g}"])
         return say("fixed_threshold.rescale", about, far, command=command)
     fails, shown = next_steps.would_fail(report), text.tone(report)
-    if shown == "conditional" or (
-        about["asked"] and report["reason_code"] != "bounds" and not fails
-    ):
+    decided = fails or report["reason_code"] == "bounds"
+    if shown == "conditional" or (about["asked"] and not decided):
         return next_steps.next_step(report)
     if about["picked"] and (fails or not about["asked"]):
         beaten = about["asked"] or not report["cost"]["beats"]
@@ -280,7 +279,7 @@ def _turns(report: Json, about: Json) -> list[str]:
     steps = [say("fixed_threshold.turn", about, turn=command if reading else "")]
     # Words that say a class have no direction that an option could turn.
     plain_words = about["yes_no"] and "--higher" not in given
-    higher = _OTHER.get(params.get("higher")) if about["scale"].column else None
+    higher = next_steps.OTHER.get(params.get("higher")) if about["scale"].column else None
     if higher is not None and not plain_words and "--score" not in given:
         other = next_steps.without_options(words, {"--score-column=", "--higher="})
         other += ["--score-column", about["scale"].column, "--higher", higher]
@@ -290,6 +289,5 @@ def _turns(report: Json, about: Json) -> list[str]:
     return steps
 
 
-_OTHER: Final = {"faithful": "hallucinated", "hallucinated": "faithful"}
 #: Options of test that calibrate does not take beside alpha.
 _GOALS = spellings(Costs) | {"--threshold=", "--min-caught=", "--max-false-alarms="}

@@ -69,14 +69,14 @@ def export_document(
     content: Json, line: str, doubts: Sequence[str], keys: Sequence[str], report: Json
 ) -> Document:
     """Return what was frozen, what is doubtful about it, the keys made, and how to use it."""
-    shown = "rejected" if would_fail(report) else tone(report)
-    shown = "" if messages.is_unasked(report) else shown
+    shown = "" if messages.is_unasked(report) else tone(report)
+    about = {"shown": shown, "fails": would_fail(report), "goals": goals(report)}
     return Document(
         "export of",
         headline=line,
         blocks=[parts.Bullets("", keys)],
         warnings=[parts.Bullet(doubt) for doubt in doubts],
-        next_step=say("command.check_with", content, shown=shown, goals=goals(report)),
+        next_step=say("command.check_with", content, about),
     )
 
 

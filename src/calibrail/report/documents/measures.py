@@ -207,7 +207,9 @@ def target_box(asked: Json) -> figures.TargetBox | None:
     seen = shown["coverage"]["estimate"], shown["fpr"]["estimate"]
     corner = (asked["min_coverage"], 1.0 if most is None else most) if required else None
     at = None if None in seen else seen
-    return figures.TargetBox(coverage, fpr, at, corner, text.tone(asked) if required else "")
+    # A certificate on a condition has the colour of what is open.
+    colour = "inconclusive" if (tone := text.tone(asked)) == "conditional" else tone
+    return figures.TargetBox(coverage, fpr, at, corner, colour if required else "")
 
 
 def target_figure(
@@ -257,7 +259,7 @@ def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | Non
     about = {"groups": groups, "confidence": confidence, "more": len(rows) - len(groups)}
     about["inside"] = verdict_word({**rows[0], "verdict": "certified"})
     about["agrees"] = all(_VERDICTS[box.lies] == row["verdict"] for row, _, box in first)
-    boxes = [(name, word("verdict.in_box", box.verdict), box) for _, name, box in first]
+    boxes = [(name, word("verdict.in_box", text.tone(row)), box) for row, name, box in first]
     draw = partial(figures.group_targets_svg, boxes, say("calibrate.targets", about))
     return parts.Figure(
         "groups", draw, say("calibrate.targets_caption", about, most=figures.MOST_GROUPS)

@@ -33,6 +33,10 @@ PLACE: Final = {"-o="}
 ELSEWHERE: Final = {*PLACE, "--force"}
 
 
+#: What a higher score means where it runs the other way.
+OTHER: Final = {"faithful": "hallucinated", "hallucinated": "faithful"}
+
+
 def for_several(content: Json) -> str:
     """Return the command that compares a run's detector with others, on the same data and split.
 
@@ -74,12 +78,11 @@ def for_groups(content: Json) -> str:
 def turned(content: Json) -> str:
     """Return a run's command with the other direction of its column; nothing without one."""
     words = _words(content, "calibrate")
-    other = {"hallucinated": "faithful", "faithful": "hallucinated"}
     given = _values(words, "--higher")
-    if not given or given[-1] not in other:
+    if not given or given[-1] not in OTHER:
         return ""
     kept = without_options(words, {"--higher="} | PLACE)
-    return f"{shlex.join([*kept, '--higher', other[given[-1]]])} -o RUN"
+    return f"{shlex.join([*kept, '--higher', OTHER[given[-1]]])} -o RUN"
 
 
 def _words(content: Json, command: str) -> list[str]:
@@ -268,10 +271,11 @@ def label_anew(
     most = {label: max(MOST_TIMES * n, MOST_NEW) for label, n in sizes.items()}
     if None in needed.values() or any(n > most[label] for label, n in needed.items()):
         return None
+    more = answers_more(needed) + ("" if once else among(needed, drawn or certificate))
     if sentences:
         wanted = [count(sizes[label] + n, *_NOUNS[label]) for label, n in needed.items() if n]
-        return "label_sentences_anew", {"wanted": wanted}
-    more, needed = needed, {label: sizes[label] + n for label, n in needed.items()}
+        return "label_sentences_anew", {"wanted": wanted, "more": more}
+    needed = {label: sizes[label] + n for label, n in needed.items()}
     wanted = [count(n, *_NOUNS[label]) for label, n in needed.items()]
     if not once:
         wanted[-1] += among(needed, drawn or certificate)

@@ -120,12 +120,8 @@ def against_marks(spans: Json | None, confidence: float) -> Section | None:
         return None
     name = "Against the marks, by characters"
     lines = [
-        (called, estimate(spans[key]), bounds(spans[key]), "", about)
-        for key, called, about in (
-            ("precision", "Precision", "of the characters removed, those marked"),
-            ("recall", "Recall", "of the characters marked, those removed"),
-            ("f1", "F1", "harmonic mean of both"),
-        )
+        (key.capitalize(), estimate(spans[key]), bounds(spans[key]), "", about)
+        for key, about in facts("removal.marks")
     ]
     text = Text(say("removal.against_marks"), where="page")
     return section(name, text, measures.table(name, lines, confidence))

@@ -114,7 +114,7 @@ class TargetBox(NamedTuple):
     corner : pair of float or None
         Least share caught and most false alarms; None where nothing was required.
     verdict : str
-        As what it is shown, in whose colour it is drawn; empty without one.
+        In whose colour it is drawn; empty without one.
     """
 
     coverage: tuple[float, float]
@@ -122,11 +122,6 @@ class TargetBox(NamedTuple):
     at: tuple[float, float] | None
     corner: tuple[float, float] | None
     verdict: str
-
-    @property
-    def colour(self) -> str:
-        """Whose colour it has: a certificate on a condition that of what is open."""
-        return "inconclusive" if self.verdict == "conditional" else self.verdict
 
     @property
     def lies(self) -> str:
@@ -182,7 +177,7 @@ def target_svg(
     x, anchor = (x, "start") if x < (left + right) / 2 else (right, "end")
     halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
     for word in words:
-        drawn.append(_text(word, x, y := y + 18, box.colour or "ink", anchor, halo))
+        drawn.append(_text(word, x, y := y + 18, box.verdict or "ink", anchor, halo))
     across, up = ((left + right) / 2, bottom + 36), (14.0, (top + bottom) / 2)
     drawn.append(_text("false alarms, % of faithful answers", *across, "ink", "middle"))
     turned = f'transform="rotate(-90 {up[0]:g} {up[1]:g})"'
@@ -215,7 +210,7 @@ def _box(field: tuple[float, ...], box: TargetBox) -> str:
         style = 'fill="none" stroke="var(--certified)" stroke-width="1.3" stroke-dasharray="5 3"'
         drawn.append(_rect("corner", (left, top, x, y), "certified", ".13"))
         drawn.append(f'<path d="M{left:g} {y}H{x}V{top:g}" {style}/>')
-    colour = box.colour or "faithful"
+    colour = box.verdict or "faithful"
     (x0, y1), (x1, y0) = (_in_field(field, box.fpr[end], box.coverage[end]) for end in (0, 1))
     edge = f'stroke="var(--{colour})" stroke-width="1.5"'
     drawn.append(_rect("box", (x0, y0, x1, y1), colour, ".22", edge))
@@ -258,7 +253,7 @@ def group_targets_svg(
         x, y = ((place % beside) * _PLACE[0], place // beside * _PLACE[1])
         bold = 'font-weight="600"'
         named = _text(plots.axis_text(name, narrow=True), 4, 14, "ink", more=bold)
-        verdict = _text(word, 4, 30, box.colour or "quiet")
+        verdict = _text(word, 4, 30, box.verdict or "quiet")
         drawn.append(
             f'<g transform="translate({x:g} {y:g})">{named}{verdict}{_box(_SMALL, box)}</g>'
         )
