@@ -19,6 +19,8 @@ from calibrail.errors import GuardrailError, InputError
 from calibrail.formatting import exact
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.signing import make_keys
+from calibrail.report import render_markdown
+from calibrail.report.documents.card import document as card_document
 from tests.guardrail.conftest import labelled
 
 COLUMN = "column:column=detector,higher=hallucinated"
@@ -30,6 +32,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "three": {"beta": 0.2},
     "risks": {"risks": ("recall>=0.6", "fpr<=0.6")},
     "everything": {"alpha": 0.001, "allow_flag_all": True},
+    "verdicts": {"by": "topic", "max_fpr": 0.9},
+    "less": {"guarantee": "pac", "max_fpr": 0.9, "min_coverage": 0.7},
 }
 
 
@@ -56,9 +60,16 @@ def frozen() -> dict[str, Guardrail]:
         ("pac", "for this very threshold with 90% confidence (guarantee: pac)"),
         ("paper", "slightly less on average (guarantee: paper)"),
         ("groups", "in each group of topic with a threshold of its own"),
+        ("groups", "the hallucinated answers of each group, as the table of groups counts them"),
+        ("verdicts", "By themselves "),
+        ("less", "FRESH_LABELS --max-false-alarms 0.9 --min-caught 0.7"),
         ("groups", "It reads the column detector and the column topic"),
         ("three", "sends the rest to review"),
         ("three", "flags at most 20% of faithful answers"),
+        ("three", "It flags, or sends to review, at least 80% of hallucinated answers"),
+        ("three", "False alarms or reviews"),
+        ("three", " go to review and "),
+        ("three", "no limit was set on what it flags and sends to review together"),
         ("risks", "With 95% confidence its threshold keeps all of these at once"),
         ("everything", "It flags every answer"),
         ("turned", "(higher = more likely faithful)"),
@@ -97,7 +108,22 @@ def test_the_thresholds_of_groups_stand_in_a_table(frozen: dict[str, Guardrail])
     assert groups is not None
     for name, own in groups.groups.items():
         assert f"| {name} | {exact(own.threshold)} | {own.n} |" in text
-    assert "| all others | " in text
+    assert "| all others | " in text and "Verdict" not in text
+    text, by_group = (
+        card(frozen["verdicts"]).markdown(),
+        frozen["verdicts"].config.headline.by_group,
+    )
+    assert by_group is not None and by_group["rows"]
+    for row in by_group["rows"]:
+        assert re.search(rf"\| {row['group']} \| .* \| {row['verdict']} \|", text)
+    # A file of before says neither who is certified nor how many went to review.
+    for kind, field in (("verdicts", "by_group"), ("three", "three_way")):
+        made = card(frozen[kind]).content
+        headline = dict(made["guardrail"]["headline"])
+        assert headline.pop(field)
+        older = card_document({**made, "guardrail": {**made["guardrail"], "headline": headline}})
+        assert "By themselves" not in render_markdown(older)
+        assert ("False alarms or reviews" in render_markdown(older)) is (kind == "three")
 
 
 def test_what_is_missing_is_said(frozen: dict[str, Guardrail], tmp_path: Path) -> None:

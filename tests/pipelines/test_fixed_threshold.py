@@ -432,10 +432,13 @@ def test_labels_of_a_judge_are_named_in_the_first_line(file: Path) -> None:
     assert first.index("good ones, on labels of gpt-5.") < first.index("Data")
 
 
-def test_the_command_that_certifies_names_what_is_asked(file: Path) -> None:
+def test_the_command_that_certifies_names_what_the_guardrail_does_not_state(file: Path) -> None:
     goals = ("--min-caught", 0.8, "--max-false-alarms", 0.2)
     done = " ".join(command("test", file, "--threshold", 1, *goals).stdout.split())
-    assert "certify guardrail.json NEW --max-false-alarms 0.2 --min-caught 0.8)" in done
+    assert "certify guardrail.json NEW --max-false-alarms 0.2)" in done
+    asked = calibrail.test(file, threshold=1.0, min_caught=0.8, max_false_alarms=0.2)
+    promise = asked.freeze().config.promise
+    assert Requirement(max_false_alarms=0.2).stated_coverage(promise) == pytest.approx(0.8)
 
 
 def test_a_guardrail_of_which_nothing_was_asked_asks_when_it_is_certified(file: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.evaluation import Sample
+from calibrail.report import render_page
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.calibrate_sections import (
@@ -20,7 +21,7 @@ from calibrail.report.documents.guardrail import export_document
 from calibrail.report.documents.next_steps import label_anew, next_step
 from calibrail.report.messages import say
 from tests.measured import measure
-from tests.report.reports import report
+from tests.report.reports import NOISE, classes, report
 
 pytestmark = pytest.mark.usefixtures("as_command_line")
 
@@ -127,6 +128,33 @@ def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:
     limits = {"max_fpr": 0.01, "min_coverage": 0.5}
     assert "confidence it flags at least" in report(**limits)["reason"]
     assert "confidence it withholds at least" in report(**limits, beta=0.2)["reason"]
+
+
+def test_what_goes_to_review_is_not_called_flagged() -> None:
+    rare = (NOISE > 0.8).astype(float)
+    value = report(rare, beta=0.3)
+    assert value["three_way"]["review"]["count"]
+    made = document(value, classes(rare))
+    assert made.headline == "Hardly any answer passes"
+    assert made.warnings[0].title == "Hardly any answer passes"
+    assert "the threshold flags or reviews" in made.warnings[0].text
+    assert made.lead[0].text.count("are flagged, about") == 2 and "mistake" not in made.lead[0].text
+    assert "No limit on false alarms" not in made.summary
+    assert "(--beta limits those flagged alone, to 30%.)" in made.summary
+    assert [(tile.name, tile.asked) for tile in made.tiles[:4]] == [
+        ("Caught or reviewed", ""),
+        ("False alarms or reviews", ""),
+        ("Faithful answers flagged", "<= 30%"),
+        ("Sent to review", ""),
+    ]
+    page = render_page(made)
+    assert ">false alarms or reviews, % of faithful answers<" in page
+    assert "of the dashed line are not passed." in page
+    assert '"act":"do not pass"' in page.replace('": "', '":"')
+    # The command shows what the words advise.
+    assert "(here --alpha 0.2)" in made.next_step and " --alpha 0.2" in made.next_step
+    alone = document(report(rare))
+    assert alone.headline == "Everything is flagged" and alone.tiles[0].name == "Caught"
 
 
 @pytest.mark.parametrize(

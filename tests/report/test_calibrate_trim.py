@@ -15,8 +15,9 @@ from calibrail.pipelines.card import card as card_of
 from calibrail.pipelines.run import Run
 from calibrail.report import Document, print_document, render_markdown, render_page
 from calibrail.report.documents import certify as certificate
-from calibrail.report.documents import guardrail
+from calibrail.report.documents import guardrail, measures
 from calibrail.report.documents.calibrate import document
+from calibrail.report.documents.card import document as card_document
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_junit
 from calibrail.serialization import plain
@@ -146,11 +147,27 @@ def test_a_certificate_a_card_and_a_guardrail_say_the_same_measures(run: Run) ->
     assert tiles == [
         "Fully cleaned",
         "Supported kept",
-        "Good answers altered",
+        "Faithful answers altered",
         "Nothing left",
         "AUROC by sentence",
     ]
-    assert "Supported sentences" in printed(card_of(frozen).document())
+    whole = card_of(frozen)
+    text = printed(whole.document())
+    assert "Supported sentences" in text and "the price: " in text
+    # What was certified is not denied below.
+    headline = {**whole.content["guardrail"]["headline"], "verdict": "certified"}
+    for kept, denied in ((0.3, False), (None, True)):
+        asked = {**whole.content["guardrail"]["requirement"], "min_kept": kept}
+        about = {**whole.content["guardrail"], "headline": headline, "requirement": asked}
+        text = printed(card_document({**whole.content, "guardrail": about}))
+        assert ("Nothing about how much is left: " in text) is denied
+        assert ("Nothing about how much is left beyond the verdict above" in text) is not denied
+    # A share of few answers is said with its counts.
+    few = {"estimate": 4 / 6, "lower": 0.3, "upper": 0.9, "count": 4, "n": 6, "method": "wilson"}
+    lines = measures.trim_rates({**headline, "fpr": few}, {"max_fpr": None})
+    assert [tile.value for tile in measures.tiles(lines) if tile.name.startswith("Faithful")] == [
+        "66.7% (4 of 6)"
+    ]
 
 
 def test_sentences_of_answers_stand_on_the_page_alone(run: Run) -> None:

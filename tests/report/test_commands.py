@@ -20,6 +20,10 @@ def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
     expected = "calibrail compare a.csv --score sgi --seed 3 --score NAME -o RUN-compared"
     assert next_steps.for_several(run) == expected
     assert next_steps.for_several(made_by(None)).startswith("calibrail compare DATA --score NAME")
+    allowed = next_steps.for_several(
+        made_by("calibrail calibrate a.csv --alpha 0.1"), " --alpha 0.2"
+    )
+    assert allowed == "calibrail compare a.csv --score NAME --alpha 0.2 -o RUN-compared"
     columns = made_by("calibrail calibrate a.csv --risk 'recall>=0.8' --no-text", "no texts")
     assert next_steps.for_several(columns) == (
         "calibrail compare a.csv --score-column NAME -o RUN-compared"

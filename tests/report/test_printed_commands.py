@@ -242,6 +242,12 @@ def test_a_printed_command_asks_for_the_very_limits(kept: float | None) -> None:
         f"--{name.replace('_', '-')}": value for name, value in words.items()
     }
     assert goals({"max_fpr": None, "min_coverage": 0.9}) == ""
+    # What is promised certify tests by itself.
+    same, other = ({**limits, "max_fpr": 0.2, "alpha": alpha} for alpha in (1.0 - least, 0.2))
+    assert (goals(same), goals(other)) == (
+        ", max_false_alarms=0.2",
+        ", max_false_alarms=0.2, min_caught=0.9",
+    )
 
 
 def test_a_lower_alpha_is_the_very_one() -> None:

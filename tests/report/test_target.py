@@ -24,7 +24,7 @@ from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.card import document as card_document
 from calibrail.report.documents.certify import document as certify_document
 from calibrail.report.figures.scores import TargetBox, target_svg
-from calibrail.report.markdown import render_junit
+from calibrail.report.markdown import render_junit, render_markdown
 from tests.measured import measure
 
 VERDICTS = {"inside": "certified", "outside": "rejected", "across": "inconclusive"}
@@ -253,6 +253,11 @@ def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
     most = upper_percent(ends["fpr_at_most"])
     assert f"{most} false alarms. The box lies inside" in label(figure.svg())
     assert f"at most {most} shown" in shown(made.document())
+    # The interval beside that bound is another one, and that is said.
+    told = "The bound below a requirement decides about it."
+    for document_of in (made.document(), document(run.report.to_dict())):
+        assert render_markdown(document_of).count(told) == 1
+    assert told not in render_markdown(document(report()))
     # A file of before has no bounds of its verdict: it shows the intervals that it has.
     older = {**made.content, "guardrail": dict(made.content["guardrail"])}
     headline = dict(older["guardrail"]["headline"])
@@ -263,7 +268,7 @@ def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
 
 def test_words_beside_a_box_that_fills_the_field_stand_in_it() -> None:
     box = TargetBox((0.0, 1.0), (0.0, 0.998), None, (0.9, 0.8), "inconclusive")
-    svg = target_svg(box, "", ["at most 100% caught", "at most 99.8%"])
+    svg = target_svg(box, "", {"caught": "at most 100%", "false alarms": "at most 99.8%"})
     [required] = re.findall(r'y="([\d.]+)"[^>]*>required<', svg)
     places = [float(y) for y in re.findall(r'y="([\d.-]+)"[^>]*>at most', svg)]
     assert len(places) == 2 and min(places) > float(required) + 14

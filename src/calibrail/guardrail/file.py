@@ -188,6 +188,8 @@ class Headline(_Frozen):
 
     ``cost`` is what its errors were to cost (``calibrail.evaluation.sections.expected_cost``), and
     ``certificate`` the bounds that the verdict rests on, as ``certificate_bounds`` takes them.
+    ``three_way`` says how many were flagged, and how many sent to review, where that is not the
+    same; ``by_group`` whether each group has a threshold of its ``own``, and its verdict.
     Of a guardrail of sentences ``coverage`` is the share of hallucinated answers freed of all
     unsupported sentences, and ``fpr`` that of faithful answers that lost one; ``kept_supported``
     and ``emptied`` stand in no other.
@@ -206,8 +208,10 @@ class Headline(_Frozen):
     emptied: dict[str, Any] | None = None
     cost: dict[str, Any] | None = None
     certificate: dict[str, Any] | None = None
+    three_way: dict[str, Any] | None = None
+    by_group: dict[str, Any] | None = None
 
-    _later = ("kept_supported", "emptied", "cost", "certificate")
+    _later = ("kept_supported", "emptied", "cost", "certificate", "three_way", "by_group")
 
 
 def certificate_bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:

@@ -480,7 +480,8 @@ class Run(Shown):
     ) -> calibrail.guardrail.FrozenConfig:
 
         report = self.report.to_dict()
-        certificate, test = report["certificate"], report["test"]
+        certificate, test, by = (report[name] for name in ("certificate", "test", "by_group"))
+        kept = ("column", "group", "own", "verdict", "max_fpr")
         state = None if self.state is None else base64.b64encode(self.state).decode("ascii")
         origin = ("source", "format", "sha256", "n_examples", "n_quarantined")
         return file.FrozenConfig(
@@ -513,6 +514,9 @@ class Run(Shown):
                 **{name: test[name] for name in ("kept_supported", "emptied") if name in test},
                 cost=report.get("cost"),
                 certificate=file.certificate_bounds(certificate),
+                three_way=report["three_way"],
+                by_group=by
+                and {"rows": [{k: row[k] for k in kept if k in row} for row in by["rows"]]},
             ),
             versions=dict(self.versions),
             traffic=self.traffic,

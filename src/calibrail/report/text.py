@@ -68,10 +68,11 @@ def share(value: Json | None) -> str:
     >>> share({"estimate": None, "lower": 0.9, "method": "rank"})
     'at least 90%'
     >>> share({"estimate": None, "lower": 0.0, "method": "rank"})
-    'not promised'
+    'not promised for all'
     """
     if is_proven(value):
-        return f"at least {lower_percent(value['lower'])}" if value["lower"] else "not promised"
+        low = value["lower"]
+        return f"at least {lower_percent(low)}" if low else "not promised for all"
     if value is None or value["estimate"] is None:
         return "none"
     return percent(value["estimate"])

@@ -160,15 +160,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     kappa, asymmetry = agreement["kappa"], agreement["asymmetry"]
     whose = phrases.plain(item["judge"])
     for key in ("sensitivity", "specificity"):
-        rate, name = agreement[key], word("agree.judged", key)
-        rows.append(
-            (
-                name,
-                phrases.share(rate),
-                phrases.interval(rate) if rate["n"] else say(f"agree.{key}", result),
-                phrases.count_of(rate),
-            )
-        )
+        rate = agreement[key]
+        span = phrases.interval(rate) if rate["n"] else say(f"agree.{key}", result)
+        rows.append((word("agree.judged", key), phrases.share(rate), span, phrases.count_of(rate)))
     known = kappa["estimate"] is not None
     span = phrases.bounds(kappa, 2) if known else kappa["reason"]
     beyond = "agreement beyond chance" if known else ""
@@ -189,14 +183,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     estimates = list[tuple[str | parts.Cell, ...]]()
     missing, methods = list[str](), _methods(item)
     for key, rate in item["rates"].items():
-        cells = []
+        cells = [phrases.share_cell(rate[it]) if rate.get(it) else "" for it in methods]
         for method, name in methods.items():
-            value = rate.get(method)
-            if value is None:
-                cells.append(parts.Cell("", ""))
-                continue
-            cells.append(parts.Cell(phrases.share(value), phrases.interval(value)))
-            if value["estimate"] is None:
+            if (value := rate.get(method)) and value["estimate"] is None:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
     title = f"Rates from labels of {people} and {whose}, each alone with a {level} interval"

@@ -177,7 +177,7 @@ def _strata(place: int, detector: Json) -> parts.Section:
 def _reliability(place: int, detector: Json, confidence: str) -> parts.Section | None:
     if not (measured := detector["reliability"]):
         return None
-    scale = Scale.of(detector["score"])
+    scale, reliability = Scale.of(detector["score"]), partial(figures.reliability_svg, detector)
     rows = [
         (
             f"{tenth}",
@@ -191,13 +191,8 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
     columns = parts.numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
     return parts.section(
         "Is it a probability?",
-        *(
-            parts.Figure(f"{place}-{name}", partial(draw, detector), size="half")
-            for name, draw in (
-                ("reliability", figures.reliability_svg),
-                ("deciles", figures.deciles_svg),
-            )
-        ),
+        parts.Figure(f"{place}-reliability", reliability, size="half"),
+        parts.Figure(f"{place}-deciles", partial(figures.deciles_svg, detector), size="half"),
         parts.note(say("audit.calibration", measured, confidence=confidence)),
         parts.folded("Numbers", parts.Table("Rate in every tenth", columns, rows)),
         where="page",
@@ -209,14 +204,8 @@ def _components(components: Sequence[Json]) -> parts.Section | None:
         return None
     title, blocks = "The parts of the index", list[parts.Block]([parts.note(say("audit.turned"))])
     for item in components:
-        rows = [
-            (
-                word("audit.component_words", row["name"]),
-                measure_cell(row["auroc"]),
-                bounds(row["auroc"]),
-            )
-            for row in item["rows"]
-        ]
+        areas = {word("audit.component_words", row["name"]): row["auroc"] for row in item["rows"]}
+        rows = [(name, measure_cell(area), bounds(area)) for name, area in areas.items()]
         columns = (
             parts.TableColumn(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
             parts.TableColumn("AUROC", "right"),

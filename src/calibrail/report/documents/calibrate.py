@@ -15,7 +15,7 @@ from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import operating_points
-from calibrail.report.messages import say, say_first, title
+from calibrail.report.messages import say, say_first
 from calibrail.report.text import by_sentence
 
 
@@ -46,7 +46,7 @@ def document(
         headline=shown.headline or messages.verdict_headline(report),
         verdict="" if shown.headline else text.tone(report),
         warnings=[
-            parts.Bullet(item["message"], title(f"warning.{item['code']}").capitalize())
+            parts.Bullet(item["message"], messages.warning_title(item["code"], report).capitalize())
             for item in report["warnings"]
         ],
         # What was looked at without a question stays as short as its answer, but on the page.
@@ -69,7 +69,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         "report for",
         rule=rule,
         summary=summary,
-        lead=measures.in_short(report["test"], report, report["three_way"]),
+        lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
             parts.Tile("AUROC", text.estimate(area), text.bounds(area)),
@@ -79,7 +79,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             _threshold(report, scores, "page" if found else "both"),
             parts.section(
                 on,
-                measures.table(on, measures.of_test_part(report), report["confidence"]),
+                *measures.decided(on, measures.of_test_part(report), report["confidence"]),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),
@@ -96,7 +96,9 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
 def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
     tests = "Scores" if text.is_proven(report["test"]["coverage"]) else "Test scores"
-    figure = scores_figure(report, scores, caption=f"{tests} of the two classes.{{dashed}}")
+    caption = f"{tests} of the two classes.{{dashed}}"
+    acted = ("not passed" if report["three_way"] else "flagged", "answers")
+    figure = scores_figure(report, scores, caption=caption, acted=acted)
     text_of_rule = parts.Text(_threshold_sentence(report), where=where)
     return parts.section("The threshold", text_of_rule, figure)
 
@@ -109,6 +111,7 @@ def _threshold_sentence(report: Json) -> str:
         "name": scale.named(text.score_name(report)),
         "target": floor_percent(1.0 - report["alpha"]),
         "how": messages.how_sure(report),
+        "unit": measures.unit_words(report),
     }
     about["flag"] = say("calibrate.flagged", report, about)
     paper = report["guarantee"] == "paper"
@@ -148,7 +151,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
     choices = "Thresholds to choose from"
     columns = parts.numbers("Threshold", "Caught", "False alarms")
     yield parts.Slider(
-        points,
+        {**points, "act": "do not pass" if report["three_way"] else "are flagged"},
         label="Try another threshold",
         back="Back" if points["in_use"] is None else "Back to the threshold in use",
         caveat=say("calibrate.slider", report),

@@ -17,19 +17,13 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
+from calibrail.report.documents.measures import unit_words
 from calibrail.report.documents.next_steps import STEPS
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, edges, groups_svg
-from calibrail.report.messages import facts, is_known, say, say_each, spell, spell_reasons
+from calibrail.report.messages import is_known, say, say_each, spell, spell_reasons, title
 from calibrail.report.text import by_sentence, capital
 from calibrail.text.removal import TEARS
-
-
-def unit_words(content: Json) -> dict[str, Any]:
-    """Return the words for a report, a certificate or a guardrail; the catalogue explains them."""
-    unit = "sentence" if by_sentence(content) else "answer"
-    words = dict(facts(f"calibrate.{unit}_words"))
-    return {**words, "classes": tuple(words["classes"].split())}
 
 
 def reason(report: Json, n_assumed: int = 0) -> str:
@@ -49,6 +43,8 @@ def reason(report: Json, n_assumed: int = 0) -> str:
         judge = judge_of(data.get("reading"))
         about = {"n_alike": data.get("n_alike"), "unit": unit_words(report), "judge": judge}
         parts = [say(f"verdict.{code}", report, about)]
+    elif report["certificate"]["reason_code"] == "no_limit" and report["three_way"]:
+        parts = [say("verdict.no_limit_of_reviews", report)]
     elif code == "aims_at_the_requirement":
         parts.append(say("verdict.aims_at_the_requirement", report))
     if report["verdict"] == "certified":
@@ -56,9 +52,12 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     parts.append(assumed(n_assumed))
     if report["requirement"]["assume_independent"]:
         parts.append(assumed(data.get("n_alike", 0), "assumed_apart"))
-    text = " ".join(filter(None, parts))
-    # A bound on answers that are not passed is one on flags, and with a review on both.
-    return text.replace("flags", "withholds") if report["three_way"] else text
+    return of_reviews(" ".join(filter(None, parts)), report["three_way"])
+
+
+def of_reviews(text: str, reviews: object) -> str:
+    """Return a reason with the word for what is not passed: with a review flags are not all."""
+    return text.replace("flags", "withholds") if reviews else text
 
 
 def looked_before(looks: Sequence[Json]) -> str:
@@ -178,7 +177,8 @@ def verdict_summary(result: Json) -> str:
     silent = is_unasked(result) or result.get("reason_code") in taken_back
     codes = phrases.warned(result)
     meaning = "" if silent else f"{say('verdict.' + result['verdict'], result, codes=codes)} "
-    summary = f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
+    why = of_reviews(result["reason"], result.get("blocked"))
+    summary = f"{meaning}{why}{_guessing(result)}".lstrip()
     if result.get("reason_code") in STEPS or "test" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
@@ -212,7 +212,13 @@ def verdict_headline(result: Json) -> str:
     if not is_unasked(result):
         return say("verdict.with_doubt", verdict=result["verdict"], codes=codes, judge=judge)
     useless = result.get("flag_all") or "flags_everything" in codes
-    return say(f"verdict.{'found_none' if useless else 'found'}", judge=judge)
+    return say(f"verdict.{'found_none' if useless else 'found'}", result, judge=judge)
+
+
+def warning_title(code: str, result: Json) -> str:
+    """Return the title of a warning of a report or a guardrail."""
+    reviews = result["three_way"] and is_known(f"review_warning.{code}")
+    return title(f"{'review_' if reviews else ''}warning.{code}")
 
 
 def _guessing(result: Json) -> str:
@@ -307,7 +313,7 @@ def review_reasons() -> dict[str, str]:
 
 def removal_summary(measured: Json) -> str:
     """Return what removing sentences does: of ``test`` of a report, or of a certificate."""
-    return say("removal.in_short", {"failed": None}, measured)
+    return say("removal.in_short", {"freed": measured.get("coverage")}, measured)
 
 
 def reviewed_for(counts: Json) -> str:

@@ -11,7 +11,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json, Table, listing, section
 from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.messages import facts, remarks, say, say_first, title, word
+from calibrail.report.messages import facts, remarks, say, say_first, word
 from calibrail.report.text import by_sentence, group_label, group_of, is_proven, plain, short, tone
 
 #: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
@@ -44,7 +44,7 @@ def document(card: Json) -> Document:
     region = (headline.get("certificate") or {}).get("region") or headline["fpr"]
     shown, confidence = f"What the {seen_on} show", region["confidence"]
     judge = judge_of(config["data"].get("reading"))
-    warned = [title(f"warning.{code}") for code in headline["warnings"]]
+    warned = [sections.warning_title(code, headline) for code in headline["warnings"]]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))
@@ -55,16 +55,18 @@ def document(card: Json) -> Document:
         summary=sections.verdict_summary(
             {**headline, "reason": guardrail.reason_or_cost(headline)}
         ),
-        lead=[] if about["trims"] else measures.in_short(headline, {}, config["promise"]["beta"]),
+        lead=[Bullet(sections.removal_summary(headline), "In short")]
+        if about["trims"]
+        else measures.in_short(headline, headline),
         blocks=(
             section(
                 shown,
                 measures.target_figure(headline, confidence),
-                measures.table(shown, rates(headline, headline), confidence),
+                *measures.decided(shown, rates(headline, headline), confidence),
             ),
             measures.cost_section(headline.get("cost")),
             listing("What it does", _does(card, about)),
-            section("Thresholds of groups", _groups(config, scale)),
+            section("Thresholds of groups", _groups(config, scale, headline)),
             listing("What it promises", _promises(config, about)),
             listing("What it does not promise", remarks("card.limits", config, about)),
             section("Its data", parts.Facts(facts("card.data", config, labelled_by=judge or ""))),
@@ -103,7 +105,7 @@ def _promises(config: Json, about: Json) -> list[str]:
         "card.keeps_risks" if about["risks"] else f"card.keeps_{promise['guarantee']}",
         config,
         about,
-        catches=say("card.catches", trims=about["trims"]),
+        catches=say("card.catches", config, about),
         caught=floor_percent(1.0 - promise["alpha"]),
         sure=floor_percent(sections.sure(config)),
         where=where,
@@ -156,12 +158,14 @@ def _decides(config: Json, about: Json) -> str:
     )
 
 
-def _groups(config: Json, scale: Scale) -> Table | None:
-    """Show the groups, the largest first: each with its threshold, where it has one of its own."""
+def _groups(config: Json, scale: Scale, headline: Json) -> Table | None:
+    """Show the groups, the largest first: each with its own threshold and verdict, if any."""
     if (groups := config["groups"]) is None:
         return None
-    hallucinated = "Hallucinated calibration answers"
+    hallucinated, verdict = "Hallucinated calibration answers", parts.texts("Verdict")
     rows: list[tuple[str, ...]] = []
+    own = [row for row in (headline.get("by_group") or {"rows": ()})["rows"] if row["own"]]
+    told = {group_of(row): sections.verdict_word({**headline, **row}) for row in own}
     if "columns" in groups:
         every = zip(*(groups[part] for part in ("columns", "values", "counts", "own")), strict=True)
         named = [
@@ -172,20 +176,21 @@ def _groups(config: Json, scale: Scale) -> Table | None:
         ]
         named.sort(key=lambda item: (-item[2], item[:2]))
         rows = [(group_of({"column": at, "group": name}), f"{n:,}") for at, name, n in named]
-        columns = (*parts.texts("Group"), *parts.numbers(hallucinated))
-        return Table("Groups with a promise", columns, _first(rows))
+        columns = (*parts.texts("Group"), *parts.numbers(hallucinated), *verdict)
+        return Table("Groups with a promise", columns, _first(rows, told))
     own_ones = sorted(groups["groups"].items(), key=lambda item: (-item[1]["n"], item[0]))
     rest = [("all others", config["calibration"])]
     rows = [
         (name, scale.edge(group["threshold"], "flags everything"), f"{group['n']:,}")
         for name, group in (*((group_label(name), group) for name, group in own_ones), *rest)
     ]
-    columns = (*parts.texts("Group"), *parts.numbers("Threshold", hallucinated))
-    return Table("Thresholds of groups", columns, [*_first(rows[:-1]), rows[-1]])
+    columns = (*parts.texts("Group"), *parts.numbers("Threshold", hallucinated), *verdict)
+    return Table("Thresholds of groups", columns, [*_first(rows[:-1], told), (*rows[-1], "")])
 
 
-def _first(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the first rows, and how many more there are."""
+def _first(rows: list[tuple[str, ...]], told: dict[str, str]) -> list[tuple[str, ...]]:
+    """Return the first rows, each with what is told of its group, and how many more there are."""
+    rows = [(*row, told.get(row[0], "")) for row in rows]
     if (more := len(rows) - MOST_GROUPS) <= 0:
         return rows
     return [*rows[:MOST_GROUPS], (f"and {more:,} more", *[""] * (len(rows[0]) - 1))]

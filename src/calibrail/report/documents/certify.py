@@ -28,7 +28,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     more = measures.left_whole(certificate) if trims else ()
     # Of all looks together, where they are kept.
     look: Json = certificate.get("look") or {}
-    joint, blocked = look.get("confidence") or shown["confidence"], certificate.get("blocked")
+    joint = look.get("confidence") or shown["confidence"]
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     options = (certificate.get("reading") or {}).get("options")
     intervals = "intervals_of_sentences" if trims else "intervals"
@@ -48,7 +48,6 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
                 measures.table("On the test set", [*lines, *more], joint),
                 parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
-                parts.Text(say("certify.blocked", rate=blocked) if blocked else ""),
                 parts.Text(
                     say("certify.read_with", options=shlex.join(options)) if options else ""
                 ),

@@ -67,11 +67,10 @@ def all_scores(comparison: Json) -> parts.Section:
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
     chooses = f"{title}, on the half that chooses"
     tables = [parts.Table(chooses, columns, rows, where="page" if many else "verbose")]
-    in_brief = None
+    in_brief = None if many else measures.baselines_in_brief(baselines)
     if not many:
         tables.append(parts.Table(chooses, columns, [*map(row, every)], where="brief"))
-        in_brief = measures.baselines_in_brief(baselines)
-    if many:
+    else:
         best = measures.with_baselines(row, every, baselines[:_BASELINES])
         if baselines[_BASELINES:]:
             at = best.index(parts.Heading("Baselines"))

@@ -70,7 +70,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             parts.section(
                 where,
                 scores_figure(report, scores, caption="Scores of the two classes.{dashed}"),
-                measures.table(where, measures.of_test_part(report), report["confidence"]),
+                *measures.decided(where, measures.of_test_part(report), report["confidence"]),
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
             ),

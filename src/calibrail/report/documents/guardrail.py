@@ -28,7 +28,7 @@ def guardrail_document(config: Json) -> Document:
     headline = headline_of(config)
     threshold = config["calibration"]["threshold"] if chosen is None else chosen
     scale, rule = Scale.of(config["score"]), ""
-    limit = f"{messages.unit_words(config)['acts']} everything"
+    limit = f"{measures.unit_words(config)['acts']} everything"
     if threshold is not None:
         limit = scale.edge(threshold)
         if not (config["groups"] or config["upper"]):
@@ -54,7 +54,9 @@ def headline_of(config: Json) -> Json:
     """Return a guardrail's headline with what was required: what is promised alone is not."""
     asked, about = config["requirement"], {name: config[name] for name in ("requirement", "data")}
     limits = {"min_kept": asked.get("min_kept"), "unit": config["promise"].get("unit")}
-    headline = {**config["headline"], **about, **limits}
+    headline = {**config["headline"], **about, **limits, "alpha": config["promise"]["alpha"]}
+    # Earlier files do not know how many of those that do not pass were flagged.
+    headline["three_way"] = headline.get("three_way") or (config["upper"] and config["promise"])
     required = {"min_coverage": asked.get("min_coverage")} if messages.is_unasked(headline) else {}
     return {**headline, **required}
 

@@ -22,8 +22,8 @@ from calibrail.report import text
 from calibrail.report.document import Json
 from calibrail.report.figures import scores as figures
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.messages import say, word
-from calibrail.report.text import share
+from calibrail.report.messages import facts, say, word
+from calibrail.report.text import by_sentence, capital, share
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
@@ -46,20 +46,44 @@ def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
     return parts.Table(title, columns, rows)
 
 
+def decided(title: str, lines: Sequence[Line], confidence: float) -> Sequence[parts.Block]:
+    """Return `table`, and why its intervals differ from bounds that decide, where any do."""
+    said = say("calibrate.ends") if any(line[3].endswith(")") for line in lines) else ""
+    return table(title, lines, confidence), parts.Text(said)
+
+
+def unit_words(content: Json) -> dict[str, str]:
+    """Return the words for a report, a certificate or a guardrail; the catalogue explains them."""
+    reviews = any(content.get(name) for name in ("three_way", "blocked", "upper"))
+    unit = "sentence" if by_sentence(content) else "review" if reviews else "answer"
+    return dict(facts(f"calibrate.{unit}_words"))
+
+
 def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line:
     """Return a share as a line of a table of measures; ``about`` follows its counts."""
-    counts = f"{text.count_of(value)}{'' if text.is_proven(value) else about}"
-    return (name, share(value), text.interval(value), asked, counts)
+    counted, proven = text.count_of(value), text.is_proven(value)
+    # Of few answers the counts say more.
+    said = share(value) + f" ({counted})" * (not proven and 0 < value["n"] < 10)
+    return (name, said, text.interval(value), asked, f"{counted}{'' if proven else about}")
 
 
 def rates(measured: Json, asked: Json) -> list[Line]:
     """Return what is caught and what is wrongly flagged, beside what was asked."""
     if measured.get("kept_supported") or measured.get("kept"):
         return trim_rates(measured, asked)
-    return [
-        share_line("Caught", measured["coverage"], _asked("coverage", asked), " hallucinated"),
-        share_line("False alarms", measured["fpr"], _asked("fpr", asked), " faithful"),
+    words, caught, review = unit_words(asked), measured["coverage"], asked.get("three_way") or asked
+    lines = [
+        share_line(capital(words[name]), measured[rate], _asked(rate, asked), f" {label}")
+        for name, rate, label in zip(("caught", "alarms"), _BOTH, LABELS, strict=True)
     ]
+    if text.is_proven(caught) and not caught["lower"] and asked.get("by_group"):
+        lines[0] = (*lines[0][:2], say("calibrate.in_each_group", asked), *lines[0][3:])
+    if blocked := review.get("blocked"):
+        limit = text.required("<=", review.get("beta"))
+        lines.append(share_line("Faithful answers flagged", blocked, limit, " faithful"))
+    if sent := review.get("review"):
+        lines.append(share_line("Sent to review", sent, about=" answers"))
+    return lines
 
 
 def trim_rates(measured: Json, asked: Json) -> list[Line]:
@@ -230,11 +254,12 @@ def target_figure(
     """
     if (box := target_box(asked)) is None:
         return None
-    words = [f"{_span(box.coverage)} caught", f"{_span(box.fpr)} false alarms"]
+    unit = unit_words(asked)
+    ends = {unit["caught"]: _span(box.coverage), unit["alarms"]: _span(box.fpr)}
     agrees = _VERDICTS.get(box.lies) == box.verdict
-    about = {"box": box, "words": words, "confidence": confidence, "agrees": agrees}
+    about = {"box": box, "ends": ends, "confidence": confidence, "agrees": agrees, "unit": unit}
     caption = say("calibrate.target_caption", about, curve=curve is not None)
-    draw = partial(figures.target_svg, box, say("calibrate.target", about), words, curve)
+    draw = partial(figures.target_svg, box, say("calibrate.target", about), ends, curve)
     return parts.Figure("target", draw, caption, figures.TARGET_RANGE if moves else None, "fixed")
 
 
@@ -304,12 +329,11 @@ def together(certificate: Json) -> Json:
 
 def rates_figure(measured: Json, asked: Json) -> parts.Figure:
     """Return a picture of both rates as they are shown, or of what removing sentences does."""
-    kept = measured.get("kept")
-    caught, alarms = ("fully cleaned", "altered") if kept else ("caught", "false alarms")
+    kept, words = measured.get("kept"), unit_words(asked)
     rows = [
-        (caught, measured["coverage"], asked["min_coverage"] or None),
+        (words["caught"], measured["coverage"], asked["min_coverage"] or None),
         *([("supported kept", kept, asked["min_kept"])] if kept else []),
-        (alarms, measured["fpr"], asked["max_fpr"]),
+        (words["alarms"], measured["fpr"], asked["max_fpr"]),
     ]
     figure = target_figure(asked, measured["confidence"])
     if figure is None:
@@ -389,16 +413,17 @@ def of_verdict(measured: Json, asked: Json) -> list[Line]:
     return rates(shown, asked)
 
 
-def in_short(measured: Json, asked: Json, three_way: object = None) -> list[parts.Bullet]:
+def in_short(measured: Json, asked: Json) -> list[parts.Bullet]:
     """Return both rates in answers of a hundred, and which groups have which verdict.
 
-    ``asked`` is the report or the certificate that holds groups, if any.
+    ``asked`` is the report, certificate or headline that holds groups and reviews, if any.
     """
     rows = [
         {**row, "verdict": verdict_word({**asked, **row})}
         for row in (asked.get("by_group") or {"rows": ()})["rows"]
         if row["max_fpr"] is not None
     ]
+    three_way = asked.get("three_way") or (asked if asked.get("blocked") else None)
     said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
     return [parts.Bullet(said, "In short")] if said else []
 
@@ -515,8 +540,8 @@ def scores_figure(
     scores: BothScores | None,
     *,
     caption: str,
-    dashed: str = " Answers at or {side} of the dashed line are flagged.",
-    draw: Callable[..., str] = figures.distributions_svg,
+    names: tuple[str, str] = LABELS,
+    acted: tuple[str, str] = ("flagged", "answers"),
 ) -> parts.Figure | None:
     """Return the figure of both classes' scores; None without scores.
 
@@ -527,22 +552,21 @@ def scores_figure(
     scores : pair of ndarrays of float64, or None
         Test scores of both classes, as they are shown.
     caption : str
-        What it shows, with ``{dashed}`` where ``dashed`` comes if one threshold decides.
-    dashed : str
-        What becomes of what lies at the dashed line or at its ``{side}``.
-    draw : callable
-        As ``distributions_svg``.
+        What it shows, with ``{dashed}`` where it says what the line does, if one threshold decides.
+    names, acted : pair of str
+        As for ``distributions_svg``.
     """
     if scores is None:
         return None
     scale, used, said = Scale.of(report["score"]), None, ""
     if report["threshold"] is not None and not report["by_group"]:
         used = scale.shown(report["threshold"])
-        said = dashed.format(side="left" if scale.negated else "right")
+        side = "left" if scale.negated else "right"
+        said = f" {capital(acted[1])} at or {side} of the dashed line are {acted[0]}."
     name = scale.named(scale.column or str(report["score"]["name"]))
     return parts.Figure(
         "distributions",
-        partial(draw, *scores, used, name, scale),
+        partial(figures.distributions_svg, *scores, used, name, scale, names=names, acted=acted),
         caption.format(dashed=said),
         limits=(*figures.drawn_range(*scores, used), 0.0, 1.0),
     )

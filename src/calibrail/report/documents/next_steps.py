@@ -37,18 +37,20 @@ ELSEWHERE: Final = {*PLACE, "--force"}
 OTHER: Final = {"faithful": "hallucinated", "hallucinated": "faithful"}
 
 
-def for_several(content: Json) -> str:
+def for_several(content: Json, alpha: str = "") -> str:
     """Return the command that compares a run's detector with others, on the same data and split.
 
-    NAME stands for these others; DATA where no command made the run.
+    NAME stands for these others; DATA where no command made the run; another ``alpha`` in place of
+    the run's.
     """
     if not (words := _words(content, "calibrate") or _words(content, "test")):
-        return "calibrail compare DATA --score NAME --score NAME"
+        return f"calibrail compare DATA --score NAME --score NAME{alpha}"
     without_texts = (content["data"].get("baselines") or {}).get("none") == "no texts"
     without_texts |= words[1] == "test" and content["score"]["name"] == "column"
     other = "--score-column NAME" if without_texts else "--score NAME"
-    kept = shlex.join(without_options(words, ONE_ONLY | ELSEWHERE)[2:])
-    return f"calibrail compare {kept} {other} -o RUN-compared"
+    changed = {"--alpha="} if alpha else set[str]()
+    kept = shlex.join(without_options(words, ONE_ONLY | ELSEWHERE | changed)[2:])
+    return f"calibrail compare {kept} {other}{alpha} -o RUN-compared"
 
 
 def after_audit(content: Json, *, explained: bool) -> str:
@@ -123,7 +125,10 @@ def goals(result: Json) -> str:
     limits = {"max_false_alarms": result.get("max_fpr"), "min_kept": kept}
     if set(limits.values()) == {None}:
         return ""
-    limits["min_caught"] = result.get("min_coverage")
+    least = result.get("min_coverage")
+    # What is promised certify tests by itself.
+    if least is not None and round(least + result.get("alpha", 1.0), _DIGITS) != 1.0:
+        limits["min_caught"] = least
     words = {n: exact(round(limit, _DIGITS)) for n, limit in limits.items() if limit is not None}
     flags = "".join(f" --{name.replace('_', '-')} {limit}" for name, limit in words.items())
     return cli_or_python(flags, "".join(f", {name}={limit}" for name, limit in words.items()))
@@ -171,8 +176,10 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     if sentences and report["requirement"].get("min_kept") is None:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
-        useless = "flags_everything" in codes
-        return ("useless", {"command": for_several(report)}) if useless else ("state_limit", {})
+        if "flags_everything" not in codes:
+            return "state_limit", {}
+        looser = f"{min(2.0 * report['alpha'], 0.5):g}"
+        return "useless", {"command": for_several(report, f" --alpha {looser}"), "alpha": looser}
     if code == "groups_apart":
         rows = report["by_group"]["rows"]
         return "look_at_groups", {"rejected": any(row["verdict"] == "rejected" for row in rows)}

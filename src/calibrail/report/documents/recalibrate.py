@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Bullet, Document, Json
+from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import sure
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.messages import facts, remarks, say, say_first
-from calibrail.report.text import count_of, interval, plain, required, share, share_cell
+from calibrail.report.text import count_of, interval, plain, share_cell
 
 
 def document(content: Json) -> Document:
@@ -21,8 +22,7 @@ def document(content: Json) -> Document:
     """
     scale, verdict, labels = Scale.of(content["score"]), content["verdict"], content["labels"]
     new, log = content["comparison"]["new"], content["log"]
-    limits = {"coverage": (">=", content["min_coverage"]), "fpr": ("<=", content["max_fpr"])}
-    asked = {name: required(*limit) for name, limit in limits.items()}
+    limits = {name: content[name] for name in ("min_coverage", "max_fpr")}
     first, last = (
         None if labels[end] is None else f"{datetime.fromtimestamp(labels[end], UTC):%Y-%m-%d}"
         for end in ("from", "to")
@@ -39,10 +39,7 @@ def document(content: Json) -> Document:
         headline=verdict.capitalize(),
         verdict=verdict,
         summary=reason(content),
-        tiles=tuple(
-            parts.Tile(name, share(new[rate]), interval(new[rate]), asked[rate])
-            for name, rate in (("Caught", "coverage"), ("False alarms", "fpr"))
-        ),
+        tiles=tuple(measures.tiles(measures.rates(new, limits))),
         blocks=(
             parts.Text(say("recalibrate.threshold", content, scale=scale, sure=_sure(content))),
             _same_answers(content, scale),

@@ -15,7 +15,7 @@ from calibrail.report.documents import measures, next_steps
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import trimmed_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
-from calibrail.report.figures.scores import distributions_svg, freed_and_kept_svg
+from calibrail.report.figures.scores import freed_and_kept_svg
 from calibrail.report.messages import facts, say, say_first
 from calibrail.report.text import bounds, by_sentence, estimate, plain
 
@@ -195,7 +195,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             _threshold(report, scores),
             section(
                 "On the test set",
-                measures.table("On the test set", [*lines, *_more(test)], report["confidence"]),
+                *measures.decided("On the test set", [*lines, *_more(test)], report["confidence"]),
                 Text(say("removal.pooled", sentences, shares=shares)),
                 Text(messages.reviewed_for(sentences["reviewed_for"])),
                 Text(messages.needed_auroc(report)),
@@ -244,14 +244,11 @@ def _threshold_sentence(report: Json) -> str:
 
 def _threshold(report: Json, scores: BothScores | None) -> Section:
     """Say which sentences are removed, beside the scores of both kinds."""
-    draw = partial(
-        distributions_svg, names=("unsupported", "supported"), acted=("removed", "sentences")
-    )
     figure = scores_figure(
         report,
         scores,
         caption=say("removal.scores_figure", dashed="{dashed}"),
-        dashed=" Sentences at or {side} of the dashed line are removed.",
-        draw=draw,
+        names=("unsupported", "supported"),
+        acted=("removed", "sentences"),
     )
     return section("The threshold", Text(_threshold_sentence(report)), figure)

@@ -139,7 +139,7 @@ _FIELD: Final = (52.0, 402.0, 300.0, 24.0)
 
 
 def target_svg(
-    box: TargetBox, says: str, words: Sequence[str], curve: Json | None = None, _: bool = False
+    box: TargetBox, says: str, ends: Mapping[str, str], curve: Json | None = None, _: bool = False
 ) -> str:
     """Draw the corner that was required and the box of what is shown, caught over false alarms.
 
@@ -149,8 +149,8 @@ def target_svg(
         Both.
     says : str
         The same in words, for those who do not see it.
-    words : sequence of str
-        Lines beside the box.
+    ends : mapping of str to str
+        Where the box ends, by what each rate is called, to stand beside it.
     curve : mapping, optional
         ``calibrail.evaluation.sections.operating_curve``: what every threshold catches and costs.
     """
@@ -171,17 +171,18 @@ def target_svg(
         drawn.append(_text("required", left, top - 8, "certified"))
     drawn.append(_box(_FIELD, box))
     x, y = _in_field(_FIELD, box.fpr[0], box.coverage[0])
-    if y > bottom - 18 * len(words):
+    if y > bottom - 18 * len(ends):
         # Above the box, or within it where that is the field: what is required stands above it.
-        y = max(top, _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(words) - 8)
+        y = max(top, _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(ends) - 8)
     x, anchor = (x, "start") if x < (left + right) / 2 else (right, "end")
     halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
-    for word in words:
-        drawn.append(_text(word, x, y := y + 18, box.verdict or "ink", anchor, halo))
+    for name, span in ends.items():
+        drawn.append(_text(f"{span} {name}", x, y := y + 18, box.verdict or "ink", anchor, halo))
     across, up = ((left + right) / 2, bottom + 36), (14.0, (top + bottom) / 2)
-    drawn.append(_text("false alarms, % of faithful answers", *across, "ink", "middle"))
+    caught, alarms = ends
+    drawn.append(_text(f"{alarms}, % of faithful answers", *across, "ink", "middle"))
     turned = f'transform="rotate(-90 {up[0]:g} {up[1]:g})"'
-    drawn.append(_text("caught, % of hallucinations", *up, "ink", "middle", turned))
+    drawn.append(_text(f"{caught}, % of hallucinations", *up, "ink", "middle", turned))
     place = " ".join(map(repr, (*_FIELD, *TARGET_RANGE)))
     head = f'viewBox="0 0 424 346" data-place="{place}" role="img" aria-label="{escape(says)}"'
     return f'<svg {head} font-size="14">\n{"".join(drawn)}</svg>\n'
