@@ -35,6 +35,7 @@ from calibrail.errors import (
 )
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
+from calibrail.text.words import patterns
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -503,16 +504,10 @@ REQUEST_ID: Final = "X-Client-Request-Id"
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 #: Parameters of a request that an endpoint may not know, as messages name them.
-_PARAMETERS: Final = re.compile(
-    r"max_(?:completion_)?tokens|(?:top_)?logprobs|response_format|seed|reasoning_effort|"
-    r"encoding_format|temperature"
-)
+_WORDING: Final = patterns("endpoints")
+_PARAMETERS: Final = re.compile(_WORDING["parameters"])
 #: A prompt may speak of temperatures, too, where a message quotes it.
-_NO_TEMPERATURE: Final = re.compile(
-    r"(?:unsupported|unknown|unrecogni[sz]ed|invalid (?:value|parameter|argument)|n.t support)"
-    r"[^\n]{0,60}\btemperature\b|\btemperature\b[^\n]{0,100}?(?:support|deprecated|only|permitted|allowed|"
-    r"accepted|available|must be|unknown|removed)"
-)
+_NO_TEMPERATURE: Final = re.compile(_WORDING["no_temperature"])
 #: How endpoints say that a model thought until nothing was left for its answer.
 _STARVED: Final = "could not finish the message"
 #: What stands for it in ``RefusedError.about``.
