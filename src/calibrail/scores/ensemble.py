@@ -22,7 +22,7 @@ from calibrail.options import SplitOptions
 from calibrail.options.fields import numbers, one_of, spell_option
 from calibrail.scores import base
 from calibrail.scores.members import Floats, Members, member_items, pinned_member
-from calibrail.scores.registry import build, key_of, parse_specs, spell
+from calibrail.scores.registry import FIGURES, build, key_of, parse_specs, spell
 
 
 class Combined(base.Learning, Members):
@@ -119,14 +119,7 @@ State = Mapping[str, NDArray[Any]]
 Kind = Literal["logistic", "boosted"]
 
 #: Boosted trees: few, shallow and slow, since fit splits are small.
-FOREST: Final[Mapping[str, Any]] = {
-    "max_iter": 100,
-    "max_depth": 2,
-    "learning_rate": 0.05,
-    "min_samples_leaf": 10,
-    "early_stopping": False,
-    "random_state": 0,
-}
+FOREST: Final[Mapping[str, Any]] = FIGURES["fused"]
 
 
 def train(
