@@ -206,8 +206,6 @@ PREDICATE_TYPE: Final = "urn:calibrail:guardrail:1"
 #: No signature is longer; what is longer is not read.
 MOST_BYTES: Final = 65_536
 
-SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
-
 
 @dataclass(frozen=True, slots=True)
 class SignatureTerms(Record):
@@ -398,9 +396,7 @@ def read_beside(path: Path) -> bytes:
     try:
         return read_regular(beside, MOST_BYTES + 1)
     except FileNotFoundError:
-        raise GuardrailError.on(
-            "not_signed", path=path, beside=beside, sign=SIGN.format(path)
-        ) from None
+        raise GuardrailError.on("not_signed", path=path, beside=beside) from None
     except OSError as error:
         raise GuardrailError(f"cannot read {beside}: {error.strerror or error}") from error
 

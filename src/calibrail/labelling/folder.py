@@ -359,9 +359,7 @@ class LabelFolder:
             raise DataError.on("label_of_no_answer", where=where, label=label)
         answer = answers[label.order - 1]
         if label.probability != answer.draw.probability:
-            raise DataError.on(
-                "label_changed", where=where, label=label, draw=answer.draw, files=self
-            )
+            raise DataError.on("label_changed", where=where, label=label, of=answer, files=self)
         if not answer.draw.handed_out:
             raise DataError.on("label_not_handed_out", where=where, label=label)
         twice = answer.settled if label.settles else answer.labels.get(label.annotator)

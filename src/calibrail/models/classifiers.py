@@ -72,9 +72,7 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
         if self.window is None or self.window < stated:
             return stated
         if not self.place.is_relative():
-            raise InputError.on(
-                "window_too_large", stated=stated, model=self.model, window=self.window
-            )
+            raise InputError.on("window_too_large", stated=stated, of=self)
         return self.window + stated // 2
 
     def samples(self, head: Head) -> list[Window]:

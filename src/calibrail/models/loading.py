@@ -184,9 +184,7 @@ def _embedded() -> Location:
     folder = Path(spec.submodule_search_locations[0]) / "model"
     location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
     if (digest := digests(folder)["weights_sha256"]) != EMBEDDED_SHA256:
-        raise ModelError.on(
-            "other_weights", model=DEFAULT_MODEL, digest=digest, due=EMBEDDED_SHA256
-        )
+        raise ModelError.on("other_weights", of=location, digest=digest, due=EMBEDDED_SHA256)
     return location
 
 

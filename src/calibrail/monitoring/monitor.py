@@ -675,10 +675,8 @@ class Monitor:
         content = from_bytes(raw)
         stored = WatchOptions.from_dict(content["options"])
         monitor = cls(guardrail, stored)
-        if content["guardrail"] != monitor.guardrail:
-            raise InputError.on(
-                "state_of_another", was=content["guardrail"], own=monitor, remedy=REMEDY
-            )
+        if (was := content["guardrail"]) != monitor.guardrail:
+            raise InputError.on("state_of_another", was=was, own=monitor, remedy=REMEDY)
         for name, value in stored.to_dict().items():
             if options is not None and (given := options.to_dict()[name]) != value:
                 raise InputError.on("watch_options", name=name, value=value, given=given)

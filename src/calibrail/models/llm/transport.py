@@ -440,8 +440,6 @@ def is_usual(endpoint: str) -> bool:
     return "://" not in endpoint or endpoint in (OPENAI, named)
 
 
-INSTALL: Final = "pip install 'calibrail[judge]'"
-
 #: Bytes of a body that are read at most: of embeddings, of any other answer, and for each of its
 #: tokens, alone and with the likeliest others.
 MAX_BODY: Final = 256 * 2**20
@@ -574,9 +572,7 @@ class OpenAITransport:
     """
 
     def __init__(self, endpoint: str) -> None:
-        with errors_as(
-            ModelError, ImportError, "judge_extra_missing", endpoint=endpoint, install=INSTALL
-        ):
+        with errors_as(ModelError, ImportError, "judge_extra_missing", endpoint=endpoint):
             import openai
         self._endpoint, self._sdk = endpoint, openai
         self._broken: tuple[type[Exception], ...] = (
