@@ -261,8 +261,7 @@ def _hashed(
             # One file has its own plain SHA-256, so that anyone can check it.
             weights.update(name if n_shards > 1 else b"")
             with path.open("rb") as file:
-                while chunk := file.read(1 << 20):
-                    weights.update(chunk)
+                hashlib.file_digest(file, lambda: weights)
         else:
             settings.update(name + b"\0" + path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}

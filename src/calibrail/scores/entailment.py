@@ -87,11 +87,8 @@ def quoted(
     wanted = frozenset(word.text for word in content_words(text))
     # Ties go to the sentence that says less besides.
     parts = _parts(source)
-    first, last = (
-        bisect(parts, start, key=itemgetter(1)),
-        bisect_left(parts, end, key=itemgetter(0)),
-    )
-    inside = parts[first:last]
+    first = bisect(parts, start, key=itemgetter(1))
+    inside = parts[first : bisect_left(parts, end, key=itemgetter(0))]
     best = max(inside, key=lambda part: (len(part[2] & wanted), -len(part[2])), default=None)
     # Without a word in common no sentence stands out: then it is all that the model read.
     if best is not None and best[2] & wanted:
