@@ -37,10 +37,8 @@ _NO_LIMIT: Final = 100_000
 
 #: Families that number positions from behind the padding token's, so that the table's first rows
 #: are never a token's.
-_OFFSET_POSITIONS = frozenset(
-    {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "mpnet"}
-)
-_RELATIVE = frozenset({"t5", "mt5", "umt5", "HHEMv2", "HHEMv2Config"})
+_OFFSET_POSITIONS = frozenset(PUBLISHED["families"]["offset_positions"])
+_RELATIVE = frozenset(PUBLISHED["families"]["relative"])
 _TABLE_KEYS = ("max_position_embeddings", "n_positions")
 _CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
 _WEIGHTS = ("*.safetensors", "*/*.safetensors")

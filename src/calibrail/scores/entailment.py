@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
-from calibrail.models.batching import shared
 from calibrail.models.classifiers import EntailmentModel, Judgement, Reading, TokenClassifier
 from calibrail.options.fields import one_of, share
 from calibrail.scores import base
@@ -155,9 +154,7 @@ class Entailing(base.LocalScore):
     versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
-        self.nli = shared(
-            EntailmentModel, self.model, self.revision, self.dtype, self.window, **self.computed
-        )
+        self.nli = self.opened(EntailmentModel)
 
 
 class Nli(Entailing):
@@ -355,15 +352,7 @@ class TokenScore(base.LocalScore):
 
     def __post_init__(self) -> None:
         one_of(self.aggregate, Aggregate, "aggregate")
-        self.classifier = shared(
-            TokenClassifier,
-            self.model,
-            self.revision,
-            self.dtype,
-            self.window,
-            label=self.label,
-            **self.computed,
-        )
+        self.classifier = self.opened(TokenClassifier, label=self.label)
 
     def lacks(self, example: Example) -> str | None:
         """Return why an example has no value; what stands before a sentence is read, too."""

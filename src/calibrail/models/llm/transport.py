@@ -427,11 +427,19 @@ def key_for(endpoint: str) -> str | None:
 
 def is_trusted(endpoint: str) -> bool:
     """Return whether what the environment says of OpenAI, the key above all, may go there."""
-    host = urlsplit(endpoint).hostname or ""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return True
-    return is_usual(endpoint) or host == "localhost"
+    return is_usual(endpoint) or is_loopback(urlsplit(endpoint).hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def is_usual(endpoint: str) -> bool:
