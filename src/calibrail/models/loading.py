@@ -30,6 +30,9 @@ DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
+#: Nothing but the folder is read, and none of its code is run.
+CLOSED: Final[Mapping[str, bool]] = {"local_files_only": True, "trust_remote_code": False}
+
 #: Longest text, in tokens, of a model whose files name no limit.
 UNSTATED_LENGTH: Final = 512
 #: Tokenizers write a huge number where they know no limit.
@@ -411,18 +414,17 @@ class LocalModel:
             (they would be made up at random), or there is no fast tokenizer.
         """
         folder = self.place.folder
-        closed = {"local_files_only": True, "trust_remote_code": False}
         options = {**architecture.options, "use_safetensors": True, "output_loading_info": True}
         with self.loading(architecture.purpose, "transformers") as transformers:
             if architecture.configuration is not None:
                 name, figures = architecture.configuration
                 options["config"] = getattr(transformers, name)(**figures)
             module, report = getattr(transformers, architecture.kind).from_pretrained(
-                str(folder), dtype=self.torch_dtype(), **closed, **options
+                str(folder), dtype=self.torch_dtype(), **CLOSED, **options
             )
             take_into_memory(module)
             name, folder = architecture.tokenizer or ("AutoTokenizer", folder)
-            tokenizer = getattr(transformers, name).from_pretrained(str(folder), **closed)
+            tokenizer = getattr(transformers, name).from_pretrained(str(folder), **CLOSED)
             optional = set(architecture.may_lack)
             wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
             wrong += map(str, report["mismatched_keys"])
@@ -467,9 +469,7 @@ class LocalModel:
             )
             session = networks.GraphSession(entry, self.runtime)
             tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(entry / networks.TOKENIZER_FOLDER),
-                local_files_only=True,
-                trust_remote_code=False,
+                str(entry / networks.TOKENIZER_FOLDER), **CLOSED
             )
         return networks.Network(session, tokenizer, self.model)
 

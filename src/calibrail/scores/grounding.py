@@ -389,20 +389,11 @@ class Crg(Combined, base.LocalScore):
     arrays = ("weights",)
 
     def __post_init__(self) -> None:
-        encoder: dict[str, Any] = {
-            "model": self.model,
-            "revision": self.revision,
-            "dtype": self.dtype,
-            **self.computed,
-        }
+        all_of_them: dict[str, Any] = {"dtype": self.dtype, **self.computed}
+        encoder = {"model": self.model, "revision": self.revision, **all_of_them}
+        nli = {"model": self.nli_model, "revision": self.nli_revision, "window": self.window}
         distance, grounding = Rad(**encoder), Tfg(gamma=self.gamma, **encoder)
-        entailment = Sec(
-            model=self.nli_model,
-            revision=self.nli_revision,
-            dtype=self.dtype,
-            window=self.window,
-            **self.computed,
-        )
+        entailment = Sec(**nli, **all_of_them)
         self.combine([distance, entailment, grounding])
         self.model, self.gamma = distance.model, grounding.gamma
         if self.weights != "learned":
