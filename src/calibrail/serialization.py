@@ -142,10 +142,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def canonical(value: Any) -> str:
-    """Return JSON of which there is but one for a value: keys sorted, no spaces, no NaN."""
+def canonical(value: Any, *, escaped: bool = False) -> str:
+    """Return JSON of which there is but one for a value: keys sorted, no spaces, no NaN.
+
+    It is ASCII where other letters are to be ``escaped``.
+    """
     return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=escaped, allow_nan=False
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError
 from calibrail.formatting import Scale, Shown
+from calibrail.serialization import Record
 
 #: Why a decision came about.
 #:
@@ -71,7 +72,7 @@ class Unfinished(Exception):  # noqa: N818 - no failure of what decides
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Record):
     """Why a decision came about, for programs; it quotes nothing of the answer.
 
     Attributes
@@ -85,6 +86,8 @@ class Cause:
     row : int or None
         Which row cannot be used.
     """
+
+    later = ("error", "timeout", "row")
 
     code: CauseCode
     error: str | None = None
@@ -104,14 +107,6 @@ class Cause:
     def failed(self) -> bool:
         """Whether the failure policy decided."""
         return self.code in FAILURES
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object: the code, and those parameters that there are."""
-        return {
-            k: value
-            for k, value in asdict(self).items()
-            if value is not None and value is not False
-        }
 
     @classmethod
     def from_dict(cls, content: object) -> Self:

@@ -564,8 +564,7 @@ def read_file(
         if stated.get(name) != value
     ]
     if signature is not None and wrong:
-        listed, sign = "; ".join(wrong), signing.SIGN.format(path)
-        raise GuardrailError.on("signed_otherwise", path=path, wrong=listed, sign=sign)
+        raise GuardrailError.on("signed_otherwise", path=path, wrong="; ".join(wrong))
     sha256 = hashlib.sha256(raw).hexdigest()
     if not (is_own_code("yes") or signature is not None or is_own_file(sha256)):
         config.__dict__["unvouched"] = path

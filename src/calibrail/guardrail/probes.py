@@ -362,13 +362,6 @@ def _probe_scores(score: base.Score, unit: Unit) -> ProbedMember:
     return ProbedMember(scores=values, reasons=reasons, raised=raised or None)
 
 
-#: How a guardrail whose detector is another one here is made anew.
-RENEW: Final = (
-    "calibrate again with this one and renew the guardrail: calibrail calibrate DATA -o RUN, then "
-    "calibrail export RUN -o guardrail.json"
-)
-
-
 def edition_of(frozen: ScoreSpecConfig) -> int:
     """Return the edition of the rules for texts and replies that a guardrail was frozen with."""
     return edition_in(json.dumps(frozen.fingerprint))
@@ -423,9 +416,7 @@ def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
         here = sha256(path.read_bytes()).hexdigest()
     if here not in frozen:
         known = ", ".join(sorted(frozen)) or "none"
-        raise GuardrailError.on(
-            "another_source", name=name, path=path, here=here, known=known, renew=RENEW
-        )
+        raise GuardrailError.on("another_source", name=name, path=path, here=here, known=known)
 
 
 def _digests(fingerprint: object) -> Iterator[str]:
@@ -449,7 +440,7 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Uni
         if here != there:
             raise GuardrailError(f"the detector's {what}: {here!r}; frozen was {there!r}")
     if base.state_bytes(score) != frozen.state_bytes():
-        raise GuardrailError.on("learnt_otherwise", score=score, renew=RENEW)
+        raise GuardrailError.on("learnt_otherwise", score=score)
     here, there = registry.frozen_fingerprint(score, unit), frozen.fingerprint
     if here != there:
         details = "; ".join(
@@ -457,4 +448,4 @@ def _refuse_other_detector(frozen: ScoreSpecConfig, score: base.Score, unit: Uni
             for key in sorted(here.keys() | there.keys())
             if here.get(key) != there.get(key)
         )
-        raise GuardrailError.on("another_detector", details=details, renew=RENEW)
+        raise GuardrailError.on("another_detector", details=details)

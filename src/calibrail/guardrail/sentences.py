@@ -549,9 +549,7 @@ class StreamCheck:
             stops = stops and self._sentence_judge.stops_at_undefined
         sentence_verdict = SentenceVerdict(
             number=len(self._places),
-            start=sentence.start,
-            end=sentence.end,
-            text=sentence.text,
+            **sentence._asdict(),
             outcome=outcome,
             score=verdict.score,
             threshold=verdict.threshold,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrail.atomic_files import read_regular, write_atomically
 from calibrail.errors import GuardrailError, InputError, error_text, errors_as, extra
 from calibrail.options import fields
-from calibrail.serialization import Record
+from calibrail.serialization import Record, canonical
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -206,8 +206,6 @@ PREDICATE_TYPE: Final = "urn:calibrail:guardrail:1"
 #: No signature is longer; what is longer is not read.
 MOST_BYTES: Final = 65_536
 
-SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
-
 
 @dataclass(frozen=True, slots=True)
 class SignatureTerms(Record):
@@ -324,9 +322,9 @@ def sign(raw: bytes, name: str, predicate: Mapping[str, Any], key: "Ed25519Priva
         "predicateType": PREDICATE_TYPE,
         "predicate": dict(predicate),
     }
-    envelope = Envelope(_json(statement), PAYLOAD_TYPE, {})
+    envelope = Envelope(canonical(statement, escaped=True).encode(), PAYLOAD_TYPE, {})
     envelope.sign(CryptoSigner(key, _library_key(key.public_key())))
-    return _json(envelope.to_dict()) + b"\n"
+    return canonical(envelope.to_dict(), escaped=True).encode() + b"\n"
 
 
 def verify(
@@ -398,9 +396,7 @@ def read_beside(path: Path) -> bytes:
     try:
         return read_regular(beside, MOST_BYTES + 1)
     except FileNotFoundError:
-        raise GuardrailError.on(
-            "not_signed", path=path, beside=beside, sign=SIGN.format(path)
-        ) from None
+        raise GuardrailError.on("not_signed", path=path, beside=beside) from None
     except OSError as error:
         raise GuardrailError(f"cannot read {beside}: {error.strerror or error}") from error
 
@@ -428,10 +424,6 @@ def _read_envelope(raw: bytes, source: str) -> "Envelope":
     except Exception:
         # Whatever the library makes of bytes that anyone may have written.
         raise damaged from None
-    if _json(rendered) + b"\n" != raw:
+    if canonical(rendered, escaped=True).encode() + b"\n" != raw:
         raise damaged
     return envelope
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -257,13 +257,13 @@ class LabelFolder:
         self.labels = Log(folder / "labels.jsonl", problems)
         self._problems = problems
         self.handed = Log(folder / "handed.jsonl")
+        self._logs = self.draws, self.labels, self.handed
         self.ledger, self.assignments = LabelLedger(self.plan), Assignments()
 
     @property
     def torn(self) -> tuple[str, ...]:
         """Names of the files whose last line a crash had torn, which is cut off."""
-        logs = (self.draws, self.labels, self.handed)
-        return tuple(log.path.name for log in logs if log.torn is not None)
+        return tuple(log.path.name for log in self._logs if log.torn is not None)
 
     @contextmanager
     def up_to_date(self) -> Iterator[None]:
@@ -288,15 +288,14 @@ class LabelFolder:
             raise
 
     def _read_on(self) -> None:
-        logs = (self.draws, self.labels, self.handed)
-        added = [log.read_on() for log in logs]
+        added = [log.read_on() for log in self._logs]
         if None in added:
             # A line was taken out or changed: everything is read again.
             self.ledger = LabelLedger(self.plan, self.ledger.version + 1)
             self.assignments = Assignments()
-            for log in logs:
+            for log in self._logs:
                 log.forget()
-            added = [log.read_on() for log in logs]
+            added = [log.read_on() for log in self._logs]
         drawn, labelled, happened = (lines or [] for lines in added)
         for line in drawn:
             draw = parse_draw(line, self.draws.path, len(self.ledger.answers) + 1)
@@ -359,9 +358,7 @@ class LabelFolder:
             raise DataError.on("label_of_no_answer", where=where, label=label)
         answer = answers[label.order - 1]
         if label.probability != answer.draw.probability:
-            raise DataError.on(
-                "label_changed", where=where, label=label, draw=answer.draw, files=self
-            )
+            raise DataError.on("label_changed", where=where, label=label, of=answer, files=self)
         if not answer.draw.handed_out:
             raise DataError.on("label_not_handed_out", where=where, label=label)
         twice = answer.settled if label.settles else answer.labels.get(label.annotator)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from calibrail.conformal.sequential.sequential_test import (
     UnsureTest,
     course_of_intervals,
 )
-from calibrail.data.example import Example, Filtered, LabelOrigin, SourceRow
+from calibrail.data.example import TEXT_FIELDS, Example, Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError, error_text
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import Draw, LabelLedger, LedgerAnswer, Order, SessionPlan
@@ -317,16 +317,10 @@ def _rows(ledger: LabelLedger, pool: Pool) -> Iterator[SourceRow | Filtered]:
         if ledger.plan.purpose == "watch" and not (has_text(example) or example.columns):
             yield Filtered(answer.draw.order, "no text of it is known")
             continue
-        fields = {
-            "id": example.id,
-            "group": example.group,
-            "question": example.question,
-            "contexts": list(example.contexts),
-            "response": example.response,
-            "samples": list(example.samples),
-            "label": answer.label,
-            "spans": answer.spans,
-        }
+        names = "id", "group", *TEXT_FIELDS, "samples"
+        fields: dict[str, Any] = {name: getattr(example, name) for name in names}
+        fields |= {name: list(fields[name]) for name in ("contexts", "samples")}
+        fields |= {"label": answer.label, "spans": answer.spans}
         yield SourceRow(answer.draw.order, {**example.columns, **fields})
 
 

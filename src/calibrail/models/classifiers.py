@@ -40,7 +40,8 @@ class WindowHead(Protocol):
 
     @staticmethod
     def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return what torch computes of one batch; this is what is exported."""
+        """Return what torch computes of one batch, its logits; this is what is exported."""
+        return (module(**inputs).logits,)
 
     def values(self, windows: Sequence[Window]) -> Collection[NDArray[np.float64]]:
         """Return the values of each window of one batch."""
@@ -72,9 +73,7 @@ class WindowModel(loading.ReadingModel[loading.Item, Head, loading.Result]):
         if self.window is None or self.window < stated:
             return stated
         if not self.place.is_relative():
-            raise InputError.on(
-                "window_too_large", stated=stated, model=self.model, window=self.window
-            )
+            raise InputError.on("window_too_large", stated=stated, of=self)
         return self.window + stated // 2
 
     def samples(self, head: Head) -> list[Window]:
@@ -145,7 +144,7 @@ class Best(NamedTuple):
     n_windows: int
 
 
-class PairHead:
+class PairHead(WindowHead):
     """An opened model that reads pairs; its values are its logits.
 
     Parameters
@@ -169,11 +168,6 @@ class PairHead:
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return the outputs for one batch as a tensor, shape (windows, outputs)."""
         return self.network.first(windows, self.forward)
-
-    @staticmethod
-    def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return what torch computes of one batch; this is what is exported."""
-        return (module(**inputs).logits,)
 
     def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the values of one batch, shape (windows, kinds)."""
@@ -611,7 +605,7 @@ class TokenProbabilities(NamedTuple):
     hallucinated: tuple[float, ...]
 
 
-class TokenHead:
+class TokenHead(WindowHead):
     """An opened token classifier.
 
     Parameters
@@ -624,11 +618,6 @@ class TokenHead:
 
     def __init__(self, network: Network, outputs: Sequence[int]) -> None:
         self.network, self._outputs = network, list(outputs)
-
-    @staticmethod
-    def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the logits of every token, shape (windows, tokens, outputs)."""
-        return (module(**inputs).logits,)
 
     def values(self, windows: Sequence[Window]) -> list[NDArray[np.float64]]:
         """Return for each window P(hallucinated) of the answer's tokens in it."""

@@ -465,8 +465,7 @@ class LocalEncoder(loading.LocalModel, Encoder):
             weights = {"dtype": self.torch_dtype(), "use_safetensors": True}
             model = library.SentenceTransformer(
                 str(self.place.folder),
-                local_files_only=True,
-                trust_remote_code=False,
+                **loading.CLOSED,
                 model_kwargs=weights | options.pop("weights", {}),
                 **options,
             )

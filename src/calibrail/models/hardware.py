@@ -234,9 +234,7 @@ def torch_device(device: str | None) -> str:
         return "cuda" if there["cuda"] else "cpu"
     if not there[device]:
         found = ", ".join(name for name, is_there in there.items() if is_there)
-        raise ModelError.on(
-            "device_not_there", device=device, version=torch.__version__, found=found
-        )
+        raise ModelError.on("device_not_there", device=device, torch=torch, found=found)
     return device
 
 

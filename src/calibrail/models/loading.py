@@ -30,6 +30,9 @@ DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
+#: Nothing but the folder is read, and none of its code is run.
+CLOSED: Final[Mapping[str, bool]] = {"local_files_only": True, "trust_remote_code": False}
+
 #: Longest text, in tokens, of a model whose files name no limit.
 UNSTATED_LENGTH: Final = 512
 #: Tokenizers write a huge number where they know no limit.
@@ -37,10 +40,8 @@ _NO_LIMIT: Final = 100_000
 
 #: Families that number positions from behind the padding token's, so that the table's first rows
 #: are never a token's.
-_OFFSET_POSITIONS = frozenset(
-    {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "mpnet"}
-)
-_RELATIVE = frozenset({"t5", "mt5", "umt5", "HHEMv2", "HHEMv2Config"})
+_OFFSET_POSITIONS = frozenset(PUBLISHED["families"]["offset_positions"])
+_RELATIVE = frozenset(PUBLISHED["families"]["relative"])
 _TABLE_KEYS = ("max_position_embeddings", "n_positions")
 _CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
 _WEIGHTS = ("*.safetensors", "*/*.safetensors")
@@ -184,9 +185,7 @@ def _embedded() -> Location:
     folder = Path(spec.submodule_search_locations[0]) / "model"
     location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
     if (digest := digests(folder)["weights_sha256"]) != EMBEDDED_SHA256:
-        raise ModelError.on(
-            "other_weights", model=DEFAULT_MODEL, digest=digest, due=EMBEDDED_SHA256
-        )
+        raise ModelError.on("other_weights", of=location, digest=digest, due=EMBEDDED_SHA256)
     return location
 
 
@@ -263,8 +262,7 @@ def _hashed(
             # One file has its own plain SHA-256, so that anyone can check it.
             weights.update(name if n_shards > 1 else b"")
             with path.open("rb") as file:
-                while chunk := file.read(1 << 20):
-                    weights.update(chunk)
+                hashlib.file_digest(file, lambda: weights)
         else:
             settings.update(name + b"\0" + path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}
@@ -416,18 +414,17 @@ class LocalModel:
             (they would be made up at random), or there is no fast tokenizer.
         """
         folder = self.place.folder
-        closed = {"local_files_only": True, "trust_remote_code": False}
         options = {**architecture.options, "use_safetensors": True, "output_loading_info": True}
         with self.loading(architecture.purpose, "transformers") as transformers:
             if architecture.configuration is not None:
                 name, figures = architecture.configuration
                 options["config"] = getattr(transformers, name)(**figures)
             module, report = getattr(transformers, architecture.kind).from_pretrained(
-                str(folder), dtype=self.torch_dtype(), **closed, **options
+                str(folder), dtype=self.torch_dtype(), **CLOSED, **options
             )
             take_into_memory(module)
             name, folder = architecture.tokenizer or ("AutoTokenizer", folder)
-            tokenizer = getattr(transformers, name).from_pretrained(str(folder), **closed)
+            tokenizer = getattr(transformers, name).from_pretrained(str(folder), **CLOSED)
             optional = set(architecture.may_lack)
             wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
             wrong += map(str, report["mismatched_keys"])
@@ -472,9 +469,7 @@ class LocalModel:
             )
             session = networks.GraphSession(entry, self.runtime)
             tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(entry / networks.TOKENIZER_FOLDER),
-                local_files_only=True,
-                trust_remote_code=False,
+                str(entry / networks.TOKENIZER_FOLDER), **CLOSED
             )
         return networks.Network(session, tokenizer, self.model)
 

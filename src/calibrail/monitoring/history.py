@@ -528,6 +528,8 @@ _JITTER: Final = 1.0
 _MOST_NAMED: Final = 16
 
 _NUMBERS: Final = [FEATURES.index(name) for name in NUMBERS]
+#: What is counted beside all rows of a period.
+_COUNTED: Final = ("flagged", "undefined", "failed")
 
 
 @dataclass(slots=True)
@@ -568,7 +570,7 @@ class Period(Record):
         """Take in what happened right after."""
         self.end = later.end if self.end is None else (later.end or self.end)
         self.begin = later.begin if self.begin is None else self.begin
-        for name in ("n", "flagged", "undefined", "failed"):
+        for name in ("n", *_COUNTED):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.highest = max(self.highest, later.highest)
         self.known = [a + b for a, b in zip(self.known, later.known, strict=True)]
@@ -593,11 +595,7 @@ class Period(Record):
         return {
             "from": moment(self.begin),
             "to": moment(self.end),
-            "row": self.row,
-            "n": self.n,
-            "flagged": self.flagged,
-            "undefined": self.undefined,
-            "failed": self.failed,
+            **{name: getattr(self, name) for name in ("row", "n", *_COUNTED)},
             "log_e": math.log(max(1.0, self.highest)),
             "means": {name: total / n for name, total, n in means if n},
             "languages": dict(self.in_order()),

@@ -32,7 +32,7 @@ from calibrail.monitoring.history import BLOCK, RowRun, Rows, Timeline
 from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
 from calibrail.options.runtime import WatchedBy, WatchOptions
-from calibrail.serialization import Record, plain
+from calibrail.serialization import Record, canonical, plain
 
 #: Latest rows whose bins are known one by one.
 N_RECENT: Final = 256
@@ -440,7 +440,7 @@ SCHEMA: Final = "calibrail.watch-state/1"
 def to_bytes(content: Mapping[str, Any]) -> bytes:
     """Return the canonical bytes of a state: equal content, equal bytes; with a digest of it."""
     held = {"schema": SCHEMA, **content}
-    return _canonical({**held, "digest": _digest_state(held)})
+    return canonical({**held, "digest": _digest_state(held)}, escaped=True).encode()
 
 
 def from_bytes(raw: bytes | str) -> dict[str, Any]:
@@ -466,14 +466,7 @@ REMEDY: Final = "restore the file, or begin a new watch in another folder"
 
 
 def _digest_state(content: Mapping[str, Any]) -> str:
-    return "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    text = json.dumps(
-        content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
-    return text.encode()
+    return "sha256:" + hashlib.sha256(canonical(content, escaped=True).encode()).hexdigest()
 
 
 class Monitor:
@@ -675,10 +668,8 @@ class Monitor:
         content = from_bytes(raw)
         stored = WatchOptions.from_dict(content["options"])
         monitor = cls(guardrail, stored)
-        if content["guardrail"] != monitor.guardrail:
-            raise InputError.on(
-                "state_of_another", was=content["guardrail"], own=monitor, remedy=REMEDY
-            )
+        if (was := content["guardrail"]) != monitor.guardrail:
+            raise InputError.on("state_of_another", was=was, own=monitor, remedy=REMEDY)
         for name, value in stored.to_dict().items():
             if options is not None and (given := options.to_dict()[name]) != value:
                 raise InputError.on("watch_options", name=name, value=value, given=given)

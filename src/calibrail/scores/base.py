@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.data.sentences import MOST_CHARACTERS
 from calibrail.errors import InputError, error_text, errors_as, extra
-from calibrail.models.batching import single_input_batches
+from calibrail.models.batching import Model, shared, single_input_batches
 from calibrail.models.embeddings import load_encoder
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.models.loading import DEFAULT_MODEL, TOLERANCES
@@ -589,6 +589,11 @@ class LocalScore(ModelScore):
     def computed(self) -> dict[str, Any]:
         """What computes the models, as they are loaded with it."""
         return {"backend": self.backend, "device": self.device}
+
+    def opened(self, kind: Callable[..., Model], **more: Any) -> Model:
+        """Return the process's one model of a kind with the score's own parameters, and others."""
+        own = [getattr(self, name) for name in ("model", "revision", "dtype", "window")]
+        return shared(kind, *own, **more, **self.computed)
 
 
 class Embedding(LocalScore):

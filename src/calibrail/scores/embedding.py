@@ -36,6 +36,11 @@ TIE: Final = 1e-7
 TILE: Final = 256
 
 
+def _pieces(score: base.Embedding, example: Example) -> Sequence[Sentence]:
+    """Return the pieces of a response that a score compares, or the whole of it."""
+    return score.splitter(example.response) if score.splitter else [whole_response(example)]
+
+
 class Sgi(base.Embedding):
     """Semantic Grounding Index, negated: -theta(r, q) / (theta(r, c) + 1e-8).
 
@@ -65,7 +70,7 @@ class Sgi(base.Embedding):
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return the question, the pieces of the response and the contexts."""
-        pieces = (piece.text for piece in self._pieces(example))
+        pieces = (piece.text for piece in _pieces(self, example))
         return (example.question, *pieces, *self._contexts(example))
 
     def sources(self, example: Example) -> Sequence[str]:
@@ -74,7 +79,7 @@ class Sgi(base.Embedding):
 
     def value(self, example: Example) -> base.Valued | str:
         """Return the negated index, the mean over the pieces of the response."""
-        pieces, chunks = self._pieces(example), self._contexts(example)
+        pieces, chunks = _pieces(self, example), self._contexts(example)
         if not pieces:
             return base.NO_SENTENCE
         vectors = self.encoder.sentences
@@ -92,9 +97,6 @@ class Sgi(base.Embedding):
             return float(-index.mean()), supported(pieces, index.tolist())
         items = [{"to_question": near, "to_context": far} for near, far in both.T.tolist()]
         return float(-index.mean()), {"kind": "angles", "items": items}
-
-    def _pieces(self, example: Example) -> Sequence[Sentence]:
-        return self.splitter(example.response) if self.splitter else [whole_response(example)]
 
     def _contexts(self, example: Example) -> list[str]:
         return [base.joined(example)] if self.context == "joined" else base.filled(example.contexts)
@@ -179,7 +181,7 @@ class Rad(base.Embedding):
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return chunks and response, or their sentences, and the question where it weighs."""
-        return (*self.sources(example), *(piece.text for piece in self._pieces(example)))
+        return (*self.sources(example), *(piece.text for piece in _pieces(self, example)))
 
     def sources(self, example: Example) -> Sequence[str]:
         """Return chunks, or their sentences, and the question where it weighs."""
@@ -189,7 +191,7 @@ class Rad(base.Embedding):
 
     def value(self, example: Example) -> base.Valued | str:
         """Return the divergence; undefined without a sentence on either side."""
-        pieces, passages = self._pieces(example), _passages(tuple(example.contexts), self.level)
+        pieces, passages = _pieces(self, example), _passages(tuple(example.contexts), self.level)
         if not pieces:
             return base.NO_SENTENCE
         if not passages:
@@ -211,9 +213,6 @@ class Rad(base.Embedding):
             weights = np.exp((base.cosines(question, documents) - 1.0) / TEMPERATURE)
             least = (least + float(weights @ similar / weights.sum())) / 2.0
         return 1.0 - least, {"kind": "sentences", "items": items}
-
-    def _pieces(self, example: Example) -> Sequence[Sentence]:
-        return self.splitter(example.response) if self.splitter else [whole_response(example)]
 
 
 @remembered(64)

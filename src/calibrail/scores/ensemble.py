@@ -6,7 +6,6 @@ hallucinated. A score that says the opposite on the fit split gets no weight, an
 it around would be to learn from a detector that does not work.
 """
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, Literal
@@ -22,7 +21,7 @@ from calibrail.options import SplitOptions
 from calibrail.options.fields import numbers, one_of, spell_option
 from calibrail.scores import base
 from calibrail.scores.members import Floats, Members, member_items, pinned_member
-from calibrail.scores.registry import build, key_of, parse_specs, spell
+from calibrail.scores.registry import FIGURES, build, key_of, parse_specs, spell
 
 
 class Combined(base.Learning, Members):
@@ -52,9 +51,9 @@ class Combined(base.Learning, Members):
         """Return a copy whose members are pinned; the same where none asks an endpoint."""
         if not any(isinstance(member, base.Pinning) for member in self.members.values()):
             return self
-        members, other = list(map(pinned_member, self.members.values())), copy.copy(self)
+        members = list(map(pinned_member, self.members.values()))
         keys = dict(zip(self.members, map(key_of, members), strict=True))
-        other.members = dict(zip(keys.values(), members, strict=True))
+        other = self.with_members(dict(zip(keys.values(), members, strict=True)))
         other.scores = ",".join(map(spell, members))
         # An array of one member is called by its key.
         named = {f"values:{old}": f"values:{new}" for old, new in keys.items()}
@@ -119,14 +118,7 @@ State = Mapping[str, NDArray[Any]]
 Kind = Literal["logistic", "boosted"]
 
 #: Boosted trees: few, shallow and slow, since fit splits are small.
-FOREST: Final[Mapping[str, Any]] = {
-    "max_iter": 100,
-    "max_depth": 2,
-    "learning_rate": 0.05,
-    "min_samples_leaf": 10,
-    "early_stopping": False,
-    "random_state": 0,
-}
+FOREST: Final[Mapping[str, Any]] = FIGURES["fused"]
 
 
 def train(

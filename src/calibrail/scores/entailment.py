@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
-from calibrail.models.batching import shared
 from calibrail.models.classifiers import EntailmentModel, Judgement, Reading, TokenClassifier
 from calibrail.options.fields import one_of, share
 from calibrail.scores import base
@@ -87,11 +86,8 @@ def quoted(
     wanted = frozenset(word.text for word in content_words(text))
     # Ties go to the sentence that says less besides.
     parts = _parts(source)
-    first, last = (
-        bisect(parts, start, key=itemgetter(1)),
-        bisect_left(parts, end, key=itemgetter(0)),
-    )
-    inside = parts[first:last]
+    first = bisect(parts, start, key=itemgetter(1))
+    inside = parts[first : bisect_left(parts, end, key=itemgetter(0))]
     best = max(inside, key=lambda part: (len(part[2] & wanted), -len(part[2])), default=None)
     # Without a word in common no sentence stands out: then it is all that the model read.
     if best is not None and best[2] & wanted:
@@ -158,9 +154,7 @@ class Entailing(base.LocalScore):
     versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
-        self.nli = shared(
-            EntailmentModel, self.model, self.revision, self.dtype, self.window, **self.computed
-        )
+        self.nli = self.opened(EntailmentModel)
 
 
 class Nli(Entailing):
@@ -358,15 +352,7 @@ class TokenScore(base.LocalScore):
 
     def __post_init__(self) -> None:
         one_of(self.aggregate, Aggregate, "aggregate")
-        self.classifier = shared(
-            TokenClassifier,
-            self.model,
-            self.revision,
-            self.dtype,
-            self.window,
-            label=self.label,
-            **self.computed,
-        )
+        self.classifier = self.opened(TokenClassifier, label=self.label)
 
     def lacks(self, example: Example) -> str | None:
         """Return why an example has no value; what stands before a sentence is read, too."""

@@ -145,9 +145,7 @@ class Provenance(base.LocalScore):
         if not base.is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
             raise InputError(f"top_p must lie in (0, 1]; got {self.top_p!r}")
         self.top_p, self.top_k = float(self.top_p), whole(self.top_k, "top_k", least=1)
-        self.nli = shared(
-            EntailmentModel, self.model, self.revision, self.dtype, self.window, **self.computed
-        )
+        self.nli = self.opened(EntailmentModel)
         model, revision, dtype = self.relevance_model, self.relevance_revision, self.dtype
         self.ranker: Encoder | Reranker = (
             shared(Reranker, model or RELEVANCE, revision, dtype, self.window, **self.computed)
@@ -335,9 +333,7 @@ class CrossEncoder(base.LocalScore):
     of_response = True
 
     def __post_init__(self) -> None:
-        self.reranker = shared(
-            Reranker, self.model, self.revision, self.dtype, self.window, **self.computed
-        )
+        self.reranker = self.opened(Reranker)
 
     def inputs(self, example: Example) -> list[tuple[str, str]]:
         """Return the response with every chunk."""
@@ -393,20 +389,11 @@ class Crg(Combined, base.LocalScore):
     arrays = ("weights",)
 
     def __post_init__(self) -> None:
-        encoder: dict[str, Any] = {
-            "model": self.model,
-            "revision": self.revision,
-            "dtype": self.dtype,
-            **self.computed,
-        }
+        all_of_them: dict[str, Any] = {"dtype": self.dtype, **self.computed}
+        encoder = {"model": self.model, "revision": self.revision, **all_of_them}
+        nli = {"model": self.nli_model, "revision": self.nli_revision, "window": self.window}
         distance, grounding = Rad(**encoder), Tfg(gamma=self.gamma, **encoder)
-        entailment = Sec(
-            model=self.nli_model,
-            revision=self.nli_revision,
-            dtype=self.dtype,
-            window=self.window,
-            **self.computed,
-        )
+        entailment = Sec(**nli, **all_of_them)
         self.combine([distance, entailment, grounding])
         self.model, self.gamma = distance.model, grounding.gamma
         if self.weights != "learned":

@@ -33,13 +33,14 @@ Reply = Literal["word", "grade", "rating"]
 #: It goes up when the same template would be filled in another way.
 FILLING: Final = "calibrail-filling/1"
 
+_PROMPTS: Final = tomllib.loads((files(__package__) / "judge_prompts.toml").read_text("utf-8"))
+
 
 def _templates(unit: str) -> dict[str, dict[Reply, str]]:
     """Return the built-in prompts about an ``answer`` or a ``sentence``, by name and reply."""
-    prompts = tomllib.loads((files(__package__) / "judge_prompts.toml").read_text("utf-8"))
     return {
         name: {reply: f"{item['text']}\n{item[reply]}" for reply in get_args(Reply)}
-        for name, item in prompts[unit].items()
+        for name, item in _PROMPTS[unit].items()
     }
 
 
@@ -228,10 +229,7 @@ Mode = Literal["auto", "verdict", "logprob", "votes", "graded", "rating"]
 Effort = Literal["none", "minimal", "low", "medium", "high"]
 
 #: JSON schema of a graded reply.
-SCHEMA: Final = (
-    f'{{"type":"object","properties":{{"{HALLUCINATION}":{{"type":"number","minimum":0,'
-    f'"maximum":1}}}},"required":["{HALLUCINATION}"],"additionalProperties":false}}'
-)
+SCHEMA: Final[str] = _PROMPTS["schema"]
 
 #: How the reason begins where a call failed, which says nothing of the answer that was judged.
 NO_REPLY: Final = "the judge gave no answer"

@@ -94,9 +94,6 @@ def _patterns(choice: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 _VERDICT: Final = r"(?:faithful|hallucinations?|hallucinated|hallucinating)(?![^\W_])"
-_VERDICT_KEY: Final = re.compile(
-    r"""["'][^"'\\{}]{0,60}(?:faithful|hallucinat)[^"'\\{}]{0,60}["']\s*:""", re.IGNORECASE
-)
 
 
 def spoken(text: str) -> str:
@@ -317,7 +314,7 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
     if "noun" not in match.re.groupindex:
         _, pairs = _patterns(_VERDICT)
         others = {_is_hallucination(other["word"]) for other in pairs.finditer(rest)}
-        contradicted = bool(others - {verdict}) or _VERDICT_KEY.search(text) is not None
+        contradicted = bool(others - {verdict}) or _SAYS["verdict_key"].search(text) is not None
         contradicted |= verdict and _SAYS["absent"].search(text) is not None
         explained = _SAYS["explained"].finditer(text)
         contradicted |= any(against.match(text, found.end()) for found in explained)

@@ -32,10 +32,7 @@ STEM: Final = 6
 #: What a known word takes away from a stretch of novel ones.
 KNOWN: Final = 0.5
 #: Words with which answers speak of their sources: new in nearly every answer, and no claim.
-FRAME: Final = re.compile(
-    "answer|based|context|documents?|given|information|mentioned|passages?|provided|question"
-    "|sources?|text"
-)
+FRAME: Final = re.compile(words.patterns("words")["frame"])
 
 
 class Length(Detector):

@@ -47,6 +47,12 @@ class Members(base.ModelScore):
         """Why it says nothing of a single sentence; None where every member does."""
         return base.whole_answers(self.members.values())
 
+    def with_members(self, members: dict[str, base.Score]) -> Self:
+        """Return a copy that holds others."""
+        other = copy.copy(self)
+        other.members = members
+        return other
+
     def fingerprints(self) -> dict[str, base.JSON]:
         """Return the members' fingerprints by key."""
         return {key: dict(member.fingerprint()) for key, member in self.members.items()}
@@ -229,9 +235,8 @@ class Hybrid(base.Learning, Members):
 
     def pinned(self) -> base.Score:
         """Return a copy whose members are pinned."""
-        other = copy.copy(self)
-        other.members = {part: pinned_member(member) for part, member in self.members.items()}
-        return other
+        pinned = {part: pinned_member(member) for part, member in self.members.items()}
+        return self.with_members(pinned)
 
     @property
     def companions(self) -> tuple[base.Score, ...]:
@@ -240,8 +245,7 @@ class Hybrid(base.Learning, Members):
         return tuple(self._anew({**self.members, "expensive": other}) for other in companions)
 
     def _anew(self, members: dict[str, base.Score]) -> Self:
-        other = copy.copy(self)
-        other.members = members
+        other = self.with_members(members)
         other.n_scored = other.n_judged = 0
         return other
 
@@ -403,16 +407,12 @@ class WorstSentence(Members):
     @property
     def companions(self) -> tuple[base.Score, ...]:
         """The same of what the detector shows beside itself at no further call."""
-        return tuple(map(self._of, getattr(self.member, "companions", ())))
+        beside = getattr(self.member, "companions", ())
+        return tuple(self.with_members({_PART: other}) for other in beside)
 
     def pinned(self) -> base.Score:
         """Return a copy whose detector is pinned."""
-        return self._of(pinned_member(self.member))
-
-    def _of(self, member: base.Score) -> Self:
-        other = copy.copy(self)
-        other.members = {_PART: member}
-        return other
+        return self.with_members({_PART: pinned_member(self.member)})
 
     def demands(self, examples: Sequence[Example]) -> tuple[base.Demand, ...]:
         """Return what the detector will look up for every sentence."""

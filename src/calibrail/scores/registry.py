@@ -45,6 +45,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     name: item["presets"] for name, item in _TABLE.items() if "presets" in item
 }
 
+#: What some are made with that no parameter says.
+FIGURES: Final = {name: item["figures"] for name, item in _TABLE.items() if "figures" in item}
+
 #: The scores that every comparison carries.
 BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "entities")
 

@@ -47,10 +47,6 @@ from calibrail.serve.service import Service
 from calibrail.text.sentences import Sentence
 from calibrail.text.words import joined
 
-_WHAT: Final = (
-    "the first line is a JSON object that says what was asked, each further one a JSON text, the "
-    "next piece of the answer"
-)
 #: Bytes of a body that is parsed in a thread.
 _LARGE: Final = 1 << 16
 #: Answers of a body that are looked at one by one without a look at other requests.
@@ -95,7 +91,7 @@ class Pieces:
         except Unfinished as error:
             raise schemas.ServiceProblem.of("slow_pieces", error=error) from None
         if not line:
-            raise schemas.ServiceProblem.of("body_without_line", what=_WHAT)
+            raise schemas.ServiceProblem.of("body_without_line")
         return line
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -118,7 +114,7 @@ class Pieces:
             with contextlib.suppress(ValueError):
                 piece = json.loads(line) if line.startswith(b'"') else None
             if not isinstance(piece, str):
-                raise self._wrong(f"is no JSON text; {_WHAT}")
+                raise self._wrong(schemas.WORDS["no_piece"])
             text, half = joined(half + piece)
             if re.search("[\ud800-\udfff]", text):
                 raise self._wrong(schemas.WORDS["string_unicode"])
@@ -302,12 +298,7 @@ def _event(name: str, data: str) -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode("utf-8", "replace")
 
 
-_ANSWER: Final = {
-    "question": "Which element has the symbol W?",
-    "contexts": ["Tungsten is a metal with the symbol W and atomic number 74."],
-    "response": "Tungsten has the symbol W.",
-    "id": "answer-1",
-}
+_ANSWER: Final = schemas.EXAMPLE
 _COLUMN: Final = {"id": "answer-1", "columns": {"my_detector": 0.83, "language": "en"}}
 _LINES: Final = "\n".join(map(json.dumps, ({"question": _ANSWER["question"]}, "Tungsten is")))
 
@@ -339,9 +330,7 @@ def _taking(
 
 
 #: Which guardrail is asked for.
-Which = Annotated[
-    str | None, Query(description="Which guardrail decides; needed where there are several.")
-]
+Which = Annotated[str | None, Query(description=schemas.FIELDS["guardrail"])]
 
 _STREAM_LINES: Final = {"schema": {"type": "string"}, "example": _LINES}
 _STREAM_RESPONSES: Final = {
@@ -358,10 +347,7 @@ _CARDS: Final = {
 }
 _ONE_DECIDED: Final = {**_DECIDING, 200: {"description": "the decision", "content": _SHOWN}}
 #: How a card or a decision is shown.
-Format = Annotated[
-    Literal["json", "html", "md"],
-    Query(description="JSON, or the card or the decision as a page or as Markdown."),
-]
+Format = Annotated[Literal["json", "html", "md"], Query(description=schemas.FIELDS["format"])]
 #: Of one decision's page: items of evidence, and characters of each text.
 _BOUNDS: Final = {"most": 100, "characters": 600}
 #: Pages of decisions that are asked for at a time.
@@ -452,11 +438,8 @@ def application(service: Service) -> FastAPI:
     # Another address is answered, not redirected to: ``Host`` would name where.
     app.router.redirect_slashes = False
     # Requests are refused by `RequestLimits`; here the token is only described.
-    bearer = HTTPBearer(
-        scheme_name="token",
-        auto_error=False,
-        description="The token of the service (CALIBRAIL_TOKEN), or of a client (--tokens).",
-    )
+    said = schemas.FIELDS["token"]
+    bearer = HTTPBearer(scheme_name="token", auto_error=False, description=said)
     closed = [Depends(bearer)] if service.tokens.needed else []
     routes = APIRouter(dependencies=closed, default_response_class=JSONResponse)
 

@@ -15,7 +15,7 @@ from typing import Final
 from calibrail import errors
 from calibrail.atomic_files import folder_lock, read_regular, write_atomically
 from calibrail.data.example import Example
-from calibrail.errors import CalibrailError, GuardrailError, InputError, error_text, errors_as
+from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
 from calibrail.pipelines.card import card
@@ -156,11 +156,9 @@ class Serials:
             known = stored | {at: max(n, stored.get(at, 0)) for at, n in self._known.items()}
             if not self._allow and serial < known.get(name, 0):
                 new, old = (datetime.fromtimestamp(at, UTC) for at in (known[name], serial))
-                file = guardrail.origin
-                older = error_text(
-                    "guardrail_rolled_back", file=file, name=name, signed=old, served=new
+                raise GuardrailError.on(
+                    "guardrail_rolled_back", of=guardrail, name=name, signed=old, served=new
                 )
-                raise GuardrailError(older)
             known[name] = serial
             if self._path is not None and known != stored:
                 write_atomically(self._path, json.dumps(known).encode(), durable=True)

@@ -7,7 +7,6 @@ that are idle between requests, not those in the middle of one.
 """
 
 import asyncio
-import ipaddress
 import math
 import re
 import time
@@ -21,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from calibrail.models.llm.transport import is_loopback
 from calibrail.serve.schemas import ServiceProblem
 from calibrail.serve.service import CLIENT, Service, TokenHolder
 
@@ -190,18 +190,6 @@ class RequestLimits:
                         return b"".join(parts)
         except TimeoutError:
             raise ServiceProblem.of("slow_body", seconds=self._seconds) from None
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 #: Bytes of a request before its body at most.

@@ -9,9 +9,9 @@ import functools
 import logging
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
-from typing import IO, Any, Concatenate, Final, ParamSpec, get_args
+from typing import IO, Any, Concatenate, Final, ParamSpec
 
 import numpy as np
 import prometheus_client
@@ -19,7 +19,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from calibrail.guardrail.decision import Decision, Outcome
+from calibrail.guardrail.decision import Decision
 from calibrail.serve.guardrails import Loaded
 
 #: Variable with the folder in which processes count together.
@@ -31,30 +31,13 @@ MEDIA_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 DEFINED: Final = tomllib.loads(
     files("calibrail.serve").joinpath("metrics.toml").read_text(encoding="utf-8")
 )
-_BUCKETS: Final[Mapping[str, Sequence[float]]] = {
-    "seconds": (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
-    "sizes": [2**power for power in range(11)],
-}
 _QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
-#: Why a request was refused, by its status; others are ``bad``.
-_REASONS: Final = {
-    **{401: "unauthorized", 408: "slow"},
-    **{413: "too_large", 431: "too_large", 429: "queue_full"},
-}
-#: The same by the problem's name, where the status does not tell.
-_PROBLEMS: Final = {"too-busy": "too_busy"}
+#: Why a request was refused, by its status, or the problem's name where that does not tell.
+_REASONS: Final[Mapping[str, str]] = DEFINED["reasons"]
 
 #: Whether anything is left of an answer, by what became of it.
 _LEFT: Final = {"trimmed": "something", "emptied": "nothing"}
-
-#: Second labels that are counted from zero.
-_FIRST: Final[Mapping[str, Sequence[str]]] = {
-    "decisions": get_args(Outcome),
-    "failures": ("detector", "timeout", "unfinished", "log"),
-    "streams": ("whole", "stopped", "failed"),
-    "reloads": ("swapped", "refused"),
-}
 
 _P = ParamSpec("_P")
 _log: Final = logging.getLogger("calibrail.serve")
@@ -155,12 +138,12 @@ class Metrics:
     def expect(self, loaded: Loaded) -> None:
         """Count from zero what may happen to a guardrail's answers, so that a first time shows."""
         name = loaded.name
-        for metric, values in _FIRST.items():
-            for value in values:
+        for metric, item in DEFINED["service"].items():
+            for value in item.get("first", ()):
                 self._metrics[metric].labels(name, value)
         for metric in ("stream_sentences", "stream_sentence_seconds", "undefined"):
             self._metrics[metric].labels(name)
-        for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
+        for reason in ("bad", *_REASONS.values()):
             self._metrics["rejected"].labels(reason)
         if loaded.guardrail.unit == "sentence":
             self._metrics["removed_sentences"].labels(name)
@@ -228,7 +211,7 @@ class Metrics:
     @_harmless
     def refused(self, status: int, problem: str = "") -> None:
         """Count a request that was refused with a status."""
-        reason = _PROBLEMS.get(problem) or _REASONS.get(status, "bad")
+        reason = _REASONS.get(problem) or _REASONS.get(str(status), "bad")
         self._metrics["rejected"].labels(reason).inc()
 
     @_harmless
@@ -260,7 +243,8 @@ def _made(
     given: dict[str, Any] = {"labelnames": item.get("labels", ()), "registry": registry}
     named = (f"calibrail_{name}", item["help"])
     if "buckets" in item:
-        return prometheus_client.Histogram(*named, **given, buckets=_BUCKETS[item["buckets"]])
+        given["buckets"] = DEFINED["buckets"][item["buckets"]]
+        return prometheus_client.Histogram(*named, **given)
     if "merged" in item:
         return prometheus_client.Gauge(*named, **given, multiprocess_mode=item["merged"])
     return prometheus_client.Counter(*named, **given)

@@ -37,14 +37,14 @@ from calibrail.errors import CalibrailError, InputError, error_text, errors_as
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.guardrail.signing import signature_path
-from calibrail.models.llm.transport import CallLimits, account, limit_calls
+from calibrail.models.llm.transport import CallLimits, account, is_loopback, limit_calls
 from calibrail.options.fields import spell_option
 from calibrail.options.runtime import ServeOptions
 from calibrail.report.messages import remarks, say
 from calibrail.serve import HANDLED, exit_on_signal
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails, Loaded, Serials
-from calibrail.serve.limits import RequestLimits, is_loopback, protocol
+from calibrail.serve.limits import RequestLimits, protocol
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.schemas import TOKEN_VARIABLE, fields_read, pointer
 from calibrail.serve.service import Service, Tokens, settle

@@ -53,6 +53,9 @@ KIND: Final = "urn:calibrail:problem:"
 _PROBLEMS: Final = tomllib.loads((files(__package__) / "problems.toml").read_text(encoding="utf-8"))
 #: What each type of pydantic's complaints says here, where its own words do not help.
 WORDS: Final[Mapping[str, str]] = _PROBLEMS.pop("words")
+#: What OpenAPI says of fields and parameters, and an answer that it shows.
+FIELDS: Final[Mapping[str, str]] = _PROBLEMS.pop("fields")
+EXAMPLE: Final[Mapping[str, Any]] = _PROBLEMS.pop("example")
 
 
 class ServiceProblem(HTTPException):
@@ -234,15 +237,8 @@ class Item(_Body):
     question: str | None = Field(None, description="What was asked.")
     contexts: _Texts | None = Field(None, description="The retrieved chunks, in their order.")
     id: str = Field("", description="Carried into the decision.")
-    samples: Annotated[list[str], _FirstWrong()] | None = Field(
-        None,
-        description="Further answers sampled for the question, where the guardrail reads them.",
-    )
-    columns: _Columns = Field(
-        default_factory=dict,
-        description="Columns that the guardrail reads: a score, a group. For a guardrail of "
-        "sentences a score may be a list with a number for each.",
-    )
+    samples: Annotated[list[str], _FirstWrong()] | None = Field(None, description=FIELDS["samples"])
+    columns: _Columns = Field(default_factory=dict, description=FIELDS["columns"])
 
     def example(
         self, guardrail: Guardrail, place: tuple[str | int, ...] = (), *, begun: bool = False
@@ -299,20 +295,9 @@ class Item(_Body):
 class Telling(_Body):
     """What decisions are to say beside the outcome."""
 
-    evidence: bool = Field(
-        False, description="Say what the score rests on; the answer is then scored by itself."
-    )
-    probability: bool = Field(
-        False,
-        description="Tell P(hallucinated) as an interval, of a guardrail exported with "
-        "--probability.",
-    )
-    base_rate: float | None = Field(
-        None,
-        gt=0.0,
-        lt=1.0,
-        description="With probability: share of hallucinated answers (default: as calibrated).",
-    )
+    evidence: bool = Field(False, description=FIELDS["evidence"])
+    probability: bool = Field(False, description=FIELDS["probability"])
+    base_rate: float | None = Field(None, gt=0.0, lt=1.0, description=FIELDS["base_rate"])
 
 
 class Check(Item, Telling):
@@ -386,18 +371,14 @@ class SelectReply(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    items: list[dict[str, Any]] = Field(
-        description="id, released, score and p_value of each answer."
-    )
+    items: list[dict[str, Any]] = Field(description=FIELDS["selected"])
 
 
 class StateReply(BaseModel):
     """Whether the process lives, or the service decides."""
 
     status: str
-    metrics: Literal["incomplete"] | None = Field(
-        None, description="Where not all that it did could be counted."
-    )
+    metrics: Literal["incomplete"] | None = Field(None, description=FIELDS["metrics"])
 
 
 class FieldProblem(BaseModel):

@@ -542,8 +542,7 @@ class SentenceStream:
         last = self._ended()
         if self._unspoken is not None:
             # A marker is all there is to say.
-            text = "".join(self._unspoken)
-            return [found for line in lines(text) for found in line_sentences(text, line)]
+            return sentences("".join(self._unspoken))
         return last
 
     def _ended(self) -> list[Sentence]:

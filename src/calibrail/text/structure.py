@@ -151,13 +151,9 @@ def _lines(text: str, places: list[tuple[int, int]]) -> Iterator[tuple[int, int]
         yield begin, offset
 
 
-_MARK = lazily_compiled(
-    r"`[^`]*`|\*\*|__|[()\[\]\u201c\u201d\u201e\u00ab\u00bb\u3008-\u3011\uff08\uff09\"]"
-)
-# Those of Chinese and Japanese are neighbours, but for the round ones.
-_PAIRS: Final = "()[]\u201c\u201d\u00ab\u00bb\uff08\uff09" + "".join(
-    map(chr, range(0x3008, 0x3012))
-)
+_WORDING: Final = patterns("structure")
+_MARK = lazily_compiled(_WORDING["mark"])
+_PAIRS: Final = _WORDING["pairs"]
 _CLOSES: Final = dict(zip(_PAIRS[1::2], _PAIRS[::2], strict=True))
 _OPENS: Final = frozenset({*_CLOSES.values(), "\u201e"})
 #: Those of them that the first edition does not look at.
@@ -214,7 +210,6 @@ def spanning(text: str, start: int, end: int, borders: Sequence[int]) -> Iterato
             yield pieces
 
 
-_WORDING: Final = patterns("structure")
 _CONNECTIVE = lazily_compiled(_WORDING["connective"], re.IGNORECASE)
 _NUMBERED = lazily_compiled(_WORDING["numbered"], re.IGNORECASE)
 #: "The second reason": it cannot be taken out of its sentence. In small letters: no "Second World".
@@ -329,13 +324,8 @@ def is_negation(sentence: str) -> bool:
 
 
 _TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
-_FIRST_ENDED = lazily_compiled(
-    r"[.!?\u2026\u3002\uff01\uff1f\u0964][\"'\u201d\u2019)\]*_`]*(?:\s*\[[^\[\]]{0,200}\])*$"
-)
-_ENDED = lazily_compiled(
-    rf"[.!?\u2026{patterns('sentences')['stops']}][\"'{patterns('sentences')['closing']}*_`]*"
-    r"(?:\s*\[[^\[\]]{0,200}\])*$"
-)
+_FIRST_ENDED = lazily_compiled(_WORDING["first_ended"])
+_ENDED = lazily_compiled(_WORDING["ended"])
 #: What may stand behind the last mark of a sentence.
 _MARKS: Final = "*_`\"'\u201d)] "
 #: Columns by which a line that continues an item stands in.

@@ -71,13 +71,20 @@ def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]
 
 _TABLES: Final = tomllib.loads(files("calibrail.text").joinpath("patterns.toml").read_text("utf-8"))
 
+_PART: Final = re.compile(r"\{\{(?:(\w+)\.)?(\w+)\}\}")
+
 
 def patterns(section: str) -> dict[str, str]:
-    """Return the patterns of a section of ``patterns.toml``, each with its parts in place."""
+    """Return the patterns of a section of ``patterns.toml``, each with its parts in place.
+
+    ``{{name}}`` is an entry above, ``{{section.name}}`` one of another section.
+    """
     found: dict[str, str] = {}
     for name, parts in _TABLES[section].items():
         pattern = parts if isinstance(parts, str) else "|".join(parts)
-        found[name] = re.sub(r"\{\{(\w+)\}\}", lambda part: found[part[1]], pattern)
+        found[name] = _PART.sub(
+            lambda part: (patterns(part[1]) if part[1] else found)[part[2]], pattern
+        )
     return found
 
 
@@ -104,35 +111,15 @@ def lazily_compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Lazy(pattern, flags))
 
 
+_WORDING: Final = patterns("words")
 #: Function words of English: they say little about whether an answer is supported.
-STOP_WORDS: Final = frozenset(patterns("words")["stop"].split())
+STOP_WORDS: Final = frozenset(_WORDING["stop"].split())
 
-# A word is a run of letters and digits, with apostrophes between letters and points and commas
-# between digits ("3.5", "1,234") kept together. Scripts that are written without spaces (Chinese,
-# Japanese, Thai, Lao, Khmer, Burmese) have no word borders to see: there each letter counts as a
-# word. Marks (accents, vowel signs) belong to the letter before them; before matching each is
-# replaced by one placeholder, since `re` has no class for them.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
-)
+#: What takes the place of a mark (an accent, a vowel sign) before words are looked for: it belongs
+#: to the letter before it, and `re` has no class for marks.
 _MARK: Final = "\ue000"
-# Scripts without capitals put letters before a number, and behind it, that are no part of it: an
-# Arabic "and", a Korean particle. There a run of digits is a word, as between the unspaced ones.
-_UNCASED = (
-    "\u0590-\u109f\u1100-\u139f\u1680-\u1c4f\u3131-\u318e\ua840-\uab2f\uabc0-\uabff"
-    "\uac00-\ud7ff\ufb1d-\ufdff\ufe70-\ufefe"
-)
-_LETTER = rf"(?:(?:\d|(?![{_UNSPACED}{_UNCASED}_])\w){_MARK}*)"
-_OTHER_LETTER = rf"(?:(?!\d)(?=\w)[{_UNCASED}]{_MARK}*)"
-_WORD = lazily_compiled(
-    rf"\d+(?:[.,\u066b\u066c\uff0e]\d+)+|(?!\d)(?=\w)[{_UNSPACED}]{_MARK}*"
-    rf"|{_OTHER_LETTER}+(?:['\u2019]{_OTHER_LETTER}+)*|{_LETTER}+(?:['\u2019]{_LETTER}+)*"
-)
-_FIRST_LETTER = rf"(?:(?![{_UNSPACED}_])\w{_MARK}*)"
-_FIRST_WORD = lazily_compiled(
-    rf"\d+(?:[.,]\d+)+|(?=\w)[{_UNSPACED}]{_MARK}*|{_FIRST_LETTER}+(?:['\u2019]{_FIRST_LETTER}+)*"
-)
+_WORD = lazily_compiled(_WORDING["word"])
+_FIRST_WORD = lazily_compiled(_WORDING["first_word"])
 # Behind these a word is capitalised whether or not it is a name.
 _FIRST_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022')
 _SENTENCE_END = _FIRST_SENTENCE_END | frozenset("\u3002\uff01\uff1f\uff1a\u300c\u0964\u061f\u06d4")
@@ -266,11 +253,7 @@ def _starts_sentence(text: str, start: int) -> bool:
 
 
 _FORMS: Final = patterns("numbers")
-_NUMBER = lazily_compiled(
-    rf"(?:(?<![\w.,])(?P<sign>[-\u2212](?=\d))?|(?<=[{_UNSPACED}{_UNCASED}])(?<!\d)|(?<=[{_UNSPACED}{_UNCASED}]\.)(?<!\d\.))"
-    rf"(?:(?P<comma>{_FORMS['decimal_comma']})|(?P<digits>{_FORMS['decimal_point']}))"
-    rf"(?P<rest>\s*(?P<percent>{_FORMS['percent']})|(?i:(?:st|nd|rd|th)\b)|\s*(?i:{_FORMS['scale']}))?"
-)
+_NUMBER = lazily_compiled(_FORMS["number"])
 #: What stood alone between spaces, the English way.
 _FIRST_NUMBER = lazily_compiled(_FORMS["first"], re.IGNORECASE)
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"

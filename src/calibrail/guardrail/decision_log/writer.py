@@ -273,6 +273,10 @@ def last_line(path: Path) -> LogLine | None:
     return None
 
 
+#: What is recorded of the last line of a chain, beside whether it was closed.
+_HEAD: Final = {"seq": int, "hash": str, "time": str}
+
+
 def heads(files: Mapping[str, dict[int, Path]], *, but: str) -> dict[str, dict[str, Any]]:
     """Return where each chain ends that no file records there: what is to be recorded.
 
@@ -297,12 +301,7 @@ def heads(files: Mapping[str, dict[int, Path]], *, but: str) -> dict[str, dict[s
             for other, end in recorded_by(line).items():
                 recorded[other] = max(recorded.get(other, -1), end[0])
     return {
-        chain: {
-            "seq": last.seq,
-            "hash": last.hash,
-            "time": last.time,
-            "closed": last.kind == CLOSED,
-        }
+        chain: {**{name: getattr(last, name) for name in _HEAD}, "closed": last.kind == CLOSED}
         for chain, last in ends.items()
         if chain != but and last is not None and last.seq > recorded.get(chain, -1)
     }
@@ -316,11 +315,10 @@ def recorded_by(line: LogLine | None) -> dict[str, tuple[int, str, str, bool]]:
     if line is None or line.decides:
         return {}
     others = line.content.get("others")
-    kinds = {"seq": int, "hash": str, "time": str}
     return {
         chain: (end["seq"], end["hash"], end["time"], end.get("closed") is True)
         for chain, end in (others.items() if isinstance(others, dict) else ())
-        if isinstance(end, dict) and all(isinstance(end.get(name), kinds[name]) for name in kinds)
+        if isinstance(end, dict) and all(isinstance(end.get(name), _HEAD[name]) for name in _HEAD)
     }
 
 

@@ -191,7 +191,7 @@ class OpenAIBatches:
     path, after = "/batches", "after"
 
     def __init__(self, endpoint: str, limits: CallLimits) -> None:
-        with errors_as(ModelError, ImportError, "batches_extra_missing", transport=transport):
+        with errors_as(ModelError, ImportError, "batches_extra_missing"):
             from openai import DefaultHttpxClient
         self._address, headers = self._access(endpoint)
         self._key = next(iter(headers.values()), "").removeprefix("Bearer ")

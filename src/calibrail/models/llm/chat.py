@@ -24,6 +24,7 @@ from calibrail.models.batching import Item, each, report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed
 from calibrail.models.llm import transport
 from calibrail.serialization import Record
+from calibrail.text.words import patterns
 
 #: Those of a question and of its answer, None where they were not counted.
 Tokens = tuple[int | None, int | None]
@@ -290,10 +291,7 @@ _MOST_TOKENS: Final = 2**40
 _LARGEST: Final = sys.float_info.max
 
 #: Nothing, or thoughts that were begun and not ended.
-_UNSAID: Final = re.compile(
-    r"\s*(?:$|<\|channel\|>analysis(?!.*final<)|[<\[\u25c1](?:\w+:)?(?:think|thought|reason)(?!.*[<\[\u25c1]/))",
-    re.IGNORECASE | re.DOTALL,
-)
+_UNSAID: Final = re.compile(patterns("endpoints")["unsaid"], re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

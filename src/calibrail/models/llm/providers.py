@@ -23,8 +23,6 @@ from calibrail.models.llm.transport import (
     within,
 )
 
-INSTALL: Final = "pip install 'calibrail[providers]'"
-
 #: What keeps the library from reading ``.env`` when it is imported, and from the network.
 _QUIET: Final = {"LITELLM_OFFLINE_MODE": "true", "LITELLM_MODE": "PRODUCTION"}
 
@@ -75,9 +73,7 @@ class ProviderTransport:
         for name in ("LiteLLM", "httpx", "httpcore.http11", "openai._base_client"):
             # Others hold texts, or addresses with keys.
             logging.getLogger(name).addFilter(lambda record: record.levelno >= logging.WARNING)
-        with errors_as(
-            ModelError, ImportError, "providers_extra_missing", provider=provider, install=INSTALL
-        ):
+        with errors_as(ModelError, ImportError, "providers_extra_missing", provider=provider):
             import litellm
         if provider not in {getattr(known, "value", known) for known in litellm.provider_list}:
             raise ModelError.on("provider_unknown", provider=provider)

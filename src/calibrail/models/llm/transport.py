@@ -35,6 +35,7 @@ from calibrail.errors import (
 )
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
+from calibrail.text.words import patterns
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -426,11 +427,19 @@ def key_for(endpoint: str) -> str | None:
 
 def is_trusted(endpoint: str) -> bool:
     """Return whether what the environment says of OpenAI, the key above all, may go there."""
-    host = urlsplit(endpoint).hostname or ""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return True
-    return is_usual(endpoint) or host == "localhost"
+    return is_usual(endpoint) or is_loopback(urlsplit(endpoint).hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def is_usual(endpoint: str) -> bool:
@@ -438,8 +447,6 @@ def is_usual(endpoint: str) -> bool:
     named = os.environ.get(ADDRESS_VARIABLE, "").strip().rstrip("/")
     return "://" not in endpoint or endpoint in (OPENAI, named)
 
-
-INSTALL: Final = "pip install 'calibrail[judge]'"
 
 #: Bytes of a body that are read at most: of embeddings, of any other answer, and for each of its
 #: tokens, alone and with the likeliest others.
@@ -503,16 +510,10 @@ REQUEST_ID: Final = "X-Client-Request-Id"
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 #: Parameters of a request that an endpoint may not know, as messages name them.
-_PARAMETERS: Final = re.compile(
-    r"max_(?:completion_)?tokens|(?:top_)?logprobs|response_format|seed|reasoning_effort|"
-    r"encoding_format|temperature"
-)
+_WORDING: Final = patterns("endpoints")
+_PARAMETERS: Final = re.compile(_WORDING["parameters"])
 #: A prompt may speak of temperatures, too, where a message quotes it.
-_NO_TEMPERATURE: Final = re.compile(
-    r"(?:unsupported|unknown|unrecogni[sz]ed|invalid (?:value|parameter|argument)|n.t support)"
-    r"[^\n]{0,60}\btemperature\b|\btemperature\b[^\n]{0,100}?(?:support|deprecated|only|permitted|allowed|"
-    r"accepted|available|must be|unknown|removed)"
-)
+_NO_TEMPERATURE: Final = re.compile(_WORDING["no_temperature"])
 #: How endpoints say that a model thought until nothing was left for its answer.
 _STARVED: Final = "could not finish the message"
 #: What stands for it in ``RefusedError.about``.
@@ -579,9 +580,7 @@ class OpenAITransport:
     """
 
     def __init__(self, endpoint: str) -> None:
-        with errors_as(
-            ModelError, ImportError, "judge_extra_missing", endpoint=endpoint, install=INSTALL
-        ):
+        with errors_as(ModelError, ImportError, "judge_extra_missing", endpoint=endpoint):
             import openai
         self._endpoint, self._sdk = endpoint, openai
         self._broken: tuple[type[Exception], ...] = (
