@@ -91,16 +91,14 @@ def resolve_columns(
     >>> resolve_columns(["query", "contexts", "response", "label"])["question"]
     'query'
     """
-    mapping = mapping or {}
-    map_option = partial(spell_option, ReadOptions, "mapping")
+    mapping, seen = mapping or {}, listing(fields)
     for field, column in mapping.items():
         if field not in (*FIELDS, *MARK_FIELDS):
             names = ", ".join((*FIELDS, *MARK_FIELDS))
             raise InputError(f"mapping can name {names}; got {field!r}")
         if fields and column not in fields:
-            raise DataError(
-                f"{source} has no column {column!r} to map to {field}; it has {listing(fields)}"
-            )
+            it = f"{column!r} to map to {field}"
+            raise DataError.on("no_column_to_map", source=source, it=it, seen=seen)
     if preset is not None and preset not in PRESETS:
         raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}")
     named = {field: mapping[field] for field in TEXT_FIELDS if field in mapping}
@@ -112,11 +110,9 @@ def resolve_columns(
         return options[preset]
     complete = [name for name, held in options.items() if {*held.values()} <= {*fields}]
     if complete[:1] != ["calibrail"] and len({tuple(options[n].values()) for n in complete}) > 1:
-        raise DataError(
-            f"{source}: the columns {listing(fields)} fit several presets ({', '.join(complete)}); "
-            f"choose one with {spell_option(ReadOptions, 'preset')}, or map single columns with "
-            f"{map_option()}"
-        )
+        by, one = (spell_option(ReadOptions, name) for name in ("preset", "mapping"))
+        names = ", ".join(complete)
+        raise DataError.on("presets_fit", source=source, seen=seen, names=names, by=by, one=one)
     if complete:
         return options[complete[0]]
     # What holds marks, or names answers, is no text, whatever it is called.
@@ -128,23 +124,25 @@ def resolve_columns(
     chosen = {field: names[0] if len(names) == 1 else field for field, names in likely.items()}
     if unclear := [field for field in require if len(likely[field]) > 1]:
         field, rivals = unclear[0], likely[unclear[0]]
-        raise DataError(
-            f"{source}: {field} may be in any of the columns {', '.join(rivals)}; choose one with "
-            f"{map_option()}, e.g. {map_option({field: rivals[0]})}"
-        )
+        names, by = ", ".join(rivals), _mapped_by(field, rivals[0])
+        raise DataError.on("field_in_several", source=source, field=field, names=names, by=by)
     if missing := [field for field in require if chosen[field] not in fields]:
         there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
-        seen = f" (found: {', '.join(there)})" if there else ""
-        verb = "column holds" if len(missing) == 1 else "columns hold"
-        raise DataError(
-            f"{source}: cannot tell which {verb} {', '.join(missing)}{seen}. Columns seen: "
-            f"{listing(fields)}. Name single columns with {map_option()}, e.g. "
-            f"{map_option({missing[0]: 'my_column'})}; "
-            f"{cli_or_python('`calibrail doctor`', 'calibrail.diagnose(...)')} shows what is in "
-            f"each. {spell_option(ReadOptions, 'preset')} takes the names of "
-            f"{', '.join(list(PRESETS)[1:])}"
+        found = f" (found: {', '.join(there)})" if there else ""
+        lost = f"column{' holds' if len(missing) == 1 else 's hold'} {', '.join(missing)}{found}"
+        by, names = _mapped_by(missing[0], "my_column"), ", ".join(list(PRESETS)[1:])
+        preset = f"{spell_option(ReadOptions, 'preset')} takes the names of {names}"
+        doctor = cli_or_python("`calibrail doctor`", "calibrail.diagnose(...)")
+        raise DataError.on(
+            "no_fields", source=source, lost=lost, seen=seen, by=by, doctor=doctor, preset=preset
         )
     return chosen
+
+
+def _mapped_by(field: str, column: str) -> str:
+    """Return the option that maps a field to a column, with an example."""
+    option = partial(spell_option, ReadOptions, "mapping")
+    return f"{option()}, e.g. {option({field: column})}"
 
 
 def listing(fields: Collection[str], most: int = 30) -> str:
@@ -211,15 +209,14 @@ def label_columns_of(
         graded = 2 * sum(item not in (None, 0.0, 1.0) for item in numbers) > len(numbers)
         found = (graded and _labels_of_people(seen)) or found
     if opened.table and not found:
-        inside = {
-            path: own
+        found = [
+            path
             for path in nested_names(seen.rows[0] if seen.rows else {})
             if (own := path.rpartition(".")[2]) != path
             and aliases_of("label", (own,))
             and not is_of_program(path)
             and not any(isinstance(value, list | Mapping) for value in seen.values(path))
-        }
-        found = list(inside)
+        ]
     if opened.table and not found:
         found = _labels_of_people(seen)
         found = found or list(filter(is_plain_name, likely_labels(seen.rows)))
@@ -539,10 +536,9 @@ def mark_columns_of(
         each = [name for name in label_columns if is_parallel(seen, name, found["sentences"])]
         others = [name for name in label_columns if not all(map(_may_list, seen.values(name)))]
         if each and others:
-            raise DataError(
-                f"{listing(each)} list a label for each sentence, and {listing(others)} do not; "
-                f"name columns of one kind with {spell_option(ReadOptions, 'label_column')}"
-            )
+            one, other = map(listing, (each, others))
+            by = spell_option(ReadOptions, "label_column")
+            raise DataError.on("sentence_labels_in_some", one=one, other=other, by=by)
         # Several are several annotators', who may judge sentences as they judge answers.
         joined = [",".join(label_columns)] if each else [""]
         parallel = aliases_of("sentence_labels", names) or joined
@@ -804,28 +800,23 @@ class ColumnMapping:
         for rival in self.rivals:
             value = value_at(row.values, rival.reader.column)
             if rival.contradicts(label, value):
-                said = ("faithful", "hallucinated")
-                first, column = self.label_columns[0], rival.reader.column
-                raise DataError(
-                    f"{row.name}: the columns {first!r} and {column!r} contradict each "
-                    f"other: {first!r} says {said[label]}, and {column!r} holds "
-                    f"{rival.reader.spelt(value)!r}, {said[1 - label]}. {self._choice(column)}"
+                said, by = ("faithful", "hallucinated"), self._choice(rival)
+                held = f"{rival.reader.spelt(value)!r}, {said[1 - label]}"
+                raise DataError.on(
+                    "opposed", row=row, of=self, rival=rival, said=said[label], held=held, by=by
                 )
 
     def refuse_mirrors(self, source: str) -> None:
         """Refuse a source, all read, in which another column says the other class of nearly all."""
         for rival in self.rivals:
             if rival.is_mirror:
-                first, column, counts = self.label_columns[0], rival.reader.column, rival.counts
+                counts, by = rival.counts, self._choice(rival)
                 seen = f"{counts[0, 1] + counts[1, 0]:,} of {counts.total():,} rows"
-                by = self._choice(column)
-                raise DataError.on(
-                    "mirror", source=source, seen=seen, first=first, other=column, by=by
-                )
+                raise DataError.on("mirror", source=source, seen=seen, of=self, rival=rival, by=by)
 
-    def _choice(self, column: str) -> str:
+    def _choice(self, rival: LabelTwin) -> str:
         option = partial(spell_option, ReadOptions, "label_column")
-        return f"Choose one: {option(self.label_columns[0])} or {option(column)}"
+        return f"Choose one: {option(self.label_columns[0])} or {option(rival.reader.column)}"
 
 
 def choose_columns(
@@ -875,17 +866,15 @@ def choose_columns(
     }
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
-        required = (
-            needs.expected(opened, len(rows)) if seen.names and reading.preset is None else ()
-        )
+        guessed = seen.names and reading.preset is None
+        required = needs.expected(opened, len(rows)) if guessed else ()
         if marked.sentences in seen:
             # Sentences are the answer where the row has no other.
             required = tuple(field for field in required if field != "response")
         nested = nested_fields(rows, seen.names)
         if opened.export is None:
-            listed = [
-                name for name in beside_labels(rows, label_columns) if name not in marked.names
-            ]
+            likely = beside_labels(rows, label_columns)
+            listed = [name for name in likely if name not in marked.names]
         answers = [name for name in listed if name.lower() in NAMES["lists"]["answers"].split()]
         if len(answers) == 1 and not aliases_of("response", seen.names, nested):
             nested[answers[0]] = "response"
@@ -905,13 +894,10 @@ def choose_columns(
         by_field |= mapping
         if "response" not in mapping and reading.preset is None:
             _require_no_prediction(seen, by_field["response"], source, labelled)
-        asked = by_field["question"]
-        if (
-            "question" not in mapping
-            and asked in seen.names
-            and is_template(asked, seen.values(asked), seen.values(by_field["contexts"]))
-        ):
-            template, by_field["question"] = by_field["question"], "question"
+        asked, contexts = by_field["question"], seen.values(by_field["contexts"])
+        unnamed = "question" not in mapping and asked in seen.names
+        if unnamed and is_template(asked, seen.values(asked), contexts):
+            template, by_field["question"] = asked, "question"
     by_field |= {"label": ",".join(label_columns)} | named
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
@@ -929,10 +915,8 @@ def choose_columns(
             lost = ("label column", by_field["label"])
             remedy = which_label(rows)
         if lost is not None:
-            raise DataError(
-                f"{source} has no {lost[0]} {lost[1]!r}; columns seen: {listing(seen.names)}; "
-                f"{remedy}"
-            )
+            held = f"{listing(seen.names)}; {remedy}"
+            raise DataError(f"{source} has no {lost[0]} {lost[1]!r}; columns seen: {held}")
     present = {field for field, column in by_field.items() if column in seen}
     present |= {"label"} if any(column in seen for column in label_columns) else set()
     spans = len(label_columns) == 1 and (
@@ -984,14 +968,10 @@ def _require_no_prediction(seen: Seen, response: str, source: str, labelled: boo
             continue
         texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
         if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):
-            option = partial(spell_option, ReadOptions, "mapping")
             both = {"faithful": response, "hallucinated": name}
-            or_both = f"; {spell_option(ReadOptions, 'pair', both)} reads both" if edited else ""
-            raise DataError(
-                f"{source}: the response may be in {name!r}, beside which {response!r} may be the "
-                f"right answer; choose one with {option()}, e.g. {option({'response': name})}"
-                f"{or_both}"
-            )
+            by = _mapped_by("response", name)
+            by += f"; {spell_option(ReadOptions, 'pair', both)} reads both" if edited else ""
+            raise DataError.on("two_responses", source=source, name=name, right=response, by=by)
 
 
 def _marks(
@@ -1008,13 +988,8 @@ def _marks(
     """Return what reads marks, if they are needed, be it for the labels of answers alone."""
     of_rows = marked.answer_id is not None
     parallel = marked.sentence_labels
-    gives_labels = of_rows or (
-        marked.sentences is not None
-        and (
-            parallel == ",".join(label_columns)
-            or not any(column in seen for column in label_columns)
-        )
-    )
+    own = parallel == ",".join(label_columns) or not any(name in seen for name in label_columns)
+    gives_labels = of_rows or (marked.sentences is not None and own)
     if not (needed or needs.by_sentence or gives_labels):
         return None
     reader = labels

@@ -45,7 +45,7 @@ from calibrail.models.hardware import cores, installed_versions
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.runtime import EngineOptions
-from calibrail.scores.base import DetectorFailure, Score, state_bytes, with_state
+from calibrail.scores.base import DetectorFailure, Score, parts_of, state_bytes, with_state
 from calibrail.scores.custom import CustomScore, sources
 from calibrail.scores.registry import ColumnScore, ScoreSpec, build, key_of, scale_of
 from calibrail.scores.table import Cost, ScoreTable
@@ -295,11 +295,9 @@ def local_only_reason(score: Score) -> str | None:
 
 def _foreign(score: Score) -> list[str]:
     """Return the modules outside calibrail that a score, or one of its members, comes from."""
-    named = score.params.get("detector") if isinstance(score, CustomScore) else None
-    modules = [type(score).__module__, *([] if named is None else [named.partition(":")[0]])]
-    members = getattr(score, "members", None)
-    for member in members.values() if isinstance(members, Mapping) else ():
-        modules += _foreign(member)
+    modules = [type(part).__module__ for part in parts_of(score)]
+    own = (part for part in parts_of(score) if isinstance(part, CustomScore))
+    modules += (part.detector.partition(":")[0] for part in own)
     return sorted({name for name in modules if name.partition(".")[0] != "calibrail"})
 
 

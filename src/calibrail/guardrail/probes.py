@@ -101,13 +101,11 @@ SET: Final = "calibrail-probes/1"
 #: The name of their sentences.
 SENTENCE_SET: Final = "calibrail-probes/1 by sentence"
 
-#: Question, contexts, response and further samples.
-ANSWERS: Final[tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...]] = tuple(
-    (item["question"], tuple(item["contexts"]), item["response"], tuple(item["samples"]))
-    for item in json.loads(
-        resources.files("calibrail.guardrail").joinpath("probe_answers.json").read_text("utf-8")
-    )
-)
+#: Question, contexts, response and further samples, as the file has them in this order.
+ANSWERS: Final = [
+    tuple(item.values())
+    for item in json.loads((resources.files(__package__) / "probe_answers.json").read_text("utf-8"))
+]
 
 
 def probe_examples(score: base.Score, unit: Unit = "answer") -> list[Example]:
@@ -119,9 +117,9 @@ def probe_examples(score: base.Score, unit: Unit = "answer") -> list[Example]:
     answers = [
         Example(
             question=question,
-            contexts=contexts,
+            contexts=tuple(contexts),
             response=response,
-            samples=samples,
+            samples=tuple(samples),
             id=f"probe-{row}",
             columns=dict.fromkeys(names, row / len(ANSWERS)),
         )

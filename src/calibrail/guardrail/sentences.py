@@ -8,10 +8,9 @@ sentence at or above the threshold, and `check` would not let it pass either, wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from calibrail.guardrail.decision import SCORED, Cause, Decision, Outcome, Remov
 from calibrail.guardrail.decision_rule import NOTHING_LEFT, RowDecision, reason_of_trimming
 from calibrail.options import Promise
 from calibrail.options.guarantee import Undefined
-from calibrail.scores.base import JSON, Score, Scores, scored_alone
+from calibrail.scores.base import JSON, Score, Scores, parts_of, scored_alone
 from calibrail.scores.members import WorstSentence, companion_scores, shift_offsets
 from calibrail.scores.registry import ColumnScore, spell
 from calibrail.text.removal import trim
@@ -179,11 +178,7 @@ def why_not_streamed(score: Score, promise: Promise) -> str | None:
 
 def _column(score: Score) -> str | None:
     """Return the column that a score, or a member of it, is read from."""
-    if isinstance(score, ColumnScore):
-        return score.column
-    members: Any = getattr(score, "members", None)
-    found = map(_column, members.values()) if isinstance(members, Mapping) else ()
-    return next((name for name in found if name is not None), None)
+    return next((part.column for part in parts_of(score) if isinstance(part, ColumnScore)), None)
 
 
 class SentenceRemoval:

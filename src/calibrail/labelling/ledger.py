@@ -207,11 +207,8 @@ class Lock:
                     self._stream = None
 
 
-#: Fields of a draw that stand in its line only where they say something.
-_OPTIONAL: Final = (
-    *("column", "chain", "seq", "time", "batch", "share"),
-    *("log_group", "log_language", "question"),
-)
+#: What a guardrail, and a guess by its score, say of a draw.
+_JUDGED: Final = frozenset({"score", "flagged", "guess"})
 
 #: A piece of a response: where it begins and ends, in characters from 0, and its text.
 Span: TypeAlias = tuple[int, int, str]
@@ -287,10 +284,11 @@ class Draw:
         return f"no{self.order}-{self.digest[:8]}"
 
     def to_dict(self, *, certify: bool) -> dict[str, Any]:
-        """Return the line."""
-        left_out = {name for name in _OPTIONAL if getattr(self, name) is None}
-        left_out |= set() if certify else {"score", "flagged", "guess"}
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        """Return the line; what is optional only where it says something."""
+        line = asdict(self)
+        unsaid = {name for name, value in line.items() if value is None} - {"group", *_JUDGED}
+        left_out = unsaid if certify else unsaid | _JUDGED
+        return {name: value for name, value in line.items() if name not in left_out}
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,9 +339,7 @@ class Traffic:
             "arl": self.options.arl,
             "threshold": self.threshold,
             "reference": {
-                "n": reference.n,
-                "size": reference.size,
-                "given": reference.given,
+                **{name: getattr(reference, name) for name in ("n", "size", "given")},
                 "complete": reference.n == reference.size,
                 "row": None if reference.given else reference.row,
                 "from": history.moment(reference.begin),

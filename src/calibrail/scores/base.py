@@ -1,7 +1,7 @@
 """Score protocol, Scores, and the base of the built-in detectors: parameters, models, learning."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -352,6 +352,14 @@ def background_of(score: object, example: Example) -> tuple[Demand, ...] | None:
     # Where nothing is kept there is nothing to forget.
     keeps = getattr(score, "models", ()) or callable(getattr(score, "forget", None))
     return None if keeps else ()
+
+
+def parts_of(score: object) -> Iterator[Any]:
+    """Yield a score and its members, at any depth."""
+    yield score
+    members: object = getattr(score, "members", None)
+    for member in members.values() if isinstance(members, Mapping) else ():
+        yield from parts_of(member)
 
 
 def whole_answers(scores: Iterable[Score]) -> str | None:

@@ -391,9 +391,9 @@ class Crg(Combined, base.LocalScore):
     def __post_init__(self) -> None:
         all_of_them: dict[str, Any] = {"dtype": self.dtype, **self.computed}
         encoder = {"model": self.model, "revision": self.revision, **all_of_them}
-        nli = {"model": self.nli_model, "revision": self.nli_revision, "window": self.window}
+        nli = {"model": self.nli_model, "revision": self.nli_revision, **all_of_them}
         distance, grounding = Rad(**encoder), Tfg(gamma=self.gamma, **encoder)
-        entailment = Sec(**nli, **all_of_them)
+        entailment = Sec(window=self.window, **nli)
         self.combine([distance, entailment, grounding])
         self.model, self.gamma = distance.model, grounding.gamma
         if self.weights != "learned":

@@ -36,7 +36,7 @@ from calibrail.guardrail.decision import CauseCode, Outcome
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import SelectionMethod
 from calibrail.options.guarantee import Unit
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, parts_of
 from calibrail.scores.registry import ColumnScore
 
 #: Environment variable of the token that requests must bring.
@@ -188,11 +188,7 @@ def fields_read(guardrail: Guardrail) -> list[tuple[str, ...]]:
 
 def _numeric(score: Score) -> dict[str, ColumnScore]:
     """Return what reads each column that a score, or a member of it, takes as it is."""
-    if isinstance(score, ColumnScore):
-        return {score.column: score}
-    members = getattr(score, "members", {})
-    each = map(_numeric, members.values()) if isinstance(members, dict) else ()
-    return {name: reader for item in each for name, reader in item.items()}
+    return {part.column: part for part in parts_of(score) if isinstance(part, ColumnScore)}
 
 
 class _FirstWrong(FailFast):
