@@ -16,9 +16,6 @@ NAMES: Final[Mapping[str, Any]] = tomllib.loads(
     files("calibrail.data").joinpath("names.toml").read_text(encoding="utf-8")
 )
 
-#: What rows are called that sum up others, but for shares.
-STATISTICS: Final = frozenset(NAMES["statistics"]["names"].split())
-
 #: Preset name to the columns of (question, contexts, response).
 PRESETS: Final[Mapping[str, Sequence[str]]] = NAMES["presets"]
 

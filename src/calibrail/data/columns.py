@@ -13,7 +13,6 @@ from calibrail.data.aliases import (
     NAMES,
     PRESETS,
     SENTENCE_TABLES,
-    STATISTICS,
     aliases_of,
     is_template,
     nested_fields,
@@ -24,7 +23,6 @@ from calibrail.data.labels import (
     PLAIN,
     LabelReader,
     beside_labels,
-    is_of_annotators,
     is_of_people,
     is_of_truth,
     is_plain_name,
@@ -736,9 +734,6 @@ class ColumnMapping:
     template : str
         A column by whose name a question may be in it, and that holds the contexts as well; or
         nothing.
-    filled, distinct : tuple of str
-        Columns of texts and ids that most of the first rows fill; the first column where none of
-        them repeats another's cell.
     """
 
     by_field: Mapping[str, str]
@@ -752,20 +747,6 @@ class ColumnMapping:
     decimals: Mapping[str, str]
     rivals: tuple[LabelTwin, ...] = ()
     template: str = ""
-    filled: tuple[str, ...] = ()
-    distinct: str | None = None
-
-    def sums_up(self, values: Mapping[str, object]) -> bool:
-        """Say whether a row holds statistics of others, by its name or by numbers without texts."""
-        held = [name for name, cell in values.items() if cell is not None]
-        first = held[0] if held else ""
-        key = label_key(values.get(first)).rstrip(" .:")
-        unnamed = first in _NUMBERING | {_UNNAMED}
-        called = key in STATISTICS or (unnamed and key in _SHARES)
-        rest = held[1:] if called else held
-        if any(name in self.filled or number_in(values[name]) is None for name in rest):
-            return False
-        return len(self.filled) > 1 or (called and first == self.distinct)
 
     @property
     def holds_answers(self) -> bool:
@@ -775,13 +756,6 @@ class ColumnMapping:
     def named_as(self) -> list[str]:
         """Return the tools whose own names all text fields have, if they are all there."""
         return tools_named(self.by_field) if self.present >= set(TEXT_FIELDS) else []
-
-    def annotator(self, fields: Iterable[str]) -> str | None:
-        """Return the column of who gave the label of a row, where rows have one label each."""
-        one = len(self.label_columns) == 1 and self.marks is None
-        used = {*self.by_field.values(), *self.label_columns}
-        likely = (name for name in fields if one and name not in used and is_of_annotators(name))
-        return next(likely, None)
 
     def label_of(self, values: Mapping[str, object]) -> object:
         """Return a row's label as it is stored, or the list of its annotators' labels."""
@@ -939,20 +913,7 @@ def choose_columns(
     decimals = decimal_marks(seen, reading, taken, needs.decimals or {})
     rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
     own = by_field, frozenset(present), label_columns, labels, beside, marked, marks
-    about = _numbering(seen), decimals, rivals, template
-    return ColumnMapping(*own, *about, *_filled(seen, [by_field[k] for k in (*TEXT_FIELDS, "id")]))
-
-
-def _filled(seen: Seen, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """Return which columns three quarters fill, and the first one if all of its cells differ."""
-    n, first = len(seen.rows), next(iter(seen.names), None)
-    filled = [k for k in names if 4 * sum(x is not None for x in seen.values(k)) > 3 * n]
-    cells = [] if first is None else list(map(str, seen.values(first)))
-    return tuple(filled), first if len({*cells}) == n and first != names[2] else None
-
-
-#: Names of rows that are numbers in other columns than those without a name.
-_SHARES: Final = frozenset(NAMES["statistics"]["shares"].split())
+    return ColumnMapping(*own, _numbering(seen), decimals, rivals, template)
 
 
 def _require_no_prediction(seen: Seen, response: str, source: str, labelled: bool) -> None:

@@ -11,11 +11,11 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from glob import glob
-from itertools import islice, starmap
+from itertools import starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -629,36 +629,18 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
 
 
 def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
-    """Yield rows; those of a frame that stands in one object, as pandas writes it."""
-    first = list(islice(rows, 2))
-    if len(first) == 1 and isinstance(first[0], SourceRow):
-        yield from starmap(SourceRow, enumerate(_frame(first[0].values), start=1))
-        return
-    yield from first
-    yield from rows
-
-
-#: Answers from which on lists of as many values are columns; a row may list as many labels.
-_FRAME: Final = 10
-
-
-def _frame(held: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the rows of a frame column by column, or row by row under their names; else its own.
-
-    >>> _frame({"label": {"0": 1, "1": 0}}), _frame({"a": {"label": 1}, "b": {"label": 0}})
-    ([{'label': 1}, {'label': 0}], [{'id': 'a', 'label': 1}, {'id': 'b', 'label': 0}])
-    """
-    cells = list(held.values())
-    if cells and all(isinstance(cell, dict) and cell.keys() == cells[0].keys() for cell in cells):
-        if cells[0] and all(map(str.isdecimal, cells[0])):
-            return [{name: cell[key] for name, cell in held.items()} for key in cells[0]]
-        if _of_answers(cells[0]):
-            named = not all(map(str.isdecimal, held))
-            return [({"id": key} if named else {}) | cell for key, cell in held.items()]
-    sizes = {len(cell) if isinstance(cell, list) else 0 for cell in cells}
-    if len(sizes) == 1 and min(sizes) >= _FRAME and _of_answers(held):
-        return [dict(zip(held, row, strict=True)) for row in zip(*cells, strict=True)]
-    return [held]
+    """Yield rows; those of a frame that pandas wrote column by column, as it does if not asked."""
+    for item in rows:
+        columns = item.values if isinstance(item, SourceRow) and item.number == 1 else {}
+        cells = [held for held in columns.values() if isinstance(held, dict)]
+        keys = cells[0].keys() if cells and len(cells) == len(columns) else ()
+        if any(held.keys() != keys for held in cells) or not all(map(str.isdecimal, keys)):
+            keys = ()
+        if not keys:
+            yield item
+        for number, key in enumerate(keys, start=1):
+            row = {name: held[key] for name, held in zip(columns, cells, strict=True)}
+            yield SourceRow(number, row)
 
 
 def _lines(path: Path) -> Iterator[TableItem]:

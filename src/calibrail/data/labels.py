@@ -199,17 +199,6 @@ def names_people(name: str) -> bool:
     return bool(words & people) and words <= people | others
 
 
-def is_of_annotators(name: str) -> bool:
-    """Say whether a column's name says who gave the label of a row, and nothing else.
-
-    >>> [is_of_annotators(name) for name in ("WorkerId", "labelled_by", "rater_1", "worker_pay")]
-    [True, True, False, False]
-    """
-    words = {*_words(name)}
-    said = words <= _WORDS["who"] and not words <= _WORDS["of_who"]
-    return said and re.search(r"\d", name) is None
-
-
 _OF_SCORES: Final = ("ness", "ity", "cy", "nce", "treue", "té", "tà", "dad", "dade")
 
 
@@ -319,6 +308,7 @@ def plain(key: str, meaning_of_one: int) -> int:
 
 #: How a map names a cell in which nothing stands, beside those that are ticked.
 _BLANK: Final = "blank"
+_TICKS: Final = frozenset(_WORDS["ticks"])
 
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
 Meaning: TypeAlias = int | str | None
@@ -398,9 +388,11 @@ class LabelReader:
             named = spell_option(ReadOptions, "label_map", {self.positive: 1, "VALUE": 0})
             raise InputError.on("positive_stands_for_no_label", reading=reading, named=named)
         self._map: Mapping[str, Meaning] = {}
+        self._ticked = False
         if reading.label_map is not None:
             classes = reading.label_classes()
             self._map = {label_key(k): v for k, v in classes.items()}
+            self._ticked = _BLANK in self._map and not _TICKS.isdisjoint(self._map)
             if odd := [k for k, v in classes.items() if self._map[label_key(k)] != v]:
                 raise InputError(f"label_map gives {odd[0]!r} two classes: its case does not count")
         self._apart = beside is not None
@@ -468,7 +460,7 @@ class LabelReader:
 
         Nothing is *blank*, where a map says what that means.
         """
-        if value in (None, "") and _BLANK in self._map:
+        if self._ticked and (value is None or (isinstance(value, str) and not value.strip())):
             return _BLANK
         numbered = bool(self._names) and isinstance(value, int | float) and type(value) is not bool
         place = label_key(value) if numbered else ""
@@ -804,7 +796,7 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         told = [part for part, item in value.items() if parse_label(item) is not None]
         parts = (spell_option(ReadOptions, "label_column", f"{reader.column}.{k}") for k in told)
         return error_text("label_in_object", parts=" or ".join(parts) or another_column()[2:])
-    if reader is not None and key in _WORDS["ticks"]:
+    if reader is not None and key in _TICKS:
         ticked = "?" if reader.named is None else reader.named
         blank = "?" if reader.named is None else 1 - reader.named
         classes = spell_option(ReadOptions, "label_map", {key: ticked, _BLANK: blank})

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
 from calibrail.data.columns import (
-    ALL_COLUMNS,
     CHARACTERS,
     Needs,
     Seen,
@@ -40,14 +39,7 @@ from calibrail.data.example import (
 from calibrail.data.files import count_rows
 from calibrail.data.labels import LabelReader, is_of_people
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
-from calibrail.data.row_parser import (
-    Gatherer,
-    RowParser,
-    VoteGatherer,
-    answers_of,
-    duplicate,
-    pairs_listed,
-)
+from calibrail.data.row_parser import Gatherer, RowParser, answers_of, duplicate, pairs_listed
 from calibrail.data.sentences import UNMARKED
 from calibrail.data.sources import (
     Opened,
@@ -231,9 +223,6 @@ class Reading:
         self.class_names = opened.class_names
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._opened, self._reading = opened, reading
-        own = opened.table and opened.export is None and needs.labelled and not needs.repeats
-        by = self.columns.annotator(fields) if own else None
-        shared = () if ALL_COLUMNS in needs.keep else needs.keep
         needs = needs.keeping(fields, self.columns)
         # Rows with neither answers nor ids are known by all that they hold.
         named = bool({"response", "id"} & self.columns.present)
@@ -247,17 +236,14 @@ class Reading:
         if narrow is not None:
             twins = (twin.reader.column for twin in self.columns.rivals)
             labels = (*self.columns.label_columns, *twins)
-            names = (*self.columns.by_field.values(), *labels, *needs.keep, by or "")
-            self._names = {*names} - {CHARACTERS, ""}
+            names = (*self.columns.by_field.values(), *labels, *needs.keep)
+            self._names = {*names} - {CHARACTERS}
             # Rows of scores with one id are told apart by all that they hold.
             whole = needs.distinct and "response" not in self.columns.present
             items = batch_rows(narrow(columns=None if whole else self._names))
-        self._gatherer: Gatherer | VoteGatherer | None = None
+        self._gatherer: Gatherer | None = None
         if self.columns.marked.answer_id is not None:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
-        elif by is not None:
-            self._gatherer = VoteGatherer(self.columns, by, shared)
-        if self._gatherer is not None:
             items = self._gatherer(items)
         self._part = Subsample(reading, self._group_of)
         self._ids = SourceIds()
@@ -491,8 +477,7 @@ class Reading:
             Rows must be read one by one, from the beginning.
         """
         strict = self._reading.strict and self.has_ids
-        by_row = strict or self._gatherer is not None or self._reading.sample is not None
-        if self._opened.batches is None or by_row:
+        if self._opened.batches is None or self._reading.sample is not None or strict:
             raise NotPlainError
         reader = ColumnReader(self.columns, self._needs, self._interpreter, scores)
         with closing(Quarantine(self._reading.quarantine)) as quarantine:
@@ -571,7 +556,7 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
     left_out = sorted(read.filtered.items(), key=lambda item: -item[1])[:3]
     kinds += [f"left out: {reason} ({n})" for reason, n in left_out]
     seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
-    example = f" The first: {describe(first, read.source)}." if first else ""
+    example = f" For example: {describe(first, read.source)}." if first else ""
     where = f" Every problem is in {quarantine}." if quarantine else ""
     *some, last = (
         spell_option(ReadOptions, name)

@@ -7,24 +7,13 @@ from hashlib import blake2b
 from typing import Final, TypeVar
 
 from calibrail.data.columns import CHARACTERS, ColumnMapping, Needs
-from calibrail.data.example import (
-    TEXT_FIELDS,
-    WHOLE_ROW,
-    Example,
-    FieldError,
-    Filtered,
-    ParsedItem,
-    RowProblem,
-    SourceRow,
-)
-from calibrail.data.labels import label_key, read_label, side_of
+from calibrail.data.example import Example, FieldError, Filtered, ParsedItem, RowProblem, SourceRow
+from calibrail.data.labels import read_label
 from calibrail.data.sentences import GATHERED, SentenceCell, joined
-from calibrail.data.spreadsheets import NO_ANSWER
 from calibrail.data.values import (
     chunks_of,
     column_value,
     name_of,
-    number_in,
     parse_cell,
     printed_list,
     same_cell,
@@ -71,9 +60,6 @@ class RowParser:
         values = with_decimals(row.values, self.columns.decimals)
         by_field = self.columns.by_field
         try:
-            if self.cells and self.columns.sums_up(values):
-                held = list(filter(None, values.values()))
-                raise FieldError(WHOLE_ROW, "statistics of other rows", held, NO_ANSWER)
             name = _name("id", value_at(values, by_field["id"]))
             question = self._text("question", value_at(values, by_field["question"]))
             contexts = self._chunks(value_at(values, by_field["contexts"]))
@@ -323,72 +309,6 @@ _NAME: Final = "give every row the name of its answer"
 _TEXT: Final = "give every row the text of its sentence"
 _ONCE: Final = "leave out the rows that stand twice, or name another id column"
 _ONE: Final = "give all sentences of an answer the same {field}, or name another answer_id column"
-
-
-class VoteGatherer:
-    """Gathers rows that hold one person's label each to answers, with the labels of all people.
-
-    All rows are held until the last one is read. Where most of them are of answers that several
-    people labelled, each once, an answer's first row lists its labels; else only that of an answer
-    whose rows have one id does.
-
-    Parameters
-    ----------
-    columns : ColumnMapping
-        With one column of labels.
-    by : str
-        The column of who gave the label.
-    keep : sequence of str
-        Columns that rows of an answer share beside its texts.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows so far.
-    """
-
-    def __init__(self, columns: ColumnMapping, by: str, keep: Sequence[str]) -> None:
-        self._columns, self._by, self._keep = columns, by, keep
-        self.n_rows = 0
-
-    def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
-        """Yield a row for every answer, in the order of their first rows."""
-        held, answers = list(items), dict[object, list[SourceRow]]()
-        self.n_rows = len(held)
-        for item in held:
-            if isinstance(item, SourceRow):
-                answers.setdefault(self._content(item.values), []).append(item)
-        voted = {id(rows[0]): rows for rows in answers.values() if self._are_votes(rows)}
-        if 2 * sum(map(len, voted.values())) <= len(held):
-            voted = {key: rows for key, rows in voted.items() if self._have_one_id(rows)}
-        (label,) = self._columns.label_columns
-        others = {id(row) for rows in voted.values() for row in rows[1:]}
-        for item in held:
-            if isinstance(item, SourceRow) and id(item) in voted:
-                labels = [value_at(row.values, label) for row in voted[id(item)]]
-                yield replace(item, values={**item.values, label: labels})
-            elif id(item) not in others:
-                yield item
-
-    def _are_votes(self, rows: Sequence[SourceRow]) -> bool:
-        people = [spelling(value_at(row.values, self._by)) for row in rows]
-        return all(people) and 1 < len(people) == len({*people})
-
-    def _have_one_id(self, rows: Sequence[SourceRow]) -> bool:
-        ids = {spelling(value_at(row.values, self._columns.by_field["id"])) for row in rows}
-        return len(ids) == 1 and "" not in ids
-
-    def _content(self, values: Mapping[str, object]) -> tuple[str, ...]:
-        """Return what rows of one answer share: its texts and scores, or all that is no label."""
-        of, apart = self._columns.by_field, {*self._columns.label_columns, self._by}
-        texts = [of[field] for field in (*TEXT_FIELDS, "group")]
-        cells = {name: value_at(values, name) for name in self._keep if name not in apart}
-        # A remark is its writer's own, a number or a verdict the answer's.
-        said = {k for k, v in cells.items() if {side_of(label_key(v)), number_in(v)} != {None}}
-        names = [*texts, *filter(said.__contains__, cells)]
-        if value_at(values, of["response"]) is None:
-            names = [name for name in values if name not in apart | self._columns.numbering]
-        return tuple(spelling(value_at(values, name)) for name in names)
 
 
 class Gatherer:

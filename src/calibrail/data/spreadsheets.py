@@ -17,7 +17,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from calibrail.data import tables
-from calibrail.data.aliases import NAMES, STATISTICS, aliases_of
+from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import WHOLE_ROW, RowBatch, RowProblem, SourceRow, TableItem, shorten
 from calibrail.data.files import (
     DELIMITERS,
@@ -120,7 +120,6 @@ def csv_batches(
             if not records:
                 return
             plain = all(map(any, records)) and set(map(len, records)) == {len(header)}
-            plain &= STATISTICS.isdisjoint(cells[0].strip().lower() for cells in records if cells)
             if not plain or reader.line_num + 1 - number != len(records):
                 raise tables.NotPlainError
             held = {}
@@ -216,8 +215,6 @@ def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]
     return at, ends.index(True) + 1 if True in ends else 0
 
 
-#: What is to be done about a row that holds no answer.
-NO_ANSWER: Final = "it counts as no answer; delete it if that is so"
 #: Columns beside which a record of one cell is a title.
 _OF_TITLE: Final = 2
 
@@ -229,7 +226,8 @@ def _names_fields(record: Sequence[object]) -> bool:
 
 
 def _in_heading(number: int, cells: Sequence[object]) -> RowProblem:
-    return RowProblem(number, WHOLE_ROW, "part of the heading", shorten(cells), "", NO_ANSWER)
+    remedy = "it counts as no answer; delete it if that is so"
+    return RowProblem(number, WHOLE_ROW, "part of the heading", shorten(cells), "", remedy)
 
 
 def _names_again(header: Sequence[str], cells: Sequence[object]) -> bool:
@@ -339,28 +337,16 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
 _SHARED: Final = re.compile("/?xl/sharedstrings.xml", re.IGNORECASE)
 
 
-#: Formulas with the value that was last computed, and without one.
-_COMPUTED: Final = re.compile(rb"(?:</f>|<f[^<>]*/>)\s*+<v>[^<]")
-_UNCOMPUTED: Final = re.compile(rb"</f>\s*+(?:<v\s*+/>|<v>\s*+</v>)?+\s*+</c>")
-
-
 def _look_through(path: Path) -> None:
-    """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart.
-
-    Or of whose formulas none was ever computed, as where a program wrote them.
-    """
+    """Refuse a workbook that unpacks to too much, or whose few cells lie too far apart."""
     with ZipFile(path) as book:
         parts = book.infolist()
         refuse_unpacked(path, sum(part.file_size for part in parts), path.stat().st_size)
         texts = [_reach(book.read(part))[1] for part in parts if _SHARED.fullmatch(part.filename)]
-        n, computed = 0, False
         for raw in map(book.read, parts):
             # Without this word no cell is read from a part.
             for sizes in (texts or [[0]]) if b"sheetData" in raw else ():
                 tables.refuse_bomb(path, _reach(raw, sizes)[0])
-            n, computed = n + len(_UNCOMPUTED.findall(raw)), computed or bool(_COMPUTED.search(raw))
-        if n and not computed:
-            raise DataError.on("never_computed", path=path, n=n)
 
 
 def _reach(raw: bytes, sizes: Sequence[int] = (0,)) -> tuple[int, list[int]]:

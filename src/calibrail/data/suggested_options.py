@@ -189,7 +189,7 @@ def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
                 return {"at": at, "n": n}
     shares, cents = values[(values > 0.0) & (values < 1.0)], values[values > 1.0]
     least, n = max(_FEW, 0.05 * np.sum(~np.isnan(values))), len(cents)
-    if min(len(shares), n) < least or np.nanmin(values) < 0.0 or cents.max() > 100.0:
+    if min(len(shares), n) < least or np.nanmin(values) < 0.0 or not 10.0 < cents.max() <= 100.0:
         return None
     # Of numbers of one kind some lie close above 1, too.
     apart = np.sum(cents <= 2.0) <= 0.05 * n and len({*cents.tolist()}) >= _FEW

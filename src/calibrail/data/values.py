@@ -6,6 +6,7 @@ import json
 import math
 import re
 import struct
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ DEPTH: Final = 100
 
 
 class JsonLimitError(ValueError):
-    """A text is nested deeper than is read, or says two things under one name; says which."""
+    """A text is nested deeper, or holds a longer number, than is read; says which."""
 
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -38,14 +39,20 @@ def load_json(text: str) -> object:
     Raises
     ------
     ValueError
-        It is not JSON, or holds a number of more digits than Python will parse.
+        It is not JSON.
     JsonLimitError
-        It holds two values under one name, or is nested more than `DEPTH` deep.
+        It holds a number of more digits than Python will parse, or two values under one name, or is
+        nested more than `DEPTH` deep.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object)
     except RecursionError as error:
         raise JsonLimitError(_TOO_DEEP) from error
+    except (json.JSONDecodeError, JsonLimitError):
+        raise
+    except ValueError as error:
+        digits = sys.get_int_max_str_digits()
+        raise JsonLimitError(f"a number of more than {digits:,} digits") from error
     _require_shallow(text, value)
     if _SURROGATE.search(text):
         escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
@@ -517,8 +524,7 @@ def name_of(value: object) -> str | None:
     Raises
     ------
     ValueError
-        It is neither a text, a number, a truth value, a date, a time of day nor a UUID; or a number
-        of more digits than Python will print.
+        It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
     """
     if (value := native(value)) is None:
         return None
@@ -529,7 +535,10 @@ def name_of(value: object) -> str | None:
         raise ValueError("a name must be a text or a number")
     if isinstance(value, float) and abs(value) < _LONG and value.is_integer():
         value = int(value)
-    return str(value)
+    try:
+        return str(value)
+    except ValueError:  # a whole number of more digits than Python will print
+        return hex(int(value))
 
 
 #: From here on not every whole number is a float.
