@@ -148,9 +148,7 @@ class Showing:
         from calibrail.pipelines.estimate import plan_calls
 
         calls = plan_calls(data, scores, **options)
-        sentences = [item.sentence() for item in calls] or [
-            "no endpoint would be called: none of these detectors asks a language model"
-        ]
+        sentences = [item.sentence() for item in calls] or [say("command.nothing_asked")]
         content = {"schema": "calibrail.dry_run/1", "calls": [item.to_dict() for item in calls]}
         self.finish([*sentences, "nothing was sent (--dry-run)"], content)
 

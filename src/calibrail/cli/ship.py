@@ -123,13 +123,12 @@ def freeze_into(
         "probes": 0 if probes is None else len(probes.known()),
     }
     rule, scale, headline = guardrail.rule, guardrail.scale, config.headline
-    threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
     line = say(
         "command.frozen",
         output=output,
         detector=scale.column or config.score.name,
         scale=scale,
-        at=threshold,
+        at=rule.calibration.threshold if rule.chosen is None else rule.chosen,
         groups=rule.groups and f"{rule.groups.described} of {spelled(config.promise.by)}",
         flagged=rule.flag_above,
         sentences=guardrail.unit == "sentence",

@@ -546,8 +546,7 @@ def coverage_band(
     below /= below[-1]
     # The sum ends at 1 up to rounding, which must not push the upper end out of range.
     lowest = int(np.searchsorted(below, tail))
-    highest = int(np.searchsorted(below, 1.0 - tail))
-    return min(lowest, m), min(highest, m)
+    return min(lowest, m), min(int(np.searchsorted(below, 1.0 - tail)), m)
 
 
 #: States with less than this probability are dropped; what is dropped counts as a crossing.

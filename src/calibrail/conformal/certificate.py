@@ -702,8 +702,7 @@ def holm(p_values: ArrayLike) -> Floats:
     if len(p) and not 0.0 <= p.min() <= p.max() <= 1.0:
         raise InputError("p_values must lie in [0, 1]")
     order, result = np.argsort(p, kind="stable"), np.empty(len(p))
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    result[order] = np.minimum(stepped, 1.0)
+    result[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
     return result
 
 

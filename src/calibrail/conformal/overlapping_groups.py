@@ -306,8 +306,7 @@ class OverlappingCalibration(Record):
 
     def known(self, name: str) -> str:
         """Return the name of an answer's groups without those that were not calibrated on."""
-        parts = parted(name, len(self.columns))
-        seen = zip(parts, self.values, self.small, strict=True)
+        seen = zip(parted(name, len(self.columns)), self.values, self.small, strict=True)
         return joined([part if part in big or part in few else None for part, big, few in seen])
 
     def deciding(self) -> dict[float, str]:

@@ -164,8 +164,7 @@ class Design:
             return np.zeros_like(n)
         sizes, places = np.unique(self._counts(n)[0], return_inverse=True)
         promise = self.promise.alpha, self.promise.guarantee, self.promise.delta
-        ranks = [rank(int(size), *promise) for size in sizes]
-        return np.array(ranks, np.int64)[places]
+        return np.array([rank(int(size), *promise) for size in sizes], np.int64)[places]
 
     def _counts(self, n: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the calibration, the hallucinated test and the faithful answers among n."""

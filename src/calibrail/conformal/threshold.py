@@ -319,8 +319,7 @@ class Calibration(Record):
         """
         queries = add_tolerance(argument_checks.defined(values, "values"), tolerance)
         below = self.n_undefined if self.undefined == "pass" else 0
-        counts = count_at_most(self.scores, queries)
-        return np.asarray((1.0 + below + counts) / (self.n + 1.0))
+        return np.asarray((1.0 + below + count_at_most(self.scores, queries)) / (self.n + 1.0))
 
     @property
     def missed(self) -> int:

@@ -229,8 +229,7 @@ HALUEVAL: Final = Native(
 def _truthfulqa_examples(row: SourceRow) -> Iterator[Made]:
     incorrect = row.values.get("Best Incorrect Answer")
     if incorrect is None:
-        listed = str(row.values.get("Incorrect Answers") or "")
-        incorrect = listed.split(";")[0].strip() or None
+        incorrect = str(row.values.get("Incorrect Answers") or "").split(";")[0].strip() or None
     best = row.values.get("Best Answer")
     for response, label, name in ((best, FAITHFUL, "best"), (incorrect, HALLUCINATED, "incorrect")):
         yield {

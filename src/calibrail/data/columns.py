@@ -36,11 +36,11 @@ from calibrail.data.labels import (
 )
 from calibrail.data.sentences import MarkReader, given_in, label_key_of
 from calibrail.data.sources import PEEKED, Opened
-from calibrail.data.spans import MarkColumns, looks_marked
+from calibrail.data.spans import MarkColumns, is_spans, looks_marked
 from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import (
-    ABSENT,
     column_value,
+    decimal_mark_in,
     nested_names,
     number_in,
     spelt_out,
@@ -407,18 +407,15 @@ class LabelTwin:
 
 
 def _rivals(
-    seen: Seen,
-    opened: Opened,
-    reading: ReadOptions,
-    label_columns: Sequence[str],
-    keep: Sequence[str],
+    seen: Seen, opened: Opened, reading: ReadOptions, needs: "Needs", label_columns: Sequence[str]
 ) -> tuple[LabelTwin, ...]:
     """Return what reads the other columns of single values that by name or words are labels.
 
     None where the user chose a column, of scores, and of a tool's export, where a person's counts.
     """
     chosen = reading.label_column or (reading.mapping or {}).get("label")
-    if chosen or not opened.table or opened.export is not None or label_columns[0] not in seen:
+    unnamed = opened.table and opened.export is None and label_columns[0] in seen
+    if chosen or not (needs.labelled and unnamed):
         return ()
     inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
     paths = dict.fromkeys((*seen.names, *inside))
@@ -430,7 +427,7 @@ def _rivals(
         spells = spells_label(own)
         strict = is_plain_name(own) or spells or bool(own == name and aliases_of("label", (own,)))
         strict |= [name] == people
-        if name in (*label_columns, *keep):
+        if name in (*label_columns, *needs.keep):
             continue
         reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
         held = [value for value in seen.values(name) if not reader.is_missing(value)]
@@ -476,25 +473,12 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
     raise DataError(f"{source}, read as {format}, {why}")
 
 
-def is_spans(value: object) -> bool:
-    """Say whether a label is a list of spans that were marked in the answer, or spells one."""
-    value = spelt_out(value)
-    return isinstance(value, list) and any(
-        isinstance(item, Mapping) and {"start", "end"} <= item.keys() for item in value
-    )
-
-
 #: Rows that are looked at.
 _LOOKED_AT: Final = 20
 
 
 def mark_columns_of(
-    seen: Seen,
-    opened: Opened,
-    reading: ReadOptions,
-    label_columns: Sequence[str],
-    *,
-    by_sentence: bool,
+    seen: Seen, opened: Opened, reading: ReadOptions, needs: "Needs", label_columns: Sequence[str]
 ) -> MarkColumns:
     """Return the columns of marks that were named, or those that are there by name and looks.
 
@@ -502,12 +486,12 @@ def mark_columns_of(
     ----------
     seen, opened, reading
         See ``label_columns_of``.
+    needs : Needs
+        Only where sentences are asked for, rows of a table that is known to hold sentences are
+        taken as such.
     label_columns : sequence of str
         Where labels are: a list of spans, or of as many labels as there are sentences, is no
         answer's label.
-    by_sentence : bool
-        Whether sentences are asked for: only then rows of a table that is known to hold sentences
-        are taken as such.
     """
     named = {k: v for k, v in (reading.mapping or {}).items() if k in MARK_FIELDS}
     if not opened.table:
@@ -516,7 +500,7 @@ def mark_columns_of(
     if "answer_id" in named:
         return MarkColumns(answer_id=named["answer_id"])
     for columns, answer in SENTENCE_TABLES:
-        if by_sentence and columns <= seen.names.keys() and not named:
+        if needs.by_sentence and columns <= seen.names.keys() and not named:
             return MarkColumns(answer_id=answer)
     found: dict[str, str] = {}
     names = list(seen.names)
@@ -542,7 +526,7 @@ def mark_columns_of(
         parallel = aliases_of("sentence_labels", names) or joined
         found |= {"sentence_labels": parallel[0]} if parallel[0] else {}
     # Of JSON lines a later row can have a column that the first rows lack.
-    if by_sentence and not found and not opened.rectangular:
+    if needs.by_sentence and not found and not opened.rectangular:
         found["spans"] = "spans"
     return MarkColumns(**found)
 
@@ -683,26 +667,11 @@ def decimal_marks(
     stated, marks = (reading.options or {}).get("decimal"), dict[str, str]()
     for name in (name for name in seen.names if name not in taken):
         said = stated or known.get(name)
-        shown = _mark_in(seen.values(name), partly=said is not None)
+        shown = decimal_mark_in(seen.values(name), partly=said is not None)
         mark = said if shown in ("", "?") else shown
         if mark == "," or mark == said == ".":
             marks[name] = str(mark)
     return marks
-
-
-def _mark_in(values: Iterable[object], *, partly: bool) -> str:
-    """Return what parts decimals in all texts of a column; ? where both may, "" where none does.
-
-    With ``partly``, in all that spell numbers.
-    """
-    texts = {v.strip() for v in values if isinstance(v, str) and len(v) < 40}
-    texts = {text for text in texts if text and text.lower() not in ABSENT}
-    read = [(number_in(text, "."), number_in(text, ",")) for text in texts]
-    read = [pair for pair in read if not partly or pair != (None, None)]
-    points, commas = (any(pair[side] is None for pair in read) for side in (1, 0))
-    if points or commas:
-        return "" if points and commas else "." if points else ","
-    return "?" if any(point != comma for point, comma in read) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -827,8 +796,9 @@ def choose_columns(
         if (column := getattr(reading, f"{field}_column")) is not None
     }
     label_columns = label_columns_of(seen, opened, reading, source, needed=needs.labelled)
-    marked = mark_columns_of(seen, opened, reading, label_columns, by_sentence=needs.by_sentence)
-    labelled = marked.sentences is not None or any(name in seen for name in label_columns)
+    marked = mark_columns_of(seen, opened, reading, needs, label_columns)
+    named_labels = any(name in seen for name in label_columns)
+    labelled = marked.sentences is not None or named_labels
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
     template = ""
@@ -892,7 +862,7 @@ def choose_columns(
             held = f"{listing(seen.names)}; {remedy}"
             raise DataError(f"{source} has no {lost[0]} {lost[1]!r}; columns seen: {held}")
     present = {field for field, column in by_field.items() if column in seen}
-    present |= {"label"} if any(column in seen for column in label_columns) else set()
+    present |= {"label"} if named_labels else set()
     spans = len(label_columns) == 1 and (
         label_columns[0] == marked.spans or any(map(is_spans, seen.values(label_columns[0])))
     )
@@ -902,8 +872,15 @@ def choose_columns(
         raise DataError(f"{source}: the columns of labels number classes differently: {held}")
     labels = LabelReader(reading, label_columns[0], spans, numbered[0])
     joins = marked.sentences is not None and "response" not in present
-    marks = _marks(seen, opened, marked, labels, label_columns, reading, needs, needed=joins)
-    if marks is not None:
+    of_rows = marked.answer_id is not None
+    own = marked.sentence_labels == by_field["label"] or not named_labels
+    gives_labels = of_rows or (marked.sentences is not None and own)
+    marks = None
+    # Marks are read where they are needed, be it for the labels of answers alone.
+    if joins or needs.by_sentence or gives_labels:
+        reader = labels if of_rows else _labels_of_sentences(seen, opened, reading, marked)
+        asks = needs.labelled, needs.by_sentence, needs.any_length
+        marks = MarkReader(marked, reader, gives_labels, needs.keep, *asks, reading.span_share)
         by_field |= marked.by_field
         present |= {field for field, column in marked.by_field.items() if column in seen}
         labels = marks.labels if marks.gives_labels else labels
@@ -911,7 +888,7 @@ def choose_columns(
     beside = tuple(name for name in listed if name not in used)
     taken = {*used, *label_columns, *marked.names}
     decimals = decimal_marks(seen, reading, taken, needs.decimals or {})
-    rivals = _rivals(seen, opened, reading, label_columns, needs.keep) if needs.labelled else ()
+    rivals = _rivals(seen, opened, reading, needs, label_columns)
     own = by_field, frozenset(present), label_columns, labels, beside, marked, marks
     return ColumnMapping(*own, _numbering(seen), decimals, rivals, template)
 
@@ -935,29 +912,11 @@ def _require_no_prediction(seen: Seen, response: str, source: str, labelled: boo
             raise DataError.on("two_responses", source=source, name=name, right=response, by=by)
 
 
-def _marks(
-    seen: Seen,
-    opened: Opened,
-    marked: MarkColumns,
-    labels: LabelReader,
-    label_columns: Sequence[str],
-    reading: ReadOptions,
-    needs: Needs,
-    *,
-    needed: bool,
-) -> MarkReader | None:
-    """Return what reads marks, if they are needed, be it for the labels of answers alone."""
-    of_rows = marked.answer_id is not None
-    parallel = marked.sentence_labels
-    own = parallel == ",".join(label_columns) or not any(name in seen for name in label_columns)
-    gives_labels = of_rows or (marked.sentences is not None and own)
-    if not (needed or needs.by_sentence or gives_labels):
-        return None
-    reader = labels
-    if not of_rows:
-        keys = map(label_key_of, seen.values(marked.sentences or ""))
-        key = next((key for key in keys if key is not None), "label")
-        column = parallel or f"{marked.sentences}.{key}"
-        reader = LabelReader(reading, column, names=opened.class_names.get(column, ()))
-    asked = needs.labelled, needs.by_sentence, needs.any_length
-    return MarkReader(marked, reader, gives_labels, needs.keep, *asked, reading.span_share)
+def _labels_of_sentences(
+    seen: Seen, opened: Opened, reading: ReadOptions, marked: MarkColumns
+) -> LabelReader:
+    """Return what reads the labels of sentences, beside them or within."""
+    keys = map(label_key_of, seen.values(marked.sentences or ""))
+    key = next((key for key in keys if key is not None), "label")
+    column = marked.sentence_labels or f"{marked.sentences}.{key}"
+    return LabelReader(reading, column, names=opened.class_names.get(column, ()))

@@ -471,10 +471,8 @@ class ColumnReader:
         if meanings is None:
             raise NotPlainError
         of_value = [meaning if isinstance(meaning, int) else -1 for meaning in meanings]
-        odd_value = [
-            isinstance(meaning, str) or (meaning is None and self._needs.labelled)
-            for meaning in meanings
-        ]
+        needed = self._needs.labelled
+        odd_value = [isinstance(it, str) or (it is None and needed) for it in meanings]
         return np.array(of_value, np.int8)[codes], np.array(odd_value, np.bool_)[codes]
 
     def _block(

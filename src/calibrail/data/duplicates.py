@@ -14,14 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import groupby, islice
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.example import Example, mix64, n_repeated
+from calibrail.data.example import Example, hash64, mix64, n_repeated
 from calibrail.data.splits import Groups, group_numbers
 from calibrail.data.values import number_in, same_text
 from calibrail.serialization import Record
@@ -197,7 +196,7 @@ class Sketcher:
         if self._batches and not self._texts:
             return
         whole = [b" ".join(filter(None, texts[:2])) for texts in self._texts]
-        exact = np.array([_hash(text) if text else 0 for text in whole], np.uint64)
+        exact = np.array([hash64(text) if text else 0 for text in whole], np.uint64)
         values = _minhash([text for texts in self._texts for text in texts[:2]])
         values = values.reshape(-1, 2, N_HASHES)
         # The least of both parts is the least of the whole.
@@ -216,10 +215,6 @@ def sketched(examples: Iterable[Example]) -> Sketches:
 
 def _encoded(text: str) -> bytes:
     return normalise(text).encode("utf-8", "surrogatepass")
-
-
-def _hash(text: bytes) -> int:
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 
 
 def named_in(text: str) -> Counter[str]:
@@ -245,7 +240,7 @@ def _bits(named: Counter[str]) -> list[int]:
     """Return four numbers, in each of which one bit of 64 stands for a name and how often."""
     bits = [0] * N_OF_NAMED
     for name in (f"{n} {name}" for name, most in named.items() for n in range(most)):
-        places = _hash(name.encode("utf-8", "surrogatepass"))
+        places = hash64(name.encode("utf-8", "surrogatepass"))
         for i in range(N_OF_NAMED):
             bits[i] |= 1 << (places >> 6 * i & 63)
     return bits
@@ -253,10 +248,10 @@ def _bits(named: Counter[str]) -> list[int]:
 
 def _anchor(question: bytes, response: bytes, contexts: bytes) -> int:
     if contexts:
-        return _hash(contexts)
+        return hash64(contexts)
     if question:
         return 1
-    return _hash(response) if response.count(b" ") >= TELLING - 1 else 0
+    return hash64(response) if response.count(b" ") >= TELLING - 1 else 0
 
 
 def _kept(values: NDArray[np.uint64]) -> NDArray[np.uint16]:

@@ -228,7 +228,8 @@ def identities(
         return np.arange(n, dtype=np.uint64)
     if isinstance(names, np.ndarray):
         return names.astype(np.uint64, copy=False)
-    hashes = (i if name is None else _hash(name) for i, name in enumerate(names))
+    raw = (None if name is None else name.encode("utf-8", "surrogatepass") for name in names)
+    hashes = (i if name is None else hash64(name) for i, name in enumerate(raw))
     return np.fromiter(hashes, np.uint64, n)
 
 
@@ -265,10 +266,9 @@ def mix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
-def _hash(text: str) -> int:
-    """Return 64 bits of the text's digest."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+def hash64(raw: bytes) -> int:
+    """Return 64 bits of a text's digest."""
+    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
 
 
 class SourceIds:
@@ -544,9 +544,8 @@ class Quarantine:
         if self._stream is None:
             with file_errors(f"cannot write {self.path}"):
                 at = self._made.enter_context(whole_file(self.path))
-                self._stream = self._made.enter_context(
-                    at.open("w", encoding="utf-8", newline="\n")
-                )
+                stream = at.open("w", encoding="utf-8", newline="\n")
+                self._stream = self._made.enter_context(stream)
         self._stream.write(json.dumps(problem.entry()) + "\n")
 
     def close(self) -> None:

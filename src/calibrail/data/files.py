@@ -624,8 +624,8 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
     # off after its brace is told by the other object below it.
     if first.strip() == b"{" and rest.lstrip().startswith(b'"'):
         yield from _unfolded(starmap(parse_object, enumerate(_objects(_whole(path)), start=1)))
-        return
-    yield from _unfolded(_lines(path))
+    else:
+        yield from _unfolded(_lines(path))
 
 
 def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:

@@ -723,10 +723,10 @@ def _remedy(labels: Mapping[str, Any]) -> str:
     classes = map_to_fill(labels)
     if classes is None:
         return error_text("labels_graded", other=another_column())
-    positive = spell_option(ReadOptions, "positive", "VALUE")
-    if "?" not in classes.values():
-        return f"If that is what they mean, add {spell_option(ReadOptions, 'label_map', classes)}"
     by = spell_option(ReadOptions, "label_map", classes)
+    if "?" not in classes.values():
+        return f"If that is what they mean, add {by}"
+    positive = spell_option(ReadOptions, "positive", "VALUE")
     return error_text("label_map_to_fill", by=by, positive=positive, other=another_column())
 
 

@@ -6,14 +6,15 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from calibrail.atomic_files import read_regular
 from calibrail.data.files import STANDARD_INPUT, SUFFIXES, data_files, suffix_of
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, variable_set
 from calibrail.options.fields import cli_or_python
 
 #: What stands in the folder of a run, of any command.
@@ -220,20 +221,13 @@ def refuse_within(outputs: Sequence[Output], sources: Iterable[Path]) -> None:
                 raise InputError.on("written_into_data", output=output, source=source)
 
 
-class _Replacing:
-    """Whether whoever wrote a command said that what stands there is to be replaced."""
-
-    forced = False
+#: Whether whoever wrote a command said that what stands there is to be replaced.
+_forced: ContextVar[bool] = ContextVar("forced", default=False)
 
 
-@contextmanager
-def replacing(forced: bool) -> Iterator[None]:
+def replacing(forced: bool) -> AbstractContextManager[bool]:
     """Let whatever is written within the block take the place of anything, if that was said."""
-    before, _Replacing.forced = _Replacing.forced, forced
-    try:
-        yield
-    finally:
-        _Replacing.forced = before
+    return variable_set(_forced, forced)
 
 
 def refuse_foreign(
@@ -262,7 +256,7 @@ def refuse_foreign(
         if output.names is None and output.path.is_dir():
             example = output.path / "out"
             raise InputError(f"{output} is a folder; name a file in it, e.g. {example}")
-        foreign = None if force or _Replacing.forced else next(_foreign(output), None)
+        foreign = None if force or _forced.get() else next(_foreign(output), None)
         if foreign is not None:
             remedy = cli_or_python("--force", "" if force is None else "force=True")
             remedy = f", or replace it: {remedy}" * bool(remedy)

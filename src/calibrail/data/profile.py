@@ -367,21 +367,14 @@ class Survey:
         self.labels, where = np.array(labels, np.int8), np.array(places, np.int8)
         self.copies, self.quotes = where == _COPY, where > 0
         self.chars = np.array(sizes, np.int64).reshape(-1, 3)
-        self.appearance = np.array(appearance, np.float32).reshape(
-            -1, len(_LOOKS) + len(_OF_LETTERS)
-        )
+        looks = np.array(appearance, np.float32)
+        self.appearance = looks.reshape(-1, len(_LOOKS) + len(_OF_LETTERS))
         self.digests, held = np.array(digests, np.uint64), np.array(texts_held, np.uint64)
         self.texts = np.where((self.chars > 0).any(axis=1), held, np.uint64(0))
         numbers = {name: list(map(_number, values)) for name, values in cells.items()}
-        self.columns = {
-            name: np.array(values, np.float64)
-            for name, values in numbers.items()
-            if None not in values
-        }
-        empty = [name for name, values in self.columns.items() if np.isnan(values).all()]
-        self.empty_columns = tuple(empty)
-        for name in empty:
-            del self.columns[name]
+        held_in = {k: np.array(v, np.float64) for k, v in numbers.items() if None not in v}
+        self.empty_columns = tuple(k for k, values in held_in.items() if np.isnan(values).all())
+        self.columns = {k: v for k, v in held_in.items() if k not in self.empty_columns}
         self.sketches = sketcher.finish()
 
 

@@ -54,6 +54,7 @@ from calibrail.data.tables import NotPlainError, batch_rows
 from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import Named, name_of, value_at
 from calibrail.errors import DataError, InputError, error_text, variable_set
+from calibrail.formatting import listed
 from calibrail.options import Detectors, ReadOptions
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import changed, cli_or_python, flags, optional, spell_option
@@ -429,8 +430,7 @@ class Reading:
                 unique = result.id if known else self._ids.name(result.id, row.file, said)
                 if unique is not None:
                     self.n_examples += 1
-                    named = result if unique == result.id else replace(result, id=unique)
-                    yield named, content
+                    yield result if unique == result.id else replace(result, id=unique), content
                     continue
                 result = duplicate(self.place[1], result.id, row.file)
             self._leave_out(result, quarantine)
@@ -558,11 +558,8 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
     seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
     example = f" For example: {describe(first, read.source)}." if first else ""
     where = f" Every problem is in {quarantine}." if quarantine else ""
-    *some, last = (
-        spell_option(ReadOptions, name)
-        for name in ("mapping", "label_column", "group_column", "id_column")
-    )
-    columns = f"{', '.join(some)} and {last}"
+    named = ("mapping", "label_column", "group_column", "id_column")
+    columns = listed([spell_option(ReadOptions, name) for name in named])
     unnamed = "label" not in read.columns.present or likely_labels(read.head)
     if first is not None and first.field == "label" and unnamed:
         which = which_label(read.head)
@@ -574,9 +571,8 @@ def nothing_usable(read: Reading, first: RowProblem | None, quarantine: Path | N
 
 def nobody_marked(read: Reading) -> str:
     """Say that a source says of no sentence whether it is supported, and how it could."""
-    spans, answer_id = (
-        spell_option(ReadOptions, "mapping", {field: "COLUMN"}) for field in ("spans", "answer_id")
-    )
+    by = partial(spell_option, ReadOptions, "mapping")
+    spans, answer_id = by({"spans": "COLUMN"}), by({"answer_id": "COLUMN"})
     seen = f" Columns seen: {', '.join(read.fields[:30])}." if read.fields else ""
     doctor = cli_or_python("`calibrail doctor`", "calibrail.diagnose(...)")
     return error_text(

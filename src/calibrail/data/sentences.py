@@ -341,10 +341,7 @@ def given_in(value: object, labels: object) -> list[SentenceCell] | None:
         return None
     if labels is None:
         return sentences
-    return [
-        SentenceCell(item.text, label, item.start, item.end, item.columns, item.row)
-        for item, label in zip(sentences, labels, strict=True)
-    ]
+    return [replace(item, label=label) for item, label in zip(sentences, labels, strict=True)]
 
 
 def label_key_of(value: object) -> str | None:

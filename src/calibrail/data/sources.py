@@ -244,11 +244,9 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         return _folder(folder, path, reading)
     if path.is_dir():
         inside = data_files(path)
-        splits = sorted(
-            {file.parent.name for file in inside} if "dataset_dict.json" in names else ()
-        )
-        if splits[1:]:
-            raise DataError.on("several_splits", folder=path, names=", ".join(splits))
+        splits = {file.parent.name for file in inside}
+        if "dataset_dict.json" in names and len(splits) > 1:
+            raise DataError.on("several_splits", folder=path, names=", ".join(sorted(splits)))
         if len(inside) > 1:
             return open_files(inside, reading)
         path = inside[0]
@@ -346,9 +344,8 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
     kinds = {"json": "jsonl"}
     formats = {(kinds.get(item.format, item.format), item.cells) for item in opened}
     if len(formats) > 1:
-        names = ", ".join(
-            f"{path} ({item.format})" for path, item in zip(files, opened, strict=True)
-        )
+        pairs = zip(files, opened, strict=True)
+        names = ", ".join(f"{path} ({item.format})" for path, item in pairs)
         raise DataError(f"files that are read together must have one format; got {names}")
 
     for item in opened:
@@ -356,16 +353,10 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
             raise DataError.on("classes_numbered_differently", first=opened[0], item=item)
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
-    if whole is not None:
-        labels = file_labels(files)
-        parts = (
-            replace(part, file=label)
-            for label, item in zip(labels, opened, strict=True)
-            for part in item.parts or ()
-        )
-        return _exported(whole, parts, read, opened[0].cells)
-
     labelled = list(zip(file_labels(files), opened, strict=True))
+    if whole is not None:
+        parts = (replace(it, file=label) for label, item in labelled for it in item.parts or ())
+        return _exported(whole, parts, read, opened[0].cells)
 
     def batches(**how: Any) -> Iterator[RowBatch]:
         for label, item in labelled:
@@ -442,10 +433,8 @@ def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
 def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
     _refuse_unknown("labels", options, ())
     items, origin = resolve_name(_LABELS)(folder)
-    files = tuple(folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
-    return Opened(
-        "labels", False, False, tuple(f for f in files if f.exists()), items, origin=origin
-    )
+    files = (folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
+    return Opened("labels", False, False, tuple(filter(Path.exists, files)), items, origin=origin)
 
 
 def _guesses(reading: ReadOptions) -> bool:

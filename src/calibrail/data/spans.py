@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from calibrail.data.aliases import MARK_FIELDS
 from calibrail.data.example import FieldError
-from calibrail.data.values import parse_cell, spelt_out
+from calibrail.data.values import spelt_out
 from calibrail.errors import error_text
 from calibrail.serialization import Record
 
@@ -28,6 +28,14 @@ def looks_marked(value: object) -> bool:
     """
     value = spelt_out(value)
     return isinstance(value, list) and all(_offsets(item) is not None for item in value)
+
+
+def is_spans(value: object) -> bool:
+    """Say whether a label is a list of spans that were marked in the answer, or spells one."""
+    value = spelt_out(value)
+    return isinstance(value, list) and any(
+        isinstance(item, Mapping) and {"start", "end"} <= item.keys() for item in value
+    )
 
 
 def read_spans(value: object, response: str) -> tuple[Span, ...] | None:
@@ -54,17 +62,13 @@ def read_spans(value: object, response: str) -> tuple[Span, ...] | None:
     >>> read_spans([{"start": 4, "end": 7, "text": "red"}, [6, 9]], "the red fox")
     ((4, 9),)
     """
-    if isinstance(value, str):
-        if not value.strip():
-            return None
-        cell, value = value, parse_cell(value)
-        if value is None:
-            raise FieldError("spans", "wrong type", cell, error_text("spans_shape"))
-    if value is None:
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    if not isinstance(value, list | tuple):
-        raise FieldError("spans", "wrong type", value, error_text("spans_shape"))
-    spans = (_span(item, response) for item in value)
+    marks = spelt_out(value)
+    if not isinstance(marks, list | tuple):
+        seen = value if marks is None else marks
+        raise FieldError("spans", "wrong type", seen, error_text("spans_shape"))
+    spans = (_span(item, response) for item in marks)
     # White space is no word that somebody could doubt.
     return merged([(start, end) for start, end in spans if response[start:end].strip()])
 

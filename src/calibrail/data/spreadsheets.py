@@ -203,8 +203,7 @@ def _heading(path: Path, records: Sequence[Sequence[object]]) -> tuple[int, int]
         columns = zip(records[at], zip(*rest, strict=True), strict=False)
         sure &= all(name in (None, "") or name not in cells for name, cells in columns)
         if not sure and records[0] and records[0][0] and filled[0] == 1 and width > _OF_TITLE:
-            seen = shorten(records[0][0])
-            raise DataError.on("title_above", path=path, seen=seen, width=width)
+            raise DataError.on("title_above", path=path, seen=shorten(records[0][0]), width=width)
         at = at if sure else 0
     elif any(filled[:at]):
         at = 0

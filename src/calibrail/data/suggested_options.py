@@ -367,9 +367,8 @@ def suggest(
     # A column that has a field's name, but no text, is none.
     read = {
         field: name
-        for field in columns.present
-        if field not in TEXT_FIELDS or _holds_text(rows, columns.by_field[field])
-        for name in (columns.by_field[field],)
+        for field, name in columns.by_field.items()
+        if field in columns.present and (field not in TEXT_FIELDS or _holds_text(rows, name))
     }
     taken = set(read.values())
     if not (readable and "response" in read) and not exported:
@@ -388,9 +387,8 @@ def suggest(
     # Of a chat that is read nothing else is a text.
     paths = (*taken, *mapping.values())
     taken |= {path.partition(f".{word}.")[0] for path in paths for word in _ROLES}
-    judged = (
-        None if readable or "label" in columns.present else _judged_sentences(rows, layout, columns)
-    )
+    unlabelled = not readable and "label" not in columns.present
+    judged = _judged_sentences(rows, layout, columns) if unlabelled else None
     if judged is not None:
         mapping["sentences"], names = judged[0], _with_others(judged[1], layout)
         if "," in names:
@@ -597,9 +595,8 @@ def _speaks_of(column: str, field: str, depth: int) -> bool:
 
 def is_apart(column: str, taken: Set[str]) -> bool:
     """Say whether a column is in none of others, and none of them is in it."""
-    return not any(f"{column}.".startswith(f"{name}.") for name in taken) and not any(
-        name.startswith(f"{column}.") for name in taken
-    )
+    pairs = ((f"{column}.", f"{name}.") for name in taken)
+    return not any(one.startswith(other) or other.startswith(one) for one, other in pairs)
 
 
 def _holds_text(rows: Sequence[Mapping[str, object]], column: str) -> bool:

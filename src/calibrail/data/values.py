@@ -8,10 +8,11 @@ import re
 import struct
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from numbers import Real
 from typing import Any, Final, Self
 from uuid import UUID
@@ -159,16 +160,11 @@ def _down(value: object, parts: list[str]) -> object:
 
 def _speaker_key(items: list[Any]) -> str | None:
     """Return the name of who speaks in each of some messages; None where they are none."""
-    return next(
-        (
-            who
-            for who, what in _SPEECH
-            if items
-            and all(isinstance(item, Mapping) and who in item for item in items)
-            and any(what in item for item in items)
-        ),
-        None,
-    )
+    objects = bool(items) and all(isinstance(item, Mapping) for item in items)
+    for who, what in _SPEECH if objects else ():
+        if all(who in item for item in items) and any(what in item for item in items):
+            return who
+    return None
 
 
 def _parsed(cell: str) -> object:
@@ -188,12 +184,7 @@ def nested_names(values: Mapping[str, object]) -> list[str]:
     >>> nested_names({"results": [{"score": 0.5}]})  # what one grader said
     ['results', 'results.0.score', 'results.score']
     """
-    names: list[str] = []
-    for name in _names(values, "", _DEPTH):
-        names.append(name)
-        if len(names) == _LISTED:
-            break
-    return names
+    return list(islice(_names(values, "", _DEPTH), _LISTED))
 
 
 def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[str]:
@@ -251,9 +242,8 @@ def text_of(value: object) -> str | None:
         found = next((value[key] for key in _TEXT_KEYS if value.get(key) is not None), None)
         return _titled(value.get("title"), text_of(found))
     if isinstance(value, (list, tuple)):
-        if _keyed(value):
-            value = [pair[1] for pair in value]
-        elif len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], (list, tuple)):
+        value = _without_keys(value)
+        if len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], (list, tuple)):
             return _titled(value[0], text_of(value[1]))
         parts = [item if isinstance(item, str) else text_of(item) for item in value]
         return None if None in parts else " ".join(part.strip() for part in parts if part)
@@ -304,9 +294,7 @@ def chunks_of(value: object) -> tuple[str, ...] | None:
         return None
     if all(isinstance(item, str) for item in value):
         return tuple(value)
-    if _keyed(value):
-        value = [pair[1] for pair in value]
-    texts = [text_of(item) for item in value]
+    texts = [text_of(item) for item in _without_keys(value)]
     return None if None in texts else tuple(text for text in texts if text is not None)
 
 
@@ -378,8 +366,8 @@ def _titled(title: object, text: str | None) -> str | None:
     return f"{title}\n{text}" if text and isinstance(title, str) and title.strip() else text
 
 
-def _keyed(items: Sequence[object]) -> bool:
-    """Say whether a list holds ``[key, text]`` pairs, with a key of its own each."""
+def _without_keys(items: Sequence[Any]) -> Sequence[Any]:
+    """Return the texts of ``[key, text]`` pairs, with a key of its own each; else the items."""
     keys = {
         item[0]
         for item in items
@@ -389,7 +377,7 @@ def _keyed(items: Sequence[object]) -> bool:
         and isinstance(item[1], str)
         and _KEY.fullmatch(item[0])
     }
-    return bool(items) and len(keys) == len(items)
+    return [text for _, text in items] if len(keys) == len(items) else items
 
 
 #: Tables may have thousands of numbers a row: a number's four bytes take a tenth of the time of its
@@ -731,6 +719,21 @@ def number_in(cell: object, mark: str = "") -> float | None:
     if not isinstance(value, str):
         return float(value) if mark != "," or not isinstance(cell, str) else _spelt(cell, mark)
     return _spelt(value, mark)
+
+
+def decimal_mark_in(values: Iterable[object], *, partly: bool) -> str:
+    """Return what parts decimals in all texts of a column; ? where both may, "" where none does.
+
+    With ``partly``, in all that spell numbers.
+    """
+    texts = {v.strip() for v in values if isinstance(v, str) and len(v) < 40}
+    texts = {text for text in texts if text and text.lower() not in ABSENT}
+    read = [(number_in(text, "."), number_in(text, ",")) for text in texts]
+    read = [pair for pair in read if not partly or pair != (None, None)]
+    points, commas = (any(pair[side] is None for pair in read) for side in (1, 0))
+    if points or commas:
+        return "" if points and commas else "." if points else ","
+    return "?" if any(point != comma for point, comma in read) else ""
 
 
 def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping[str, Any]:

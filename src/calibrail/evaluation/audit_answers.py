@@ -197,8 +197,7 @@ def components(
         return None
     # Each turned as the index turns it: hallucinated answers are expected near the question and far
     # from the context, so that the ratio is low.
-    ratio = -question / (context + 1e-8)
-    values = {"theta_rq": -question, "theta_rc": context, "ratio": ratio}
+    values = {"theta_rq": -question, "theta_rc": context, "ratio": -question / (context + 1e-8)}
     parts = tuple(Component(name, answers.auroc(column)) for name, column in values.items())
     both = answers.ranked(values["theta_rq"]), answers.ranked(values["theta_rc"])
     difference = answers.measured(intervals.difference_from_half(*both), "paired, either direction")

@@ -152,9 +152,8 @@ def compare_detectors(
             if name in detectors:
                 uncalibrated[name] = str(error)
             continue
-        candidates.append(
-            winners.Candidate.of(name, sample, calibration, baseline=name in baselines)
-        )
+        made = winners.Candidate.of(name, sample, calibration, baseline=name in baselines)
+        candidates.append(made)
     if against is not None and against[0] not in detectors.keys() - uncalibrated.keys():
         why = uncalibrated.get(against[0], f"the detectors are {', '.join(detectors)}")
         raise InputError(f"{against[0]} can be no reference: {why}")
@@ -177,9 +176,8 @@ def compare_detectors(
         against,
     )
     matched = winners.matched_coverage(shown, promise.coverage)
-    sweep = winners.alpha_sweep(
-        samples, promise, baselines, (*winners.ALPHAS, promise.alpha), level
-    )
+    alphas = (*winners.ALPHAS, promise.alpha)
+    sweep = winners.alpha_sweep(samples, promise, baselines, alphas, level)
     scales = {name: Scale.of(origin.score) for name, origin in origins.items()}
     # Those that could not be calibrated stand in the sweep, too.
     tables = [matched["attainable"], *(entry["rows"] for entry in (*matched["levels"], *sweep))]

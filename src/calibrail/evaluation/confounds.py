@@ -192,16 +192,10 @@ def stratify(
     for index, name in enumerate(division.names):
         rows = division.members == index
         here = answers.where(rows)
-        strata.append(
-            Stratum(
-                name=name,
-                range=division.ranges[index],
-                n_hallucinated=int(np.sum(here.labels == 1)),
-                n_faithful=int(np.sum(here.labels == 0)),
-                n_undefined=int(np.isnan(values[rows]).sum()),
-                **here.separation(ranks[rows]),
-            )
-        )
+        n_hallucinated, n_faithful = (int(np.sum(here.labels == label)) for label in (1, 0))
+        counts = n_hallucinated, n_faithful, int(np.isnan(values[rows]).sum())
+        separated = here.separation(ranks[rows])
+        strata.append(Stratum(name, division.ranges[index], *counts, **separated))
     n_missing = int(np.sum(division.members < 0))
     test = heterogeneity(division, ranks, answers)
     return Stratification(division.name, division.kind, n_missing, tuple(strata), test)
@@ -243,8 +237,7 @@ def heterogeneity(division: Division, ranks: Floats, answers: AuditAnswers) -> H
     if np.linalg.matrix_rank(spread) < k - 1:
         return without_test("few_groups_for_strata")
     statistic = float(apart @ np.linalg.solve(spread, apart))
-    p_value = float(chi2.sf(statistic, k - 1))
-    return Heterogeneity(statistic, k - 1, p_value, None, tuple(left_out))
+    return Heterogeneity(statistic, k - 1, float(chi2.sf(statistic, k - 1)), None, tuple(left_out))
 
 
 def corrected(divided: Sequence[Stratification]) -> tuple[Stratification, ...]:

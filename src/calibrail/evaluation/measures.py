@@ -487,8 +487,7 @@ def baseline_result(
         detector_beats=difference.lies_below(0.0),
     )
     try:
-        promise = replace(like.promise, allow_flag_all=False)
-        calibration = other.calibrated(promise)
+        calibration = other.calibrated(replace(like.promise, allow_flag_all=False))
     except InputError as error:
         return replace(bare, reason=str(error))
     flagged = calibration.flags(other.values, other.tolerance)

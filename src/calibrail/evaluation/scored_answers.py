@@ -238,8 +238,7 @@ class Sample(Record):
     def aside(self, aside: Mask) -> Sample:
         """Return the sample in which some answers count nowhere."""
         split = np.where(aside, ASIDE, self.split).astype(np.int8)
-        n_set_aside = self.n_set_aside + int(aside.sum())
-        return replace(self, split=split, n_set_aside=n_set_aside)
+        return replace(self, split=split, n_set_aside=self.n_set_aside + int(aside.sum()))
 
     @property
     def among_all(self) -> Sample:
@@ -297,8 +296,7 @@ class Sample(Record):
         except TooFewExamplesError as error:
             if self.shares is None:
                 raise
-            labels = self._labels_to_add(error)
-            message = error.message.replace("{labels}", labels)
+            message = error.message.replace("{labels}", self._labels_to_add(error))
             raise TooFewExamplesError(message, error.minimum_n, error.n, error.of) from None
 
     def _labels_to_add(self, error: TooFewExamplesError) -> str:

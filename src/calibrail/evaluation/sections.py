@@ -327,11 +327,10 @@ def risk_bounds(
         Of the bounds together (Bonferroni), and of the claim that all risks are kept.
     """
     caught, alarms, n_faithful = counts.caught, counts.false_alarms, counts.n_faithful
-    n = counts.n_hallucinated + n_faithful
     shares = {
         "precision": (caught, caught + alarms),
         "recall": (caught, counts.n_hallucinated),
-        "accuracy": (caught + n_faithful - alarms, n),
+        "accuracy": (caught + n_faithful - alarms, counts.n_hallucinated + n_faithful),
         "fpr": (alarms, n_faithful),
         "abstention": (
             of_all.caught + of_all.false_alarms,

@@ -152,10 +152,9 @@ def find_spans(
     # By what they hold: the order of the answers makes no difference.
     by_group = by_group[np.lexsort(by_group.T)]
     # All in one stratum: how many answers hold a mark is chance, too, and moves precision.
-    strata = np.zeros(len(by_group), dtype=np.int8)
     counts = intervals.bootstrap_counts(
         np.arange(len(by_group)),
-        strata,
+        np.zeros(len(by_group), dtype=np.int8),
         draws=intervals.draws_for(len(by_answer), draws),
         seed=seed,
     )
@@ -170,8 +169,7 @@ def find_spans(
             return intervals.missing(_METHOD, reason, confidence)
         estimate = float(times * total[0] / (total @ whole))
         if len(np.unique(shared[rows])) < FEWEST:
-            few = _FEW[reason]
-            return Measure(estimate, None, None, _METHOD, confidence, f"{few}:{FEWEST}")
+            return Measure(estimate, None, None, _METHOD, confidence, f"{_FEW[reason]}:{FEWEST}")
         wholes = drawn @ whole
         ratios = times * drawn[wholes > 0, 0] / wholes[wholes > 0]
         tail = (1.0 - confidence) / 2.0
@@ -326,8 +324,7 @@ def trimmed_row(
         return replace(row, reason=why), {"name": name, "threshold": None, "reason": why}
     trimmed = bare.again(np.full(len(other), calibration.threshold))
     gap = trimmed.kept_beyond(beside, confidence)
-    flagged = calibration.flags(other.values, other.tolerance)
-    coverage, fpr = other.bounds(flagged, confidence)
+    coverage, fpr = other.bounds(calibration.flags(other.values, other.tolerance), confidence)
     row = replace(
         row,
         threshold=calibration.threshold,

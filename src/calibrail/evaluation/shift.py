@@ -165,8 +165,7 @@ def density_ratio(
 
     near, far = np.asarray(calibration, np.float64), np.asarray(production, np.float64)
     model = make_pipeline(StandardScaler(), LogisticRegression())
-    origin = np.repeat([0, 1], [len(near), len(far)])
-    model.fit(np.concatenate([near, far]), origin)
+    model.fit(np.concatenate([near, far]), np.repeat([0, 1], [len(near), len(far)]))
 
     def ratio(features: Floats) -> Floats:
         chance = np.clip(model.predict_proba(features)[:, 1], limit, 1.0 - limit)

@@ -98,8 +98,7 @@ def help_of(kind: Any, name: str, command: str = "") -> str:
     'Seed of the split.'
     """
     declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
-    said = help_texts().get(command, {}).get(name) or help_texts()[declaring.__name__][name]
-    return str(said)
+    return str(help_texts().get(command, {}).get(name) or help_texts()[declaring.__name__][name])
 
 
 def changed(settings: Any) -> dict[str, Any]:
@@ -354,20 +353,21 @@ def share(value: object, name: str) -> float:
     >>> share(0.05, "alpha")
     0.05
     """
-    checked = number(value, name)
-    if not 0.0 < checked < 1.0:
-        percent = f" ({checked:g}% is {checked / 100.0:g})" if 1.0 < checked < 100.0 else ""
-        raise InputError(f"{name} must lie in (0, 1); got {value!r}{percent}")
-    return checked
+    return _within(value, name, "(0, 1)", lambda checked: 0.0 < checked < 1.0)
 
 
 def rate(value: object, name: str) -> float:
     """Return ``value`` as a float in [0, 1], or raise naming the argument."""
-    checked = number(value, name)
-    if not 0.0 <= checked <= 1.0:
-        percent = f" ({checked:g}% is {checked / 100.0:g})" if 1.0 < checked <= 100.0 else ""
-        raise InputError(f"{name} must lie in [0, 1]; got {value!r}{percent}")
-    return checked
+    return _within(value, name, "[0, 1]", lambda checked: 0.0 <= checked <= 1.0)
+
+
+def _within(value: object, name: str, interval: str, holds: Callable[[float], bool]) -> float:
+    """Return a number that lies in an interval; else also tell the share that a percentage is."""
+    if holds(checked := number(value, name)):
+        return checked
+    share = checked / 100.0
+    percent = f" ({checked:g}% is {share:g})" if checked > 1.0 and holds(share) else ""
+    raise InputError(f"{name} must lie in {interval}; got {value!r}{percent}")
 
 
 def seconds(value: object, name: str) -> float:

@@ -78,8 +78,7 @@ def _flagging(
         return [decision.flagged for decision in decisions], undefined, failed
 
     threshold = None if calibration.flag_all else float(calibration.threshold)
-    described = {"guardrail": guardrail.score.name, "threshold": threshold}
-    return guardrail.columns, described, decide
+    return guardrail.columns, {"guardrail": guardrail.score.name, "threshold": threshold}, decide
 
 
 SCHEMA: Final = "calibrail.agreement/1"

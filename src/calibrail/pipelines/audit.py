@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -46,7 +45,7 @@ _SURFACE: Final = (
 def _digest(text: str) -> int:
     """Return what tells copies of a text apart; 0 where there is none."""
     words = duplicates.normalise(text).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(words, digest_size=8).digest(), "big") if words else 0
+    return example.hash64(words) if words else 0
 
 
 class _Features:
@@ -140,12 +139,10 @@ def _divide(
         if (division := by_column(name, values)) is not None:
             divisions.append(division)
         else:
-            left_out.append(
-                measures.LeftOut(f"strata by {name}", "the column holds fewer than two values")
-            )
-    left_out.extend(
-        measures.LeftOut(f"confounding by {name}", NO_TEXTS) for name in SURFACE if lacks(name)
-    )
+            why = "the column holds fewer than two values"
+            left_out.append(measures.LeftOut(f"strata by {name}", why))
+    lacking = filter(lacks, SURFACE)
+    left_out += (measures.LeftOut(f"confounding by {name}", NO_TEXTS) for name in lacking)
     if lacks("theta_qc"):
         left_out.append(measures.LeftOut("components of the index", absent or NO_TEXTS))
     return divisions, left_out

@@ -381,9 +381,8 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
             candidates = _judged(candidates, plan.judge, traces, reading)
         with files.lock():
             batches.refresh()
-            limits = frozen_limits(config)
             draws = log_sampling.draw_lines(
-                candidates, files, limits, budget=budget.whole, n_rows=sampler.n
+                candidates, files, frozen_limits(config), budget=budget.whole, n_rows=sampler.n
             )
         lacking, order = _lacking_texts(files), Order(plan.seed)
         pooled = [_pooled(*pair, order) for pair in zip(draws, candidates, strict=False)]

@@ -404,8 +404,7 @@ def calibrate(
         score, baselines = fixed_threshold.only_one(score, "costs pick the threshold of"), False
         promise = fixed_threshold.asked_of(requirement, undefined=promise.undefined)
     if requirement.risks:
-        spelled = tuple(map(str, parse_risks(requirement.risks)))
-        requirement = replace(requirement, risks=spelled)
+        requirement = replace(requirement, risks=tuple(map(str, parse_risks(requirement.risks))))
     if target is not None and promise.unit == "sentence":
         raise InputError(say("refused.target_of_sentences"))
     history = data_reuse.DataUseHistory(looks)
@@ -636,7 +635,6 @@ def _production(
         return None
     if not scored.baselines:
         raise InputError(say("refused.target_without_baselines"))
-    options = replace(
-        optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
-    )
+    options = optional(reading, ReadOptions, "reading")
+    options = replace(options, quarantine=None, limit=None, sample=None)
     return dict(scoring.score_only(target, scored.baselines, reading=options)[0].columns)

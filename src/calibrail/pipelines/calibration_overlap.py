@@ -309,8 +309,7 @@ def revised_report(report: Report, change: Change, withdrawn: str | None) -> Rep
 
 def without_cost_bound(report: Report) -> Report:
     """Return a report whose answers bound no expected cost, where it has one."""
-    left = report.cost and {**report.cost, "upper": None, "beats": False}
-    return replace(report, cost=left)
+    return replace(report, cost=report.cost and {**report.cost, "upper": None, "beats": False})
 
 
 def without_proof(certificate: Mapping[str, Any], freshness: Freshness) -> Mapping[str, Any]:

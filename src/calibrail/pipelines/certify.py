@@ -515,8 +515,7 @@ def certify(
         about = {**standing.to_dict(confidence), "confidence": confidence}
         if standing.following and not frozen_risks and certificate.verdict == "inconclusive":
             next_limits = replace(limits, confidence=1.0 - about["next_level"])
-            following = decided(tally, counts, next_limits)[0]
-            about["needed"] = dict(following.needed)
+            about["needed"] = dict(decided(tally, counts, next_limits)[0].needed)
         result = replace(result, look=about)
     warnings = certify_warnings(
         result.to_dict(),
@@ -689,5 +688,4 @@ def _limits(
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
         raise InputError(say("refused.risks_decide", risks=", ".join(map(str, risks))))
     levels = {risk.name: risk.level for risk in risks}
-    recall = levels.get("recall", 0.0)
-    return replace(requirement, max_fpr=levels.get("fpr"), min_coverage=recall)
+    return replace(requirement, max_fpr=levels.get("fpr"), min_coverage=levels.get("recall", 0.0))

@@ -153,8 +153,7 @@ class Certification(Shown):
         by_group, trimming = None, {}
         if self.groups is not None:
             rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
-            confidence = self.certificate.confidence
-            by_group = {"column": self.by, "confidence": confidence, "rows": rows}
+            by_group = {"column": self.by, "confidence": self.certificate.confidence, "rows": rows}
         if self.delivered is not None:
             names = ("failed", "n_undefined_sentences")
             trimming = {"unit": "sentence", **self.delivered.to_dict(), **self._plain(*names)}
@@ -357,11 +356,10 @@ def agreement(replayed: Replay) -> dict[str, Any] | None:
     party = [item for item in settled if item.settled and item.settled.annotator in item.labels]
     if not n and not unsure:
         return None
-    measured = kappa(table)
     return {
         "n": n,
         "agreed": exact_bound(int(np.trace(table)), n, 0.95).to_dict(),
-        "kappa": spell_reasons(measured).to_dict(),
+        "kappa": spell_reasons(kappa(table)).to_dict(),
         "unsure": unsure,
         "open": sum(item.standing == "disagreement" for item in replayed.answers),
         "settled": len(settled),

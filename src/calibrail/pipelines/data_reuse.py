@@ -402,10 +402,8 @@ class DataUseHistory:
                 content = json.loads(read_regular(path))
             if content["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {content['schema']!r}")
-            return {
-                name: tuple(map(DataUse.from_dict, items))
-                for name, items in content["questions"].items()
-            }
+            questions = content["questions"].items()
+            return {name: tuple(map(DataUse.from_dict, items)) for name, items in questions}
 
 
 def _undamaged(path: Path) -> dict[str, tuple[DataUse, ...]]:
@@ -424,8 +422,7 @@ def _take_over(
     for name, item in items:
         own = questions.get(name, ())
         if not any(map(item.same, own)) and wanted(name, item):
-            order = 1 + sum(map(len, questions.values()))
-            questions[name] = (*own, replace(item, order=order))
+            questions[name] = (*own, replace(item, order=1 + sum(map(len, questions.values()))))
 
 
 def _once(looks: Iterable[DataUse]) -> Iterator[DataUse]:

@@ -244,13 +244,12 @@ def _judged(
     scored: Scored, sentences: SentenceTable, key: str, cut: Trimming, row: int
 ) -> dict[str, Any]:
     """Return an answer with what became of its sentences, in numbers alone."""
-    scores = sentences.columns[key]
     judged = [
         {
             "start": int(sentences.starts[place]),
             "end": int(sentences.ends[place]),
             "label": int(sentences.labels[place]),
-            "score": plain(float(scores[place])),
+            "score": plain(float(sentences.columns[key][place])),
             "removed": bool(cut.removed[place]),
             # It goes though it does not reach the threshold, since what it introduces goes.
             "with_others": bool(cut.removed[place] and not cut.reached[place]),

@@ -316,10 +316,8 @@ def _far(scored: scoring.Scored, edge: float) -> dict[str, Any] | None:
     shown, given = np.asarray(scale.shown(known)), float(scale.shown(edge))
     low, high, most = map(float, np.quantile(shown, (0.05, 0.95, 1.0 - _FAR)))
     # A zero is of either unit.
-    others, nearer = (
-        shown[shown != 0.0],
-        float(f"{100 * given if given <= 1.0 else given / 100:.12g}"),
-    )
+    others = shown[shown != 0.0]
+    nearer = float(f"{100 * given if given <= 1.0 else given / 100:.12g}")
     apart = len(others) and np.mean((others > 1.0) != (given > 1.0)) >= _OTHER_UNIT
     unit = nearer if apart and given > 0.0 and shown.min() <= nearer <= most else None
     if unit is None and min(n_flagged, len(known) - n_flagged) > max(1, _FAR * len(known)):

@@ -73,9 +73,8 @@ def _begin(
         share = history.following(guardrail.config.digest, requirement.n_looks) or 1.0
         requirement = data_reuse.Standing(share=share).strict(requirement)
     seen = Fresh(guardrail)
-    reading = replace(
-        optional(asked.reading, ReadOptions, "reading"), quarantine=folder / folders.QUARANTINE
-    )
+    reading = optional(asked.reading, ReadOptions, "reading")
+    reading = replace(reading, quarantine=folder / folders.QUARANTINE)
     column = None if judge is None else sampling.JudgeColumn(judge, reading.label_map)
     compared = [sampling.JudgeColumn(name, reading.label_map) for name in judges]
     files = _file_states(traces, reading)
@@ -107,13 +106,11 @@ def _begin(
         raise InputError(
             say("refused.ids_of_no_trace", row, id=repr(row["id"]), n=len(unknown) - 1)
         )
-    n = examples.n_examples
-    weighed = None if lots is None else balance(lots, n, groups, drawing.floor)
+    weighed = None if lots is None else balance(lots, examples.n_examples, groups, drawing.floor)
     sha256 = examples.digest()
     freshness = seen.freshness(sha256, declared=options.fresh)
     if freshness == "calibration data" or not units:
         raise DataError(say("refused.traces_of_the_calibration", traces=spoken(traces)))
-    promise = asked.promise
     plan = SessionPlan(
         purpose="calibrate" if guardrail is None else "certify",
         traces=Traces(
@@ -130,7 +127,7 @@ def _begin(
         shared=options.shared or 0.0,
         guardrail=None if guardrail is None else guardrail.config.digest,
         requirement=requirement,
-        promise=promise,
+        promise=asked.promise,
         needed=needed,
         judge=judge,
         judges=judges,
@@ -471,10 +468,9 @@ def label(  # type: ignore[misc]  # options are those of labelling
 
     elsewhere = options.elsewhere
     lots = None if elsewhere is None else read_lots(elsewhere, plan.drawing)
-    decide = None if frozen is None else partial(_judge, frozen)
     session = Session(
         folders.LabelFolder(folder),
-        decide,
+        None if frozen is None else partial(_judge, frozen),
         read_again,
         settle=options.settle,
         lots=lots,

@@ -337,9 +337,8 @@ class JudgedLabels:
             # A value of the first judge's alone says nothing of the words of people.
             named = {*map(label_key, others[0])}.difference(map(label_key, people))
             beside = people if label_key(reading.positive) in named else None
-        names = rows.class_names.get
         self._readers = [
-            LabelReader(reading, column, names=names(column, ()), beside=cells)
+            LabelReader(reading, column, names=rows.class_names.get(column, ()), beside=cells)
             for column, cells in zip(self._names, (beside, *others), strict=True)
         ]
         self.signs = _signs(self._readers[1:], others, higher)
@@ -478,6 +477,5 @@ def chance_of(source: str, example: Example, column: str) -> float:
     """Return the probability with which a row was drawn: without one no label speaks for it."""
     chance = number_in(example.columns.get(column)) or 0.0
     if not 0.0 < chance <= 1.0:
-        where = f"{source}, id {example.id!r}, field {column}"
-        raise DataError.on("no_probability", where=where)
+        raise DataError.on("no_probability", where=f"{source}, id {example.id!r}, field {column}")
     return chance

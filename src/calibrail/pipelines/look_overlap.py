@@ -564,8 +564,7 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
 
 def _of_marks(labels: Iterable[int]) -> int:
     """Return a number for the labels of an answer's sentences, from -1 to 1."""
-    spelt = bytes(label + 1 for label in labels)
-    return int.from_bytes(sha256(spelt).digest()[:8], "little")
+    return int.from_bytes(sha256(bytes(label + 1 for label in labels)).digest()[:8], "little")
 
 
 def _known_by(

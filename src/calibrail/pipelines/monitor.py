@@ -31,7 +31,7 @@ from calibrail.pipelines.monitor_inputs import JudgeLabels, OwnDecisions, WatchL
 from calibrail.pipelines.run import frozen_config, write_figures, write_page
 from calibrail.report.documents import monitor as words
 from calibrail.report.messages import say
-from calibrail.serialization import json_parts, plain
+from calibrail.serialization import given_back, json_parts, plain
 
 #: Files in the folder of a watch, in the order in which they are written.
 STATE: Final = "state.json"
@@ -426,7 +426,8 @@ class MonitorLoop:
             effect |= possible_share(flag_rate, promise["limits"])
             traffic["calibration"] = {**compared, "promise": effect}
         # Nothing in it depends on when it was made, or whether the watch was read again.
-        traffic |= {name: _in_order(traffic[name]) for name in ("alarms", "calibration")}
+        # Nor does the order of its keys.
+        traffic |= given_back(plain({name: traffic[name] for name in ("alarms", "calibration")}))
         log = self._log_status()
         content = {
             "schema": STATUS_SCHEMA,
@@ -483,13 +484,6 @@ class MonitorLoop:
             except InputError as error:
                 self._labels.refuse(error)
         return True
-
-
-def _in_order(value: Any) -> Any:
-    """Return a value whose keys stand in one order, whether it was just made or read again."""
-    if isinstance(value, Mapping):
-        return {name: _in_order(value[name]) for name in sorted(value)}
-    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @contextmanager

@@ -313,14 +313,13 @@ class JudgeLabels:
     def status(self) -> dict[str, Any]:
         """Return what became of the rows of the file."""
         trouble = None if self.error is None else str(self.error)
-        problems = [*filter(None, [trouble]), *self._refused]
         return {
             "n_labels": len(self._labels),
             "n_not_in_log": len(self._labels) - len(self._ids),
             "n_contradicting": self._n_contradicting,
             "trouble": trouble,
             "n_problems": self._n_refused + (trouble is not None),
-            "problems": problems[:_NAMED],
+            "problems": [*filter(None, [trouble]), *self._refused][:_NAMED],
         }
 
 
@@ -336,10 +335,7 @@ def audited_labels(folder: Path, config: FrozenConfig) -> LabelledSample:
     """
     sample = read_sample(folder)
     if sample.guardrail != config.digest:
-        copy = folder / "guardrail.json"
-        raise InputError.on(
-            "labels_of_another", folder=folder, sample=sample, config=config, copy=copy
-        )
+        raise InputError.on("labels_of_another", folder=folder, sample=sample, config=config)
     groups = sample.group.tolist()
     refuse_other_flags(config, sample.score, sample.flagged, groups, folder / "draws.jsonl")
     return sample
@@ -484,12 +480,11 @@ class WatchLabels:
         problems += [] if sample is None else sample.problems
         n_drawn, n_used = (0 if item is None else len(item) for item in (sample, self._used))
         handed_out = 0 if sample is None else int(sample.handed_out.sum())
-        settled = 0 if sample is None else int((sample.settled & sample.handed_out).sum())
         return {
             "n_drawn": n_drawn,
             "n_not_in_log": n_drawn - n_used,
             "n_handed_out": handed_out,
-            "n_settled": settled,
+            "n_settled": 0 if sample is None else int((sample.settled & sample.handed_out).sum()),
             "n_disagreements": 0 if sample is None else sample.n_disagreements,
             "design": None if sample is None else sample.drawing.design,
             "trouble": trouble,

@@ -306,7 +306,6 @@ def _labels(
     """Return how many answers there are of each kind."""
     label, times, unsure = sample.label[taken], sample.time[taken], sample.unsure[taken]
     known = times[~np.isnan(times)]
-    waiting = sample.handed_out[taken] & np.isnan(label) & ~unsure
     return {
         "folder": str(folder),
         "design": sample.drawing.design,
@@ -317,7 +316,7 @@ def _labels(
         "n_earlier": int((~taken).sum()),
         "n_hallucinated": int(np.sum(label == 1.0)),
         "n_faithful": int(np.sum(label == 0.0)),
-        "n_waiting": int(np.sum(waiting)),
+        "n_waiting": int(np.sum(sample.handed_out[taken] & np.isnan(label) & ~unsure)),
         "n_unsure": int(np.sum(unsure)),
         "n_disagreements": sample.n_disagreements,
         "problems": list(sample.problems),

@@ -420,13 +420,12 @@ def _write_anchors(
     path: Path, replies: Replies, score: Mapping[str, Any], pinned: Mapping[str, Any]
 ) -> None:
     """Write what was said of each answer, by its digest; no text."""
-    rows = plain(replies.values)
     content = {
         "schema": ANCHORS,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "score": score,
         "pinned": pinned,
-        "replies": dict(zip(hex_digests(replies.digests), rows, strict=True)),
+        "replies": dict(zip(hex_digests(replies.digests), plain(replies.values), strict=True)),
     }
     write_atomically(path, json_parts(content))
 

@@ -410,9 +410,8 @@ class Run(Shown):
                 raise DataError(say("refused.state_changed", path=folder / STATE))
 
         try:
-            sketch = content.get("traffic") and file.TrafficSketch.model_validate(
-                content["traffic"]
-            )
+            traffic = content.get("traffic")
+            sketch = traffic and file.TrafficSketch.model_validate(traffic)
             run = cls(
                 state=state,
                 report=Report.from_dict(report),
@@ -470,8 +469,7 @@ class Run(Shown):
             frozen = frozen.model_copy(update={"probability": kept})
         config = file.FrozenConfig.from_bytes(frozen.to_bytes())
         detector = runtime.Guardrail(config, detector).score
-        unit = self.report.promise.unit
-        probes = freeze_probes(detector, endpoint=probe_endpoint, unit=unit)
+        probes = freeze_probes(detector, endpoint=probe_endpoint, unit=self.report.promise.unit)
         config = config.model_copy(update={"probes": probes})
         return runtime.Guardrail(file.FrozenConfig.from_bytes(config.to_bytes()), detector)
 
@@ -586,14 +584,13 @@ def run_of(scored: Scored, report: Report, rule: Rule, codes: NDArray[np.int8], 
     both = rule.upper is not None or not (rule.ranked or rule.groups)
     digests, learnt = scored.known_by.digests, state is not None
     rows = calibration_rows(scored.table.labels, scored.codes, digests, both=both, learnt=learnt)
-    sketches = None if scored.sketches is None else scored.sketches.of_rows(rows).to_text()
     return Run(
         report=report,
         rule=rule,
         spec=score_config(detector, report.promise.unit),
         data={**scored.data, **data},
         calibration_examples=hex_digests(digests[rows]),
-        sketches=sketches,
+        sketches=None if scored.sketches is None else scored.sketches.of_rows(rows).to_text(),
         state=state,
         versions=installed_versions(),
         table=scored.table,

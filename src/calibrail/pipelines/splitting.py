@@ -116,8 +116,7 @@ def by_sentence(promise: Promise, reading: ReadOptions | None) -> BySentence | N
     """Return how answers are scored by their sentences, where that is promised."""
     if promise.unit != "sentence":
         return None
-    options = optional(reading, ReadOptions, "reading")
-    return BySentence(options.span_share, promise.undefined)
+    return BySentence(optional(reading, ReadOptions, "reading").span_share, promise.undefined)
 
 
 class _Places:

@@ -154,11 +154,9 @@ def row_by_row(answer: Callable[[Mapping[str, object]], Iterable[Mapping[str, ob
                 yield item
                 continue
             notes.n_parts += 1
-            n = 0
-            for values in answer(item.values):
-                n += 1
-                yield notes.made(SourceRow(item.number, values, item.file))
-            if not n:
+            made = [SourceRow(item.number, values, item.file) for values in answer(item.values)]
+            yield from map(notes.made, made)
+            if not made:
                 yield notes.without(item.number, "a record without an answer", item.file)
 
     return convert
@@ -347,9 +345,8 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
             if isinstance(item, RowProblem):
                 yield item
                 continue
-            n = 0
-            for part in parts(item.values):
-                n += 1
+            found = list(parts(item.values))
+            for part in found:
                 if isinstance(part, Mark):
                     marks.append((part, item))
                     continue
@@ -358,7 +355,7 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
                 trace = traces.pop(part.trace, None) or _Open(item.number, item.file)
                 traces[part.trace] = trace
                 trace.spans.append(part)
-            if not n:
+            if not found:
                 yield notes.without(item.number, "a row without a span", item.file)
         if not traces:
             # Verdicts by themselves are scores and labels of what is not there.
