@@ -329,4 +329,4 @@ def test_a_sheet_of_more_letters_is_printed_smaller() -> None:
         for n in (10, 1_200)
     ]
     assert ["zoom: 1;" in page for page in pages] == [True, False]
-    assert "zoom: 0.76;" in pages[1]
+    assert "zoom: 0.73;" in pages[1]

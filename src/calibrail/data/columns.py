@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -889,8 +889,8 @@ def choose_columns(
     taken = {*used, *label_columns, *marked.names}
     decimals = decimal_marks(seen, reading, taken, needs.decimals or {})
     rivals = _rivals(seen, opened, reading, needs, label_columns)
-    own = by_field, frozenset(present), label_columns, labels, beside, marked, marks
-    return ColumnMapping(*own, _numbering(seen), decimals, rivals, template)
+    parts = by_field, frozenset(present), label_columns, labels, beside, marked, marks
+    return ColumnMapping(*parts, _numbering(seen), decimals, rivals, template)
 
 
 def _require_no_prediction(seen: Seen, response: str, source: str, labelled: bool) -> None:
