@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from calibrail.evaluation import winner
 from calibrail.guardrail.file import read_file
 from calibrail.pipelines.check import check_source
 from calibrail.pipelines.compare import ComparisonRun
+from calibrail.pipelines.data_reuse import Standing, report_after_reuse
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.process import describe_guardrail
 from tests.answers import rows as answers
@@ -256,6 +258,18 @@ def test_a_folder_keeps_what_is_frozen_of_odd_data(kind: str, tmp_path: Path) ->
     chosen.save(tmp_path / "alone")
     again = calibrail.Run.load(tmp_path / "alone").freeze()
     assert again.config.to_bytes() == frozen.config.to_bytes()
+
+
+@pytest.mark.parametrize("group", ["certified", "inconclusive"])
+@pytest.mark.parametrize("wins", [False, True])
+def test_what_was_tried_is_told_of_whatever_is_certified(group: str, wins: bool) -> None:
+    """A group, or a winner on the half that confirms it, where the whole is not."""
+    made = calibrail.calibrate(table(2.6), "column:column=a,higher=hallucinated", alpha=0.2)
+    by = {"column": "topic", "rows": [{"verdict": group}]}
+    report = replace(made.report, verdict="inconclusive", by_group=by)
+    found = report_after_reuse(report, Standing(tried=2), wins=wins)
+    told = "others_tried" in [item.code for item in found.warnings]
+    assert told == (wins or group == "certified")
 
 
 def test_runs_of_other_detectors_beside_a_run_are_told_beside_its_certificate(

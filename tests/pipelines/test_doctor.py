@@ -143,7 +143,9 @@ def test_a_page_says_what_is_there_and_that_half_of_it_calibrates(write: Write) 
     assert "To calibrate on" in page and "(half of them calibrate)" in page
     unlabelled = [{**row, "label": None} for row in rows]
     made = document(diagnose(write(*unlabelled)).to_dict())
-    assert made.headline.endswith(": no labels") and made.summary.startswith("Not ready: something")
+    assert made.headline.endswith(": no labels") and made.summary == "Not ready: no labels."
+    one = document(diagnose(write(*({**row, "label": 1} for row in rows))).to_dict())
+    assert one.summary == "Not ready: labels of one class alone."
     few = document(diagnose(write(*rows[:4])).to_dict())
     assert few.summary == "Not ready: too few labels."
 

@@ -145,6 +145,15 @@ def test_a_detector_that_asks_nobody_is_said_to_be_the_same_each_time(tmp_path: 
     assert content["voting"]["difference"]["missed"]["estimate"] == 0.0
     steps = [repeat_document({**content, "asks": asks}).next_step for asks in (False, True)]
     assert steps[0].startswith("One reply is enough") and steps[1].startswith("Choose one reply")
+    # Of a threshold that was given nothing is measured here.
+    given = {"from": "given", "value": 0.5}
+    leads = [repeat_document({**content, **more}).lead for more in ({}, {"threshold": given})]
+    assert [len(lead) for lead in leads] == [1, 0]
+    unstable = {
+        **content,
+        "decisions": {**content["decisions"], "answers": {**measure, "estimate": 0.3}},
+    }
+    assert repeat_document({**content, **unstable}).next_step.startswith("Choose one reply")
     alone = [{**row, "group": None} for row in rows(40)]
     measure = repeat(alone, "novelty", alpha=0.2).to_dict()["decisions"]["answers"]
     assert measure["method"] == "clopper-pearson"

@@ -23,6 +23,7 @@ from calibrail.options import Promise, Requirement, ShiftSplit
 from calibrail.pipelines.shift import shift
 from calibrail.report import print_document
 from calibrail.report.documents.shift import document
+from calibrail.report.messages import say
 from calibrail.scores.base import NoReplyFailure, Scores
 from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.registry import build_column
@@ -110,6 +111,12 @@ def test_every_group_is_tested_by_the_others() -> None:
     named = {i["tested_on"]: i for i in outcome(source=data, by="g", calibrate_on=["a"])}
     assert set(named) == {"b", "c"} and named["b"]["n_calibration"] == 100
     assert named["b"]["finding"] == "consistent" and named["c"]["finding"] == "broken"
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_what_keeps_its_promise_is_not_said_to_fall(n: int) -> None:
+    found = say("shift.holds", {}, target="90%", n_tested=n)
+    assert ("did not fall" in found, "none of 2 tests fell" in found) == (n == 1, n == 2)
 
 
 def test_a_page_begins_with_where_least_is_caught() -> None:

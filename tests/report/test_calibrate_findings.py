@@ -232,7 +232,10 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
 
 @pytest.mark.parametrize("rejected", [False, True])
 def test_another_detector_is_advised_for_groups_that_are_rejected(rejected: bool) -> None:
-    assert ("rejected ones" in say("verdict.look_at_groups", rejected=rejected)) == rejected
+    verdicts = ["certified", "inconclusive", *["rejected"] * rejected]
+    assert ("rejected ones" in say("verdict.look_at_groups", verdicts=verdicts)) == rejected
+    only = say("verdict.look_at_groups", verdicts=["certified", "rejected"])
+    assert only.startswith("Take another detector for the rejected groups (see")
 
 
 @pytest.mark.parametrize(("n", "pac"), [(16, False), (17, True)])

@@ -111,7 +111,9 @@ def test_a_number_that_nobody_labels_is_no_next_step() -> None:
     value = planned(0.1, **FIXED).to_dict()
     assert document(value).steps_and_commands()[0][1].startswith("calibrail certify guardrail.json")
     made = document({**value, "at": {**value["at"], "n": 3_577_008}})
-    assert made.headline.startswith("Label 3,577,008") and made.next_step.startswith("Allow more")
+    assert made.headline.startswith("It would take 3,577,008") and made.next_step.startswith(
+        "Allow more"
+    )
 
 
 def test_the_picture_stands_alone_and_is_the_same_each_time() -> None:

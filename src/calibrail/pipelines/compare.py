@@ -265,9 +265,6 @@ def compare(
         rows = [{**row, "verdict": "looked before"} for row in winner.reference["detectors"]]
         winner = replace(winner, reference={**winner.reference, "detectors": rows})
     assumed, reports = requirement.assume_independent, []
-    for name, report in comparison.detectors:
-        report = data_reuse.report_after_reuse(independence.settled_report(report), standing)
-        reports.append((name, add_messages(report)))
     if (certificate := winner.candidate_certificate) is not None:
         judge = judge_of(scored.data["reading"])
         left = independence.settled(
@@ -275,6 +272,11 @@ def compare(
         )
         left = data_reuse.certificate_after_reuse(left, standing)
         winner = replace(winner, candidate_certificate=left)
+    wins = (winner.candidate_certificate or {}).get("verdict") == "certified"
+    for name, report in comparison.detectors:
+        report = independence.settled_report(report)
+        report = data_reuse.report_after_reuse(report, standing, wins=wins)
+        reports.append((name, add_messages(report)))
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)
     comparison = spell_reasons(replace(comparison, detectors=tuple(reports)))

@@ -557,12 +557,14 @@ def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
     return len(others - {"", look.detector, *look.compared}), len(again)
 
 
-def _with_tried(report: Report, tried: int, again: int) -> Report:
-    """Return a report that says what was tried beside it, where it certifies."""
+def _with_tried(report: Report, tried: int, again: int, *, certified: bool = False) -> Report:
+    """Return a report that says what was tried beside it, where anything of it is certified."""
+    rows = (report.by_group or {"rows": ()})["rows"]
+    certified |= "certified" in (report.verdict, *(row["verdict"] for row in rows))
     counts = {"others_tried": tried, "tested_beside": again}
     warnings = [item for item in report.warnings if item.code not in counts]
     for code, n in counts.items():
-        if n and report.verdict == "certified":
+        if n and certified:
             said = message(code, report.to_dict(), values := {"n": n})
             warnings.append(ReportWarning(code, said, values))
     return replace(report, warnings=tuple(warnings))
@@ -576,8 +578,11 @@ def with_tried_since(report: Report, folder: Path) -> Report:
     return _with_tried(report, *_n_tried(_looks_beside(path), own[-1])) if own else report
 
 
-def report_after_reuse(report: Report, standing: Standing) -> Report:
-    """Return what earlier looks leave of a report, and what was tried beside it."""
+def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False) -> Report:
+    """Return what earlier looks leave of a report, and what was tried beside it.
+
+    ``wins`` is whether a certificate stands beside it, of the half that confirms a winner.
+    """
     if not standing.share:
         report = without_cost_bound(report)
     further = not standing.share and exceeds_reuse_limit(standing.earlier)
@@ -593,7 +598,7 @@ def report_after_reuse(report: Report, standing: Standing) -> Report:
         lambda row: certificate_after_reuse(row, standing),
         "looked_before" if void else None,
     )
-    return _with_tried(revised, standing.tried, standing.again)
+    return _with_tried(revised, standing.tried, standing.again, certified=wins)
 
 
 def history_of_labels(

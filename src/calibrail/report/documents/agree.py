@@ -30,6 +30,7 @@ def document(result: Json) -> Document:
     wanted = label_anew(row["certificate"], once=bool(result["data"]["n_set_aside"]))
     counted = say("agree.headline", result["data"], result)
     code = row["certificate"].get("reason_code")
+    all_missed = all(is_missed(item["certificate"]) for item in judges)
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
     segments = f"By {phrases.plain(result['columns']['by'])}"
@@ -60,7 +61,7 @@ def document(result: Json) -> Document:
                 "agree.ask": verdict is None,
                 "verdict.label_by_people": code == "labels_of_judge",
                 "verdict.name_copies": code == "near_copies",
-                "certify.would_fail": code == "looked_before" and is_missed(row["certificate"]),
+                "certify.would_fail": code == "looked_before" and all_missed,
                 "agree.again": code == "looked_before",
                 "agree.use": verdict == "certified",
                 "agree.do_not_use": verdict == "rejected",
@@ -386,11 +387,12 @@ def repeat_document(content: Json) -> Document:
         "repeat.label": content["threshold"] is None,
         "repeat.certify": True,
     }
+    made_here = (content["threshold"] or {}).get("from") == "calibrated"
     return Document(
         "repeats of",
         subject=phrases.score_name(content),
         headline=content["finding"],
-        lead=_one_reply(content["voting"]),
+        lead=_one_reply(content["voting"]) if made_here else [],
         blocks=(
             _stability(content),
             _voting(content),
@@ -398,11 +400,22 @@ def repeat_document(content: Json) -> Document:
         ),
         warnings=[parts.Bullet(item) for item in remarks("repeat.warnings", data, content)],
         notes=[*data.get("notes", ()), *remarks("repeat.notes", data), *part_note(data["part"])],
-        next_step=say_first(cases, content),
+        next_step=say_first(cases, content, same=_is_the_same(content)),
         reproduce=content["reproduce"],
         data=data,
         footer="Every number on this page is in repeat.json.",
     )
+
+
+def _is_stable(content: Json) -> bool:
+    """Return whether no answer got different decisions; without a threshold, scores."""
+    kind = "decisions" if content["decisions"] else "scores"
+    return bool(content[kind]["answers"]["estimate"] == 0.0)
+
+
+def _is_the_same(content: Json) -> bool:
+    """Return whether a detector that asks nobody was the same each time."""
+    return _is_stable(content) and not content["asks"]
 
 
 def _one_reply(voting: Json | None) -> list[parts.Bullet]:
@@ -417,11 +430,11 @@ def _one_reply(voting: Json | None) -> list[parts.Bullet]:
 def finding(content: Json) -> str:
     """Return what it comes to, in a sentence."""
     anchors, kind = content["anchors"] or {}, "decisions" if content["decisions"] else "scores"
-    stable = content[kind]["answers"]["estimate"] == 0.0
+    stable = _is_stable(content)
     cases = {
         "repeat.renamed": anchors.get("renamed"),
         "repeat.changed": anchors.get("changed"),
-        "repeat.same": stable and not content["asks"],
+        "repeat.same": _is_the_same(content),
         "repeat.stable": stable,
         "repeat.flips": True,
     }

@@ -50,11 +50,12 @@ def document(audit: Json) -> Document:
     left_out = [f"{listed(names)}: {reason}" for reason, names in by_reason.items()]
     assumptions = remarks("audit.assumptions", audit, clustered=clustered)
     counted = say("audit.summary", audit, clustered=clustered)
+    alone = explained and len(detectors) == 1
     return Document(
         "audit of",
         subject=", ".join(phrases.named(plain(item["name"])) for item in detectors),
-        headline=say("audit.headline", most="explains most" in verdicts) if explained else first,
-        summary=f"{first} {counted}" if explained else counted,
+        headline=say("audit.headline", most="explains" not in explained) if alone else first,
+        summary=f"{first} {counted}" if alone else counted,
         brief=first,
         blocks=(
             _matched_figure(1, detectors[0]),

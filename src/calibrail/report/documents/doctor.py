@@ -71,12 +71,13 @@ def document(diagnosis: Json) -> parts.Document:
     marked = parts.Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
     step, *others = _next_steps(diagnosis)
     asks, least = _hindrance(diagnosis) is not None, _lowest_alpha(diagnosis["supports"])
+    runs = diagnosis["scores"] or diagnosis["numeric_columns"]
     recipe = parts.Code(_recipe(diagnosis)) if diagnosis["answers"] else None
     return parts.Document(
         "diagnosis of",
         subject=say("doctor.subject", diagnosis),
         headline=say("doctor.heading", diagnosis),
-        summary=say("doctor.finding", diagnosis, open=asks, least=least),
+        summary=say("doctor.finding", diagnosis, open=asks, least=least, runs=runs),
         blocks=(
             parts.section("What it holds", parts.Facts(list(_contents(diagnosis)))),
             *(() if is_understood else (parts.section("Columns", columns),)),

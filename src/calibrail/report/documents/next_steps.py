@@ -181,8 +181,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         looser = f"{min(2.0 * report['alpha'], 0.5):g}"
         return "useless", {"command": for_several(report, f" --alpha {looser}"), "alpha": looser}
     if code == "groups_apart":
-        rows = report["by_group"]["rows"]
-        return "look_at_groups", {"rejected": any(row["verdict"] == "rejected" for row in rows)}
+        return "look_at_groups", {"verdicts": [r["verdict"] for r in report["by_group"]["rows"]]}
     certificate, required = report["certificate"], report["min_coverage"]
     loose = report["guarantee"] not in OF_THIS_THRESHOLD
     if loose and certificate["coverage"]["lower"] < required:
