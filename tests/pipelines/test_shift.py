@@ -123,6 +123,7 @@ def test_a_page_begins_with_where_least_is_caught() -> None:
     moved = [*answers(200), *answers(200, move=0.7, seed=1, group="b")]
     tile, cost = document(shift(moved, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
     assert cost.name == "False alarms of b" and cost.value.endswith("%")
+    assert cost.interval.endswith("% where the promise holds")
     assert (tile.name, tile.asked) == ("Caught of b, the lowest", ">= 90%")
     assert tile.interval.count(" to ") == 1
     # Of a group too small to be tested nothing is known, however little of it is caught.

@@ -234,6 +234,8 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
 def test_another_detector_is_advised_for_groups_that_are_rejected(rejected: bool) -> None:
     verdicts = ["certified", "inconclusive", *["rejected"] * rejected]
     assert ("rejected ones" in say("verdict.look_at_groups", verdicts=verdicts)) == rejected
+    seen = say("verdict.look_at_groups", verdicts=verdicts, seen=True)
+    assert "test on these alone" in seen and "--calibration-share" not in seen
     only = say("verdict.look_at_groups", verdicts=["certified", "rejected"])
     assert only.startswith("Take another detector for the rejected groups (see")
 

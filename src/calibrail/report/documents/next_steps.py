@@ -162,7 +162,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     codes = {item["code"] for item in report["warnings"]}
     if verdict == "certified":
         return "certify_anew" if phrases.conditional(codes) else "export", {}
-    fails = would_fail(report)
+    fails, reused = would_fail(report), bool(codes & {"compared_before", "calibrated_before"})
     if code in STEPS and not fails:
         return STEPS[code], {}
     if "reversed_direction" in codes and not sentences:
@@ -177,11 +177,12 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
         if "flags_everything" not in codes:
-            return "state_limit", {}
+            return "state_limit", {"seen": reused}
         looser = f"{min(2.0 * report['alpha'], 0.5):g}"
         return "useless", {"command": for_several(report, f" --alpha {looser}"), "alpha": looser}
     if code == "groups_apart":
-        return "look_at_groups", {"verdicts": [r["verdict"] for r in report["by_group"]["rows"]]}
+        verdicts = [row["verdict"] for row in report["by_group"]["rows"]]
+        return "look_at_groups", {"verdicts": verdicts, "seen": reused}
     certificate, required = report["certificate"], report["min_coverage"]
     loose = report["guarantee"] not in OF_THIS_THRESHOLD
     if loose and certificate["coverage"]["lower"] < required:
