@@ -873,8 +873,8 @@ def choose_columns(
     labels = LabelReader(reading, label_columns[0], spans, numbered[0])
     joins = marked.sentences is not None and "response" not in present
     of_rows = marked.answer_id is not None
-    own = marked.sentence_labels == by_field["label"] or not named_labels
-    gives_labels = of_rows or (marked.sentences is not None and own)
+    theirs = marked.sentence_labels == by_field["label"] or not named_labels
+    gives_labels = of_rows or (marked.sentences is not None and theirs)
     marks = None
     # Marks are read where they are needed, be it for the labels of answers alone.
     if joins or needs.by_sentence or gives_labels:
