@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from calibrail.evaluation.judge_agreement import rogan_gladen
 from calibrail.report.document import Figure
 from calibrail.report.documents import agree as words
+from calibrail.report.documents.agree import _tiles
 from calibrail.report.messages import spell
 from tests.evaluation.agree.tables import ALONE, made
 
@@ -36,3 +39,18 @@ def test_a_page_draws_what_is_shown_of_a_judge_and_of_several() -> None:
         assert section is not None
         (figure,) = section.blocks
         assert isinstance(figure, Figure) and figure.name == name and "<svg" in figure.draw(False)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"), [(None, "at most 14.3% shown"), ("looked_before", "0.8 to 17.6%")]
+)
+def test_tiles_have_the_ranges_of_the_sentence_where_nothing_is_decided(
+    code: str | None, shown: str
+) -> None:
+    rate = {"estimate": 0.058, "lower": 0.008, "upper": 0.176, "count": 3, "n": 52, "reason": None}
+    caught = {**rate, "estimate": 0.182, "lower": 0.083, "upper": 0.326, "count": 12, "n": 66}
+    limits = {"min_coverage": 0.3, "max_fpr": 0.4, "coverage_at_least": 0.102, "fpr_at_most": 0.143}
+    certificate = {"reason_code": code, "coverage": caught, "fpr": rate, **limits}
+    row = {"caught": caught, "false_alarms": rate, "verdict": "inconclusive"}
+    tiles = _tiles({**row, "certificate": certificate}, "")
+    assert [tile.interval for tile in tiles] == ["8.3 to 32.6%", shown]

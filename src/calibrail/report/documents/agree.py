@@ -78,7 +78,11 @@ def document(result: Json) -> Document:
 def _tiles(row: Json, judge: str) -> list[parts.Tile]:
     """Return both rates of the judge that decides, with what is shown and required of them."""
     seen = {"coverage": row["caught"], "fpr": row["false_alarms"]}
-    tiles = measures.tiles(measures.rates(seen, row["certificate"] if row["verdict"] else {}))
+    asked = row["certificate"] if row["verdict"] else {}
+    if asked.get("reason_code") in STEPS:
+        # Nothing is decided: the ranges are those of the sentence above.
+        asked = {name: asked[name] for name in ("min_coverage", "max_fpr")}
+    tiles = measures.tiles(measures.rates(seen, asked))
     return [replace(tile, name=f"{judge}{tile.name}") for tile in tiles]
 
 
