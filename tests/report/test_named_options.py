@@ -45,6 +45,7 @@ NEVER = {
         ("own_code_forbidden", "dry_run_asks", "refused.clustered_without_groups"),
         "said of what was asked for by that very option",
     ),
+    "verdict.no_limit_of_reviews": "said of what was asked for by that very option",
     **dict.fromkeys(
         ("data.first_rows", "data.drawn_rows", "data.no_baselines", "verdict.assumed_apart"),
         "said of what was asked for by that very option",
