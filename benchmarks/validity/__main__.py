@@ -12,11 +12,14 @@ from benchmarks.results import FOLDER, write
 from .check import failures
 from .grid import observe, simulate
 from .page import ERROR, RUNS, draw, page
+from .resume import keep_parts
 
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     processes = min(2, os.cpu_count() or 1)
+    if runs >= RUNS:
+        keep_parts()
     checks = simulate(runs, processes=processes)
     observations = observe(runs, processes=processes)
     lines = page(checks, observations, runs)

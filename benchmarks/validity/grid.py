@@ -14,6 +14,7 @@ from calibrail.errors import InputError
 
 from . import certificates, groups, monitoring, sentences, sequential, thresholds
 from .check import DELTA, KINDS, Check, Kind, Observation, Setting
+from .resume import part
 
 SIZES: Final = (19, 30, 100, 600)
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
@@ -216,12 +217,12 @@ def _results(
         if item.includes(n, alpha, kind)
     ]
     if processes == 1:
-        yield from chain.from_iterable(part() for part in work)
+        yield from chain.from_iterable(task() for task in work)
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        started = [pool.submit(part) for part in work]
+        started = [pool.submit(task) for task in work]
         yield from chain.from_iterable(result.result() for result in started)
 
 
 def _done(run: Callable[[Setting], Iterator[_Result]], setting: Setting) -> list[_Result]:
-    return list(run(setting))
+    return part((run.__module__, run.__qualname__, setting), lambda: list(run(setting)))

@@ -6,13 +6,13 @@ what is promised allows. SHARE of the runs prints the page alone.
 
 import os
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pkgutil import iter_modules
 
 from benchmarks.results import write
 
+from ..resume import keep_parts, minutes, part
 from .attack import Attack, holds, row
 
 #: Probability that any attack counts as successful although every promise is true.
@@ -33,13 +33,17 @@ def attacks() -> list[Attack]:
 def lot(task: tuple[int, int, int]) -> tuple[int, int]:
     """Return the counts of one attack's runs from a first one on."""
     index, first, runs = task
-    return attacks()[index].counted(first, runs)
+    attack = attacks()[index]
+    key = ("attack", attack.name, attack.setting, first, runs)
+    return part(key, lambda: attack.counted(first, runs))
 
 
 def main() -> int:
     share = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    every, started = attacks(), time.monotonic()
+    every = attacks()
     error, failed, lines = ERROR / len(every), 0, []
+    if share >= 1.0:
+        keep_parts()
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         for index, attack in enumerate(every):
             total = max(LOT, round(attack.runs * share))
@@ -57,12 +61,13 @@ def main() -> int:
         "| attack | setting | promised | before | now | 95 % interval | holds |",
         "|---" * 7 + "|",
     ]
-    took = f"{len(every)} attacks, {(time.monotonic() - started) / 60:.0f} minutes."
-    page = [*head, *lines, "", took]
+    page = [*head, *lines]
     if share < 1.0:
         print("\n".join(page))
     else:
         script = "benchmarks/validity/attacks"
+        took = f"{minutes() / 60:.1f} hours of one processor"
+        page += ["", f"With both other parts of `make validate` these attacks took {took}."]
         write("attacks", "Attacks on the promises", page, ("numpy", "scipy"), script)
     return 1 if failed else 0
 

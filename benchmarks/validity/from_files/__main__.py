@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from benchmarks.results import write
 
 from ..check import Check, MeanCheck, failures
+from ..resume import keep_parts
 from .grid import simulate_from_files
 
 RUNS = 300
@@ -21,6 +22,8 @@ ERROR = 1e-3
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    if runs >= RUNS:
+        keep_parts()
     checks = simulate_from_files(runs, processes=min(2, os.cpu_count() or 1))
     lines = page(checks)
     if runs < RUNS:

@@ -20,6 +20,7 @@ from calibrail.errors import InputError
 from calibrail.options import Promise, Requirement
 
 from ..check import Check, MeanCheck, Setting
+from ..resume import part
 from ..sentences import ALIKE
 from . import certificates, people, production, sentences, systems, thresholds
 from .files import (
@@ -141,7 +142,9 @@ class FromFile:
     def checks(self, runs: int, seed: int) -> tuple[Check | MeanCheck, ...]:
         """Return the checks after so many runs, or the part of them that is done."""
         runs = max(2, math.ceil(runs / self.each))
-        return tuple(self.run(Setting("continuous", self.n, self.alpha, runs, seed)))
+        at = Setting("continuous", self.n, self.alpha, runs, seed)
+        key = ("from files", self.run.__module__, self.run.__qualname__, at)
+        return part(key, lambda: tuple(self.run(at)))
 
 
 #: The slowest first, so that none is left to one process in the end.
