@@ -164,13 +164,11 @@ class RemovalOutcome:
     ) -> Self:
         """Remove the sentences of each answer that reach its threshold, shape (n,)."""
         trimming = sentences.trim(key, thresholds, undefined, sample.tolerance)
-        outcomes = Outcomes.of(sentences, trimming)
-        return cls(sample, sentences, key, undefined, trimming, outcomes)
+        return cls(sample, sentences, key, undefined, trimming, Outcomes.of(sentences, trimming))
 
     def with_trimming(self, trimming: Trimming) -> Self:
         """Return the same answers with something else removed."""
-        outcomes = Outcomes.of(self.sentences, trimming)
-        return replace(self, trimming=trimming, outcomes=outcomes)
+        return replace(self, trimming=trimming, outcomes=Outcomes.of(self.sentences, trimming))
 
     def again(self, thresholds: intervals.Floats) -> "RemovalOutcome":
         """Return the same answers at other thresholds."""
@@ -179,8 +177,7 @@ class RemovalOutcome:
     @property
     def stopped(self) -> intervals.Mask:
         """Hallucinated answers that are freed, and faithful ones that are touched, shape (n,)."""
-        hallucinated = self.sample.labels == 1
-        return np.where(hallucinated, self.outcomes.freed, ~self.outcomes.untouched)
+        return np.where(self.sample.labels == 1, self.outcomes.freed, ~self.outcomes.untouched)
 
     @property
     def hallucinated(self) -> Rows:
@@ -324,11 +321,10 @@ class TestMetrics(Record):
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
         """Measure what a rule flags, and how its score ranks."""
         ranked = ranked_values(sample.values, rule.undefined)
-        right = flagged == (sample.labels == 1)
         return cls(
             auroc=sample.auroc(ranked, confidence),
             overlap=overlap(*sample.by_class(ranked), confidence=confidence),
-            **_common(rule, sample, flagged, right, confidence),
+            **_common(rule, sample, flagged, flagged == (sample.labels == 1), confidence),
         )
 
     @classmethod

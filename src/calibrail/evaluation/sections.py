@@ -303,10 +303,8 @@ def operating_curve(
             upper = bounds.simultaneous_bounds(each, each + sizes[0] - once, level, "dkw")[1]
         ends = {"estimate": reached[0] / n, "lower": lower, "upper": upper}
         rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
-    about: dict[str, Any] = {"thresholds": distinct.tolist(), "below": below}
-    about["confidence"] = confidence
-    about["method"] = "dkw" if ways else "berk-jones"
-    return {**about, **rates}
+    about = {"thresholds": distinct.tolist(), "below": below, "confidence": confidence}
+    return {**about, "method": "dkw" if ways else "berk-jones", **rates}
 
 
 def risk_bounds(
