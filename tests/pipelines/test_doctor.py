@@ -146,6 +146,9 @@ def test_a_page_says_what_is_there_and_that_half_of_it_calibrates(write: Write) 
     assert made.headline.endswith(": no labels") and made.summary == "Not ready: no labels."
     one = document(diagnose(write(*({**row, "label": 1} for row in rows))).to_dict())
     assert one.summary == "Not ready: labels of one class alone."
+    graded = ({**row, "label": n % 5 + 1} for n, row in enumerate(rows))
+    asked = document(diagnose(write(*graded)).to_dict())
+    assert asked.summary == "Not ready: say first what the columns mean."
     few = document(diagnose(write(*rows[:4])).to_dict())
     assert few.summary == "Not ready: too few labels."
 

@@ -124,6 +124,9 @@ def test_a_page_begins_with_where_least_is_caught() -> None:
     tile, cost = document(shift(moved, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
     assert cost.name == "False alarms of b" and cost.value.endswith("%")
     assert cost.interval.endswith("% where the promise holds")
+    alike = [*answers(200), *answers(200, seed=1, group="b")]
+    _, cost = document(shift(alike, score=COLUMN, alpha=0.1, by="g").to_dict()).tiles
+    assert "where the promise holds" not in cost.interval
     assert (tile.name, tile.asked) == ("Caught of b, the lowest", ">= 90%")
     assert tile.interval.count(" to ") == 1
     # Of a group too small to be tested nothing is known, however little of it is caught.

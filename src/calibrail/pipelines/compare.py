@@ -272,10 +272,11 @@ def compare(
         )
         left = data_reuse.certificate_after_reuse(left, standing)
         winner = replace(winner, candidate_certificate=left)
-    wins = (winner.candidate_certificate or {}).get("verdict") == "certified"
+    wins = (winner.certificate or {}).get("verdict") == "certified"
     for name, report in comparison.detectors:
         report = independence.settled_report(report)
-        report = data_reuse.report_after_reuse(report, standing, wins=wins)
+        alone = wins and name == winner.name
+        report = data_reuse.report_after_reuse(report, standing, wins=alone)
         reports.append((name, add_messages(report)))
     history.conclude(data_reuse.SPLIT, look, reports[0][1].verdict if reports else None)
     comparison = replace(comparison, winner=winner)

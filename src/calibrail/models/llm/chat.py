@@ -5,7 +5,6 @@ import json
 import math
 import operator
 import os
-import re
 import sqlite3
 import sys
 import time
@@ -24,7 +23,6 @@ from calibrail.models.batching import Item, each, report_progress, shared
 from calibrail.models.hardware import leave_to_parent, renewed
 from calibrail.models.llm import transport
 from calibrail.serialization import Record
-from calibrail.text.words import patterns
 
 #: Those of a question and of its answer, None where they were not counted.
 Tokens = tuple[int | None, int | None]
@@ -290,9 +288,6 @@ _MOST_TOKENS: Final = 2**40
 
 _LARGEST: Final = sys.float_info.max
 
-#: Nothing, or thoughts that were begun and not ended.
-_UNSAID: Final = re.compile(patterns("endpoints")["unsaid"], re.IGNORECASE | re.DOTALL)
-
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
@@ -431,7 +426,7 @@ class ChatAnswer:
     @property
     def is_starved(self) -> bool:
         """Whether it ended before the model had thought to the end."""
-        return self.finish == "length" and _UNSAID.match(self.text) is not None
+        return self.finish == "length" and transport.wording("unsaid").match(self.text) is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""

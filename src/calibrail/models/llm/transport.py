@@ -35,7 +35,6 @@ from calibrail.errors import (
 )
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
-from calibrail.text.words import patterns
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -509,11 +508,6 @@ REQUEST_ID: Final = "X-Client-Request-Id"
 #: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
-#: Parameters of a request that an endpoint may not know, as messages name them.
-_WORDING: Final = patterns("endpoints")
-_PARAMETERS: Final = re.compile(_WORDING["parameters"])
-#: A prompt may speak of temperatures, too, where a message quotes it.
-_NO_TEMPERATURE: Final = re.compile(_WORDING["no_temperature"])
 #: How endpoints say that a model thought until nothing was left for its answer.
 _STARVED: Final = "could not finish the message"
 #: What stands for it in ``RefusedError.about``.
@@ -723,6 +717,14 @@ def _runs(key: str) -> frozenset[str]:
     return frozenset(form[i : i + n] for form in forms for i in range(len(form) - n + 1))
 
 
+@lru_cache
+def wording(name: str) -> re.Pattern[str]:
+    """Return a pattern of what endpoints answer; read at first use, as a start asks none."""
+    from calibrail.text.words import patterns
+
+    return re.compile(patterns("endpoints")[name])
+
+
 def explained(
     endpoint: str,
     status: int,
@@ -760,8 +762,9 @@ def explained(
         return ModelError(f"{endpoint} answered {reason}: {hopeless}")
     if _STARVED in message:
         return RefusedError(f"{reason}: the model thought to the end of max_tokens", [OUTPUT_LIMIT])
-    about = list(dict.fromkeys(_PARAMETERS.findall(named)))
-    if "temperature" in about and named == message and not _NO_TEMPERATURE.search(message):
+    about = list(dict.fromkeys(wording("parameters").findall(named)))
+    quoted = named == message and not wording("no_temperature").search(message)
+    if "temperature" in about and quoted:
         about.remove("temperature")
     too_long = (
         status == 413

@@ -67,7 +67,8 @@ def _lowest(item: Json, content: Json) -> Iterator[parts.Tile]:
     promised = f">= {floor_percent(1 - content['alpha'])}"
     yield parts.Tile(name, text.share(rate), text.interval(rate), promised)
     if item["fpr"]["estimate"] is not None:
-        name, needed = f"False alarms of {where}", (item["needed"] or {"fpr": {}})["fpr"]
+        needed = item["needed"]["fpr"] if item["finding"] == BROKEN and item["needed"] else {}
+        name = f"False alarms of {where}"
         kept = say("shift.kept_at", needed) if needed.get("estimate") is not None else ""
         beside = "; ".join(filter(None, (text.interval(item["fpr"]), kept)))
         yield parts.Tile(name, text.share(item["fpr"]), beside)
