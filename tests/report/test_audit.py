@@ -185,7 +185,12 @@ def test_a_column_that_gives_the_label_is_warned_of_and_explains_nothing() -> No
     # What the other features show stays as it is.
     assert document(derived).summary == document(plain).summary
     assert "grade" not in document(derived).summary
-    assert document(derived).headline == "Another feature explains the result"
+    assert document(derived).headline == document(plain).headline
+    assert "grade" not in document(derived).headline
+    # Of one detector the finding comes first in few words.
+    one = document({**plain, "detectors": plain["detectors"][:1]})
+    assert one.headline.startswith("Another feature explains ")
+    assert one.summary.startswith(one.brief)
     # A column that tells much, and not the label itself, is a finding like any other.
     often = [("a", "b")[int(label) ^ int(rng.random() < 0.15)] for label in labels]
     honest = content(divisions=[by_column("source", often)])
