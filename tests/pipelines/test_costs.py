@@ -176,6 +176,11 @@ def test_a_second_look_bounds_nothing(file: Path, tmp_path: Path) -> None:
 def test_groups_copies_and_undefined_scores_count_as_everywhere() -> None:
     rows = [{**row, "group": f"g{i // 4}"} for i, row in enumerate(answers(400))]
     grouped = calibrail.calibrate(rows, SCORE, **COSTS).report
+    alone = {name: COSTS[name] for name in ("cost_miss", "cost_alarm")}
+    for given, told in ((rows, True), (answers(400), False)):
+        cost = calibrail.calibrate(given, SCORE, **alone).report.cost
+        assert cost is not None and cost["by_group"] is told
+        assert ("Each group counts here" in costs_in_words(cost)[1]) is told
     once = calibrail.calibrate(rows, SCORE, **COSTS, assume_independent=True).report
     assert grouped.cost is not None and once.cost is not None
     assert grouped.certificate["coverage"]["n"] < once.certificate["coverage"]["n"]

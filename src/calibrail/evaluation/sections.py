@@ -172,7 +172,7 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
     dict
         ``costs`` with the base rate; ``base_rate_is``, ``given`` or ``of the data``. For ``per``
         answers: ``estimate``, ``upper``, ``flag_all``, ``pass_all``; ``beats``: whether ``upper``
-        lies below both of these; ``by_group``: whether each group counts with all its answers;
+        lies below both of these; ``by_group``: whether groups of several count with all answers;
         ``rates``: what is missed, and what are false alarms, as they count here.
     """
     given, members = costs.base_rate is not None, sample.members
@@ -198,7 +198,7 @@ def expected_cost(sample: Sample, flagged: Mask, costs: Costs, confidence: float
         "pass_all": PER * misses,
         "beats": beats,
         "base_rate_is": "given" if given else "of the data",
-        "by_group": by_group,
+        "by_group": by_group and len(np.unique(members)) < len(members),
         "rates": rates,
     }
 
