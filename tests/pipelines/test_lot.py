@@ -14,7 +14,7 @@ from calibrail import calibrate, compare
 from calibrail.data.splits import TEST
 from calibrail.options import SplitOptions
 from calibrail.pipelines.certify import certify
-from calibrail.pipelines.independence import tie_break_keys
+from calibrail.pipelines.scoring import tie_break_keys
 
 A, B = (f"column:column={name},higher=hallucinated" for name in "ab")
 #: What names a source, not what was measured of it.

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
@@ -236,12 +236,25 @@ def numbers_of(column: Any, n: int) -> NDArray[np.float64]:
     """
     if column is None or pa.types.is_null(column.type):
         return np.full(n, np.nan)
-    if kind_of(column.type) == "text":
+    if kind_of(column.type) == "text" and not _spells_decimals(column):
         cells = list(map(column_value, column.to_pylist()))
         if str in set(map(type, cells)):
             raise NotPlainError
         return np.array(cells, np.float64)
     return np.array(np.from_dlpack(column.cast(pa.float64(), safe=False).fill_null(np.nan)))
+
+
+#: A decimal as programs write it, of which the number says all: long ones are never whole.
+_DECIMAL: Final = r"^-?\d{1,15}(\.\d{1,25}([eE]-?\d\d?)?|[eE]-\d\d?)$"
+
+
+def _spells_decimals(column: Any) -> bool:
+    """Return whether an array is of texts all of which spell plain decimals."""
+    if kind_of(column.type) != "text" or pa.types.is_dictionary(column.type):
+        return False
+    # The first tells most others.
+    parts = column[:1], column
+    return all(pc.all(pc.match_substring_regex(part, _DECIMAL)).as_py() for part in parts)
 
 
 def present(column: Any) -> NDArray[np.bool_]:
@@ -303,8 +316,9 @@ def content_digests(columns: Sequence[Any], n: int) -> tuple[NDArray[np.uint64],
         Shapes (n,); the digest of a row that holds nothing means nothing.
     """
     columns = [column for column in columns if kind_of(column.type) != "null"]
-    floats = [numbers_of(item, n) for item in columns if kind_of(item.type) == "float"]
-    words = [coded(item) for item in columns if kind_of(item.type) != "float"]
+    decimal = [kind_of(item.type) == "float" or _spells_decimals(item) for item in columns]
+    floats = [numbers_of(item, n) for item in compress(columns, decimal)]
+    words = [coded(item) for item, number in zip(columns, decimal, strict=True) if not number]
     digests, empty = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
     matrix = np.array(floats).reshape(len(floats), n).T
     with np.errstate(invalid="ignore"):

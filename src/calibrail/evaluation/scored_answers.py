@@ -345,8 +345,10 @@ def one_of_each(
     >>> one_of_each(everyone, np.arange(4), np.array([7, 7, 7, -1]), labels).tolist()
     [True, False, True, True]
     """
-    chosen = rows & (groups < 0)
-    order = np.flatnonzero(rows & (groups >= 0))
+    # Numbers of groups are below that of all answers: who is alone in one needs no lot.
+    sizes = np.bincount(groups[rows & (groups >= 0)], minlength=1)
+    chosen = rows & ((groups < 0) | (sizes[np.minimum(groups, len(sizes) - 1)] == 1))
+    order = np.flatnonzero(rows & ~chosen)
     order = order[np.argsort(lot[order], kind="stable")]
     keys = groups[order]
     for item in shared:

@@ -42,7 +42,7 @@ from calibrail.pipelines import (
 )
 from calibrail.pipelines.certify_labels import Certification, certify_labels
 from calibrail.pipelines.check import tried_out
-from calibrail.pipelines.scoring import stand_ins
+from calibrail.pipelines.scoring import stand_ins, tie_break_keys
 from calibrail.report.documents.calibrate_sections import assumed, possible, risks_reason
 from calibrail.report.documents.certify import certify_warnings
 from calibrail.report.documents.measures import amount
@@ -152,7 +152,7 @@ class DecisionCounts:
         #: Those of all answers, whichever count; NaN for none.
         self.scores = np.array(scores, np.float64)
         self._labels, self._near = np.array(labels, np.int8), np.array(near, np.bool_)
-        self._lots = independence.tie_break_keys(
+        self._lots = tie_break_keys(
             known_by.spelt, self._labels, told_by.__getitem__, [self.scores]
         )
         self._outcomes = np.array(outcomes, np.int8)

@@ -7,8 +7,6 @@ Taken for independent, six copies of each made 37 of 100 certificates wrong at a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
-from struct import pack
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -342,60 +340,6 @@ def joint_comparison(comparisons: "Sequence[Comparison]", ends: Mapping[str, End
     return replace(once, detectors=tuple(reports), winner=winner)
 
 
-def tie_break_keys(
-    digests: NDArray[np.uint64],
-    labels: NDArray[np.int8],
-    told_by: Callable[[int], str],
-    scores: Sequence[NDArray[np.float64]],
-    seed: int = 0,
-) -> NDArray[np.uint64]:
-    """Return the lot of every answer, shape (n,): the lowest of its group counts.
-
-    It follows from the answer's content, its label and the seed, never from its place in a file or
-    from a score, so that every detector counts the same answers. What has the same texts and label
-    is told apart by its id, or by what else its row holds; where neither is known, by the bits of
-    all scores, in any order of these, which favour neither high values nor low ones. Where all is
-    the same but the label, either class may come first.
-
-    Parameters
-    ----------
-    digests : ndarray of uint64, shape (n,)
-        Of the answers' contents.
-    labels : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    told_by : callable
-        Takes a row, and returns its id or what it holds (`Example.told_by`).
-    scores : sequence of ndarrays of float64, shape (n,)
-        What every detector says of them.
-    seed : int
-        Of the split.
-    """
-
-    def lot(content: bytes, label: int) -> int:
-        drawn = blake2b(content, digest_size=7).digest()
-        return int.from_bytes(drawn, "big") << 1 | label ^ (drawn[0] & 1)
-
-    ends = pack("<Q", seed % 2**64)
-    pairs = zip(digests.tolist(), labels.tolist(), strict=True)
-    drawn = (lot(pack("<Q", digest) + ends, label) for digest, label in pairs)
-    lots = np.fromiter(drawn, np.uint64, len(digests))
-    _, member, sizes = np.unique(lots, return_inverse=True, return_counts=True)
-    for row in np.flatnonzero(sizes[member] > 1).tolist():
-        told = told_by(row).encode("utf-8", "surrogatepass")
-        told = told or b"".join(sorted(pack("<d", values[row]) for values in scores))
-        lots[row] = lot(pack("<Q", int(digests[row])) + ends + told, int(labels[row]))
-    return lots
-
-
-def lots_of(scored: Scored) -> NDArray[np.uint64]:
-    """Return the lots of a table's answers by the seed of its split."""
-    table, seed = scored.table, scored.data["split"]["seed"] or 0
-    scores, answers = [table.columns[key] for key in scored.keys], scored.answers
-    # Rows of scores alone have the same digest where all that they hold is the same.
-    told_by = (lambda row: "") if answers is None else lambda row: answers[row].told_by
-    return tie_break_keys(table.digests, table.labels, told_by, scores, seed)
-
-
 def independent(
     scored: Scored,
     promise: Promise,
@@ -443,7 +387,7 @@ def independent(
     paper = promise.guarantee == "paper"
     if halved or scored.answers is not None:
         # Halves, and the order of bets on what is kept of answers, are not those of their rows.
-        lots = lots_of(scored)
+        lots = scored.lots
         samples = tuple(replace(sample, lot=lots) for sample in samples)
     if requirement.assume_independent:
         return tuple(replace(sample, independent=True) for sample in samples), promise
@@ -452,7 +396,7 @@ def independent(
     groups = first.groups
     if not alike and (groups is None or not example.n_repeated(groups)):
         return samples, promise
-    drawn = lots_of(scored) if first.lot is None else first.lot
+    drawn = scored.lots if first.lot is None else first.lot
     if alike:
         samples = tuple(_each_once(sample, table, drawn, both=both) for sample in samples)
         first = samples[0]

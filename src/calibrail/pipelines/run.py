@@ -36,7 +36,6 @@ from calibrail.options.fields import changed, flags, one_of, optional, path
 from calibrail.options.guarantee import Unit
 from calibrail.pipelines.data_reuse import with_tried_since
 from calibrail.pipelines.examples import without_text
-from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.scoring import Scored
 from calibrail.report import Document, render_page
 from calibrail.report.html import figure_files
@@ -605,7 +604,7 @@ def _sample(scored: Scored, *, assume_independent: bool) -> Sample:
     """Return the first detector's scores; of each group counts who has the lowest lot."""
     sample = replace(scored.sample(0), independent=assume_independent)
     if sample.groups is not None and not assume_independent:
-        sample = replace(sample, lot=lots_of(scored))
+        sample = replace(sample, lot=scored.lots)
     return sample
 
 

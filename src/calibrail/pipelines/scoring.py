@@ -4,6 +4,9 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from struct import pack
 from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
@@ -36,7 +39,7 @@ from calibrail.scores.table import ScoreFile, ScoreTable, SentenceTable
 from calibrail.serialization import given_back
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scored:
     """A table of scores, where its rows belong, and what is known of its origin.
 
@@ -76,6 +79,15 @@ class Scored:
     def keys(self) -> tuple[str, ...]:
         """The detectors' columns in the table, in their order."""
         return tuple(self.table.columns)[: len(self.detectors)]
+
+    @cached_property
+    def lots(self) -> NDArray[np.uint64]:
+        """Return the lots of the answers by the seed of their split, shape (n,)."""
+        scores, answers = [self.table.columns[key] for key in self.keys], self.answers
+        # Rows of scores alone have the same digest where all that they hold is the same.
+        told_by = (lambda row: "") if answers is None else lambda row: answers[row].told_by
+        seed = self.data["split"]["seed"] or 0
+        return tie_break_keys(self.table.digests, self.table.labels, told_by, scores, seed)
 
     @property
     def specs(self) -> dict[str, dict[str, Any]]:
@@ -212,6 +224,56 @@ def require_defined(scored: Scored, index: int = 0) -> None:
         if isinstance(reasons[0], base.GivenUpFailure):
             raise DataError(f"{key}: {reasons[0]}")
         raise DataError(say("refused.score_undefined", key=key, values=values, reasons=reasons))
+
+
+def tie_break_keys(
+    digests: NDArray[np.uint64],
+    labels: NDArray[np.int8],
+    told_by: Callable[[int], str],
+    scores: Sequence[NDArray[np.float64]],
+    seed: int = 0,
+) -> NDArray[np.uint64]:
+    """Return the lot of every answer, shape (n,): the lowest of its group counts.
+
+    It follows from the answer's content, its label and the seed, never from its place in a file or
+    from a score, so that every detector counts the same answers. What has the same texts and label
+    is told apart by its id, or by what else its row holds; where neither is known, by the bits of
+    all scores, in any order of these, which favour neither high values nor low ones. Where all is
+    the same but the label, either class may come first.
+
+    Parameters
+    ----------
+    digests : ndarray of uint64, shape (n,)
+        Of the answers' contents.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    told_by : callable
+        Takes a row, and returns its id or what it holds (`Example.told_by`).
+    scores : sequence of ndarrays of float64, shape (n,)
+        What every detector says of them.
+    seed : int
+        Of the split.
+    """
+    ends = pack("<Q", seed % 2**64)
+
+    def lots_by(contents: Iterable[bytes], labels: NDArray[np.int8]) -> NDArray[np.uint64]:
+        drawn = b"".join(blake2b(content, digest_size=7).digest() for content in contents)
+        last = np.frombuffer(drawn, np.uint8).reshape(-1, 7)
+        eight = np.pad(last, ((0, 0), (1, 0))).view(">u8")[:, 0].astype(np.uint64)
+        return eight << np.uint64(1) | (labels ^ (last[:, 0] & 1)).astype(np.uint64)
+
+    plain = digests.astype("<u8").tobytes()
+    lots = lots_by((plain[at : at + 8] + ends for at in range(0, len(plain), 8)), labels)
+    _, member, sizes = np.unique(lots, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero(sizes[member] > 1)
+
+    def told(row: int) -> bytes:
+        text = told_by(row).encode("utf-8", "surrogatepass")
+        return text or b"".join(sorted(pack("<d", values[row]) for values in scores))
+
+    contents = (plain[8 * row : 8 * row + 8] + ends + told(row) for row in alike.tolist())
+    lots[alike] = lots_by(contents, labels[alike])
+    return lots
 
 
 def scored_columns(

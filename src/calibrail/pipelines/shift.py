@@ -19,7 +19,6 @@ from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, look_overlap
 from calibrail.pipelines.fixed_threshold import only_one, with_columns, with_unnamed
-from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, score_source
@@ -255,7 +254,7 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArra
         for name in scored[0].baselines
         if all(name in side.baselines for side in scored)
     }
-    return sample, features, np.concatenate([lots_of(side) for side in scored])
+    return sample, features, np.concatenate([side.lots for side in scored])
 
 
 def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[drifts.ShiftPart]:

@@ -20,7 +20,6 @@ from scipy.stats import beta, binom
 from calibrail.conformal.group_thresholds import calibrate_clusters
 from calibrail.options import Promise
 from calibrail.pipelines.compare import ComparisonRun
-from calibrail.pipelines.independence import lots_of
 
 ALPHA, DELTA, CONFIDENCE = 0.1, 0.1, 0.95
 FILES = {
@@ -135,7 +134,7 @@ def test_numpy_alone_finds_what_a_row_says(
     answers = pd.read_csv(folder / path, dtype={"id": str, "group": str, "block": str})
     answers = answers.rename(columns={"block": "group"})
     split = pq.read_table(fresh[data] / "scores.parquet", columns=["id", "split"]).to_pandas()
-    split["lot"] = lots_of(compared[data].scored)
+    split["lot"] = compared[data].scored.lots
     answers = answers.merge(split, on="id", validate="one_to_one")
     assert len(answers) == committed[data]["n_examples"]
     # What is undefined is flagged.
