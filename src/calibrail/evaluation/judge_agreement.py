@@ -449,7 +449,7 @@ def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
 
     def drop(value: float) -> float:
         likelihood, cells = _profile(counts, value)
-        expected = n * _positive(cells)
+        expected = n * cells
         score = float(np.sum((counts.ravel() - expected) ** 2 / expected))
         # The root of the statistic is nearly linear in kappa: fewer evaluations.
         return math.sqrt(max(0.0, min(2.0 * (best - likelihood), score))) - math.sqrt(critical)
@@ -491,7 +491,8 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
             last, b = b, np.clip(there, low + (b - low) / 128.0, high - (high - b) / 128.0)
             if np.max(np.abs(b - last), where=possible, initial=0.0) < 1e-11:
                 break
-        cells = _positive(at_zero + b * slope)
+        # Off 0, so that a count of 0 there costs nothing and another one very much.
+        cells = np.maximum(at_zero + b * slope, 1e-300)
         logs = weights @ np.log(cells)
         logs[~possible] = -math.inf
         top = int(np.argmax(logs))
@@ -506,11 +507,6 @@ def _cells(a: NDArray[np.float64], b: float, value: float) -> NDArray[np.float64
     return np.stack(
         [(1 - a) * (1 - b) + excess, (1 - a) * b - excess, a * (1 - b) - excess, a * b + excess]
     )
-
-
-def _positive(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Keep cells off 0, so that a count of 0 there costs nothing and another one very much."""
-    return np.maximum(cells, 1e-300)
 
 
 #: Draws, the same ones for the same counts.

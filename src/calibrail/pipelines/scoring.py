@@ -257,10 +257,10 @@ def tie_break_keys(
     ends = pack("<Q", seed % 2**64)
 
     def lots_by(contents: Iterable[bytes], labels: NDArray[np.int8]) -> NDArray[np.uint64]:
-        drawn = b"".join(blake2b(content, digest_size=7).digest() for content in contents)
-        last = np.frombuffer(drawn, np.uint8).reshape(-1, 7)
-        eight = np.pad(last, ((0, 0), (1, 0))).view(">u8")[:, 0].astype(np.uint64)
-        return eight << np.uint64(1) | (labels ^ (last[:, 0] & 1)).astype(np.uint64)
+        drawn = b"".join(b"\0" + blake2b(content, digest_size=7).digest() for content in contents)
+        seven = np.frombuffer(drawn, ">u8").astype(np.uint64)
+        # The lowest bit of the first byte says which class comes first.
+        return np.asarray(seven << 1 | labels.astype(np.uint64) ^ seven >> 48 & 1, np.uint64)
 
     plain = digests.astype("<u8").tobytes()
     lots = lots_by((plain[at : at + 8] + ends for at in range(0, len(plain), 8)), labels)
