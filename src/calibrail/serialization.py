@@ -126,14 +126,14 @@ def plain(value: Any) -> Any:
 
     A number that is not finite becomes None, an array or a tuple a list, a record its fields.
     """
-    if isinstance(value, str | bool | int) or value is None:
+    if value is None or isinstance(value, (str, int)):
         return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
     if isinstance(value, Record) or (is_dataclass(value) and hasattr(value, "to_dict")):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
     if hasattr(value, "tolist"):
         # Millions of numbers need no look at each.
         return value.tolist() if _finite(value) else plain(value.tolist())

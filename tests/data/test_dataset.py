@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -29,8 +30,11 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("spill", [0, 1 << 20])
-def test_every_answer_comes_back_as_it_was(spill: int) -> None:
+@pytest.mark.parametrize(("spill", "held"), [(0, 4096), (1 << 20, 0), (1 << 20, 1024)])
+def test_every_answer_comes_back_as_it_was(
+    spill: int, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset, "_HELD", held)
     answers = ANSWERS * 700
     data = Dataset(iter(answers), spill=spill)
     assert len(data) == len(answers) and list(data) == answers
@@ -40,6 +44,26 @@ def test_every_answer_comes_back_as_it_was(spill: int) -> None:
     assert data[1022:1026] == answers[1022:1026]
     with pytest.raises(IndexError, match="row 2800 of 2800"):
         data[2800]
+
+
+def test_a_few_answers_are_held_as_they_are_unless_they_are_large() -> None:
+    data = Dataset(ANSWERS * 3000)
+    assert data[0] is ANSWERS[0] and next(iter(data)) is ANSWERS[0]
+    assert data[5000] is not ANSWERS[0] and data[5000] == ANSWERS[0]
+    beside = Example(id="a", columns={"note": "x" * 1000})
+    assert Dataset([beside], spill=999)[0] is not beside
+
+
+def test_what_tells_an_answer_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Example("q", ("c",), "r")
+    digest = answer.digest()
+    for data in (Dataset([answer]), Dataset([answer], spill=0)):
+        with monkeypatch.context() as patched:
+            patched.setattr("calibrail.data.example.same_chunks", None)
+            assert data[0].digest() == digest
+    assert replace(answer, response="s").digest() != digest
+    # Plain spelling and texts as they are spelt tell other things.
+    assert len({digest, answer.digest("plain"), answer.digest("spelt")}) > 1
 
 
 def test_nothing_is_no_answer() -> None:

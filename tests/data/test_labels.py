@@ -11,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from calibrail.data import labels as labels_module
 from calibrail.data import read
 from calibrail.data.labels import LabelReader, TieError, label_key, parse_label
 from calibrail.errors import DataError, InputError
@@ -22,6 +23,15 @@ from tests.rows import Write, good
 def labels(write: Write, values: list[Any], column: str = "label", **how: Any) -> list[Any]:
     rows = [good(id=i, **{"label": ..., column: value}) for i, value in enumerate(values)]
     return [example.label for example in read(write(*rows), label_column=column, **how)]
+
+
+def test_a_label_that_comes_again_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, values = LabelReader(ReadOptions(), "label"), [1, True, 1.0, "1", "1.0", 0.0, -0.0]
+    first = [reader(value) for value in values]
+    monkeypatch.setattr(labels_module, "label_key", None)
+    assert [reader(value) for value in values] == first == [1, 1, 1, 1, 1, 0, 0]
+    spelt = {"1": 4, "True": 2, "1.0": 4, "0.0": 2, "-0.0": 2}
+    assert {value: n for (value, _), n in reader.seen.items()} == spelt
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

@@ -36,6 +36,18 @@ def write(path: Path, start: int, stop: int, separation: float = 2.8) -> Path:
     return path
 
 
+_BOTH = "0" * 16 + "\n" + "1" * 16
+
+
+@pytest.mark.parametrize("digests", [("0" * 15,), ("g" * 16,), (_BOTH,), (5, _BOTH)])
+def test_what_is_no_digest_is_refused(digests: Any) -> None:
+    for field in ("lowest", "names"):
+        with pytest.raises(ValueError, match=f"{field} of a look"):
+            DataUse(**{"n": 2, "seed": None, "content": "", "lowest": (), field: digests})
+    named = ("0" * 16 + "1 -0.5e-3", "f" * 16 + "-1 nan")
+    assert DataUse(2, None, "", ("0" * 16, "f" * 16), names=named).names == named
+
+
 def calibrated(data: Path, folder: Path, *more: str) -> dict[str, Any]:
     run_command("calibrate", str(data), *OPTIONS.split(), "-o", str(folder), *more)
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())

@@ -28,6 +28,16 @@ def test_words(text: str, expected: list[str]) -> None:
     assert texts(text) == expected
 
 
+@given(st.text("aZ09_.,'- \n\x1c"))
+def test_ascii_has_the_words_that_every_script_has(text: str) -> None:
+    assert [*map(tuple, words(text))] == [*map(tuple, words(f"{text} \u2026"))]
+
+
+def test_ascii_takes_no_pattern_of_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrail.text.words._WORD", None)
+    assert texts("The Nile's 3.5 km") == ["the", "nile's", "3.5", "km"]
+
+
 def test_vowel_signs_stay_with_their_word() -> None:
     assert len(texts("\u0939\u093f\u0928\u094d\u0926\u0940 \u092d\u093e\u0937\u093e")) == 2
     assert len(texts("\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd")) == 1

@@ -59,19 +59,24 @@ SPILL: Final = 1 << 26
 _BATCH_ROWS: Final = 1024
 _BATCH_CHARACTERS: Final = 1 << 22
 
+#: Answers that are held as they are: to make them again takes longer than all else.
+_HELD: Final = 4096
+
 #: Bytes that a string array may hold.
 _STRING: Final = 1 << 31
 
-_TEXTS: Final = ("question", "response", "id", "group", "content", "before")
+_TEXTS: Final = ("question", "response", "id", "group", "content", "before", "_digest")
 _LISTS: Final = ("contexts", "samples")
+_COLUMNS: Final = (*_TEXTS, *_LISTS, "label")
 
 
 class Dataset(Sequence[Example]):
     """The usable answers of one source, texts included, by row number.
 
-    A source is read once, into this; what needs an answer again takes its row. Texts are UTF-8
-    bytes in Arrow batches, since no Arrow string holds a lone surrogate. Where they are large, the
-    batches lie in a temporary file that is mapped into memory and goes with the data set.
+    A source is read once, into this; what needs an answer again takes its row. The first few are
+    held as they are. Texts of all others are UTF-8 bytes in Arrow batches, since no Arrow string
+    holds a lone surrogate. Where they are large, the batches lie in a temporary file that is mapped
+    into memory and goes with the data set.
 
     Parameters
     ----------
@@ -90,29 +95,30 @@ class Dataset(Sequence[Example]):
     def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
         from pyarrow import ipc
 
-        self._starts, self._batches, writer = [0], [], None
+        self._starts, writer, held = [0], None, 0
+        self._batches: list[list[Example] | pa.RecordBatch] = []
         # With 0 nothing would ever be written to a file.
         with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
-            for rows in _batches_of(examples):
+            for rows, size in _batches_of(examples):
+                self._starts.append(self._starts[-1] + len(rows))
+                held += 4 * size
+                if len(self) <= _HELD and held <= spill:
+                    self._batches.append(rows)
+                    continue
                 batch = to_batch(rows)
                 with _writing():
                     writer = writer or ipc.new_file(file, batch.schema)
                     writer.write_batch(batch)
-                self._starts.append(self._starts[-1] + len(rows))
             if writer is None:
                 return
             with _writing():
                 writer.close()
                 size = file.tell()
                 file.seek(0)
-                held: Any
-                if size <= spill:
-                    held = file.read()
-                else:
-                    # A mapping outlives its file.
-                    held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        batches = ipc.open_file(pa.py_buffer(held))
-        self._batches = [batches.get_batch(place) for place in range(batches.num_record_batches)]
+                # A mapping outlives its file.
+                mapped = size > spill and mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                batches = ipc.open_file(pa.py_buffer(mapped or file.read()))
+        self._batches += [batches.get_batch(place) for place in range(batches.num_record_batches)]
 
     def __len__(self) -> int:
         """Return the number of answers."""
@@ -128,12 +134,14 @@ class Dataset(Sequence[Example]):
             return [self[place] for place in range(*row.indices(len(self)))]
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
-        batch = bisect_right(self._starts, row) - 1
-        return next(_to_examples(self._batches[batch].slice(row - self._starts[batch], 1)))
+        place = bisect_right(self._starts, row) - 1
+        batch, at = self._batches[place], row - self._starts[place]
+        return batch[at] if isinstance(batch, list) else next(to_examples(batch.slice(at, 1)))
 
     def __iter__(self) -> Iterator[Example]:
         """Yield every answer."""
-        return chain.from_iterable(map(_to_examples, self._batches))
+        for batch in self._batches:
+            yield from batch if isinstance(batch, list) else to_examples(batch)
 
 
 def _writing() -> AbstractContextManager[None]:
@@ -142,16 +150,18 @@ def _writing() -> AbstractContextManager[None]:
     )
 
 
-def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
+def _batches_of(examples: Iterable[Example]) -> Iterator[tuple[list[Example], int]]:
+    """Yield answers together, with their characters."""
     rows, size = list[Example](), 0
     for example in examples:
         rows.append(example)
-        size += len(example.response) + sum(map(len, example.contexts))
+        beside = (*example.contexts, *example.samples, *map(str, example.columns.values()))
+        size += len(example.question) + len(example.response) + sum(map(len, beside))
         if len(rows) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
-            yield rows
+            yield rows, size
             rows, size = [], 0
     if rows:
-        yield rows
+        yield rows, size
 
 
 def to_batch(rows: Sequence[Example]) -> pa.RecordBatch:
@@ -177,29 +187,41 @@ def _more(row: Example) -> str | None:
     return json.dumps([stored(row.columns), row.spans, sentences])
 
 
-def _to_examples(batch: pa.RecordBatch) -> Iterator[Example]:
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+def to_examples(rows: pa.Table | pa.RecordBatch) -> Iterator[Example]:
+    """Yield the examples that Arrow has; columns that it lacks are empty.
+
+    Texts may be strings or bytes, and ``contexts`` one text: what other engines hand over.
+    """
+    held = {name: rows[name].to_pylist() for name in rows.schema.names}
+    columns = {name: held.get(name) or [None] * rows.num_rows for name in (*_COLUMNS, "more")}
     for name in _TEXTS:
-        columns[name] = [None if cell is None else _text(cell) for cell in columns[name]]
+        columns[name] = [None if cell is None else decoded(cell) for cell in columns[name]]
+    for name in ("question", "response", "id"):
+        columns[name] = [cell or "" for cell in columns[name]]
     for name in _LISTS:
-        columns[name] = [tuple(map(_text, cells)) for cells in columns[name]]
-    more = columns.pop("more")
-    for cell, *values in zip(more, *columns.values(), strict=True):
+        columns[name] = list(map(_list_of, columns[name]))
+    more, digests = columns.pop("more"), columns.pop("_digest")
+    for cell, digest, *values in zip(more, digests, *columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
-        if cell is not None:
+        if cell:
             cells, spans, sentences = json.loads(cell)
             row["columns"] = restored(cells)
             row["spans"] = None if spans is None else tuple(map(tuple, spans))
             if sentences is not None:
-                row["sentences"] = tuple(
-                    GivenSentence(start, end, label, restored(held))
-                    for start, end, label, held in sentences
-                )
-        yield Example(**row)
+                made = (GivenSentence(a, b, c, restored(own)) for a, b, c, own in sentences)
+                row["sentences"] = tuple(made)
+        example = Example(**row)
+        object.__setattr__(example, "_digest", digest)
+        yield example
 
 
-def _text(cell: bytes) -> str:
-    return cell.decode("utf-8", "surrogatepass")
+def decoded(cell: str | bytes) -> str:
+    """Return the text that bytes or a string stand for."""
+    return cell.decode("utf-8", "surrogatepass") if isinstance(cell, bytes) else cell
+
+
+def _list_of(cell: Sequence[str | bytes] | str | bytes | None) -> tuple[str, ...]:
+    return tuple(map(decoded, [cell] if isinstance(cell, (str, bytes)) else cell or ()))
 
 
 _KINDS: Final[Mapping[str, str]] = {

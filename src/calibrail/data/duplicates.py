@@ -229,7 +229,8 @@ def named_in(text: str) -> Counter[str]:
     """
     named = Counter(piece.text for piece in (*names(text), *numbers(text)))
     for word in _WORD.findall(text):
-        if not word.isdecimal() and any(map(str.isnumeric, word)):
+        plain = word.isdecimal() or (word.isascii() and word.isalpha())
+        if not plain and any(map(str.isnumeric, word)):
             runs = groupby(word, str.isnumeric)
             parts = ["".join(run) for is_numeral, run in runs if is_numeral]
             named.update([word.casefold()] if word.isascii() else parts)

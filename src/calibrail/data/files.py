@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from glob import glob
-from itertools import starmap
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -630,17 +630,16 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
 
 def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
     """Yield rows; those of a frame that pandas wrote column by column, as it does if not asked."""
-    for item in rows:
-        columns = item.values if isinstance(item, SourceRow) and item.number == 1 else {}
-        cells = [held for held in columns.values() if isinstance(held, dict)]
-        keys = cells[0].keys() if cells and len(cells) == len(columns) else ()
-        if any(held.keys() != keys for held in cells) or not all(map(str.isdecimal, keys)):
-            keys = ()
-        if not keys:
-            yield item
-        for number, key in enumerate(keys, start=1):
-            row = {name: held[key] for name, held in zip(columns, cells, strict=True)}
-            yield SourceRow(number, row)
+    first = list(islice(rows, 1))
+    columns = next((it.values for it in first if isinstance(it, SourceRow) and it.number == 1), {})
+    cells = [held for held in columns.values() if isinstance(held, dict)]
+    keys = cells[0].keys() if cells and len(cells) == len(columns) else ()
+    if any(held.keys() != keys for held in cells) or not all(map(str.isdecimal, keys)):
+        keys = ()
+    for number, key in enumerate(keys, start=1):
+        row = {name: held[key] for name, held in zip(columns, cells, strict=True)}
+        yield SourceRow(number, row)
+    yield from rows if keys else chain(first, rows)
 
 
 def _lines(path: Path) -> Iterator[TableItem]:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
 from calibrail.data.traces._spans import ANNOTATION, SCORE
-from calibrail.data.values import number_in, parse_cell, same_text, spelt_out, value_at
+from calibrail.data.values import Named, number_in, parse_cell, same_text, spelt_out, value_at
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.data import SKIP
@@ -49,10 +49,19 @@ def label_key(value: object) -> str:
     >>> label_key(-0.0)
     '0'
     """
-    text = same_text(str(value))
-    if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,9}(\.0*|,0)", text):
+    text = str(value)
+    return (_short_key if len(text) <= _LONG else _key)(text)
+
+
+def _key(text: str) -> str:
+    text = same_text(text)
+    if re.fullmatch(r"[+-]?\d{1,9}(\.0*|,0)", text):
         text = re.split("[.,]", text)[0]
     return "0" if text in ("-0", "+0") else text
+
+
+#: A column has few labels, in many rows.
+_short_key: Final = lru_cache(maxsize=4096)(_key)
 
 
 def _parts(token: str) -> list[str]:
@@ -330,6 +339,8 @@ def is_same(one: str, other: str) -> bool:
 
 # So many different values are counted; a column with more is no column of labels.
 _COUNTED: Final = 50
+#: Labels that are one value each, known by it as it is written: 0 and -0 are two.
+_SINGLE: Final = frozenset((str, int, float, bool, Named))
 
 
 class LabelReader:
@@ -388,15 +399,14 @@ class LabelReader:
             named = spell_option(ReadOptions, "label_map", {self.positive: 1, "VALUE": 0})
             raise InputError.on("positive_stands_for_no_label", reading=reading, named=named)
         self._map: Mapping[str, Meaning] = {}
-        self._ticked = False
         if reading.label_map is not None:
             classes = reading.label_classes()
             self._map = {label_key(k): v for k, v in classes.items()}
-            self._ticked = _BLANK in self._map and not _TICKS.isdisjoint(self._map)
             if odd := [k for k, v in classes.items() if self._map[label_key(k)] != v]:
                 raise InputError(f"label_map gives {odd[0]!r} two classes: its case does not count")
+        self._ticked = _BLANK in self._map and not _TICKS.isdisjoint(self._map)
         self._apart = beside is not None
-        self._known: dict[str, tuple[str, int]] = {}
+        self._known: dict[tuple[type, str], tuple[str, int]] = {}
         first = {label_key(self.spelt(value)) for value in beside or ()}
         self._shared = self.positive in first
         # What is said of words of this column is said of its true and false beside them, too.
@@ -410,7 +420,7 @@ class LabelReader:
         TieError
             Annotators disagree, half against half.
         """
-        if type(value) is str and (known := self._known.get(value)) is not None:
+        if type(value) in _SINGLE and (known := self._known.get((type(value), str(value)))):
             self.seen[known] += 1
             return known[1]
         if isinstance(value, (list, tuple)) and self.spans and not self.is_explicit:
@@ -566,7 +576,7 @@ class LabelReader:
         value = self.spelt(value)
         key = label_key(value)
         if self._is_unexplained(key):
-            self.n_own += 1
+            self.n_own += self.is_explicit
             return self._own(key, value)
         if self.positive is not None:
             return self._by_positive(key, value)
@@ -620,10 +630,8 @@ class LabelReader:
             return SKIP
         self.n_several += total > 1
         self.n_divided += 0 < hallucinated < total
-        if self.annotators == "any":
-            return int(hallucinated > 0)
-        if self.annotators == "all":
-            return int(hallucinated == total)
+        if self.annotators in ("any", "all"):
+            return int(hallucinated >= (1 if self.annotators == "any" else total))
         if 2 * hallucinated == total:
             raise TieError(f"{hallucinated} of {total} say hallucinated")
         return int(2 * hallucinated > total)
@@ -633,8 +641,8 @@ class LabelReader:
         if key in self.seen or len(self.seen) < _COUNTED:
             self.seen[key] += n
             # Of a column's own words each is looked up once.
-            if type(value) is str and not self._apart:
-                self._known[value] = key
+            if type(value) in _SINGLE and not self._apart:
+                self._known[type(value), str(value)] = key
         return label
 
 
@@ -759,15 +767,13 @@ def votes_in(value: object) -> list[tuple[object, int]] | None:
         value = parse_cell(value)
     if not isinstance(value, Mapping) or not value:
         return None
-    votes: list[tuple[object, int]] = []
-    for label, n in value.items():
-        if n is None:
-            continue
-        if isinstance(n, bool) or not isinstance(n, int | float) or n < 0 or n != n // 1:
-            return None
-        if n:
-            votes.append((label, int(n)))
-    return votes
+    counts = {label: n for label, n in value.items() if n is not None}
+    if any(
+        isinstance(n, bool) or not isinstance(n, int | float) or n < 0 or n != n // 1
+        for n in counts.values()
+    ):
+        return None
+    return [(label, int(n)) for label, n in counts.items() if n]
 
 
 def label_remedy(value: object, reader: LabelReader | None = None) -> str:
@@ -797,8 +803,7 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         parts = (spell_option(ReadOptions, "label_column", f"{reader.column}.{k}") for k in told)
         return error_text("label_in_object", parts=" or ".join(parts) or another_column()[2:])
     if reader is not None and key in _TICKS:
-        ticked = "?" if reader.named is None else reader.named
-        blank = "?" if reader.named is None else 1 - reader.named
+        ticked, blank = ("?", "?") if reader.named is None else (reader.named, 1 - reader.named)
         classes = spell_option(ReadOptions, "label_map", {key: ticked, _BLANK: blank})
         return error_text("label_ticked", start=start, classes=classes)
     if isinstance(value, (int, str)) and key and len(key) < 40:

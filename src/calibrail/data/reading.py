@@ -248,7 +248,7 @@ class Reading:
             items = self._gatherer(items)
         self._part = Subsample(reading, self._group_of)
         self._ids = SourceIds()
-        self._items = self._part(items)
+        self._items = self._part(items) if {reading.limit, reading.sample} != {None} else items
         self._stream = self._run(self._items)
         #: File and row of the example that was given last; who is told of each row that is none.
         self.place: tuple[str, int] = ("", 0)

@@ -104,11 +104,11 @@ class RowParser:
 
     def content(self, values: Mapping[str, object]) -> str:
         """Return all that a row holds beside its label."""
-        passed_over = {*self.columns.label_columns, *self.columns.numbering}
+        passed_over = (*self.columns.label_columns, *self.columns.numbering)
         read = with_decimals(values, self.columns.decimals)
-        held = (cell for name, cell in read.items() if name not in passed_over)
+        held = [cell for name, cell in read.items() if name not in passed_over]
         # Sorted and without names: columns in another order, or renamed, are the same row.
-        return "\x1f".join(sorted(text for cell in held if (text := spelling(cell))))
+        return "\x1f".join(sorted(filter(None, map(spelling, held))))
 
     def _text(self, field: str, value: object) -> str:
         if value is None:

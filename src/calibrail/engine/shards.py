@@ -14,10 +14,9 @@ from typing import Any, Final, Protocol, Self
 import pyarrow as pa
 
 from calibrail.atomic_files import new_folder, own_folder, write_atomically
-from calibrail.data.dataset import to_batch
+from calibrail.data import dataset
 from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign
-from calibrail.data.values import restored
 from calibrail.engine.local import characters, share_of
 from calibrail.errors import (
     CalibrailError,
@@ -495,32 +494,13 @@ def to_table(examples: Sequence[Example], *, cells: bool = True) -> pa.Table:
     if not cells:
         unlabelled = [replace(item, columns={}) for item in unlabelled]
     with errors_as(InputError, TypeError, "cell_not_for_shards"):
-        return pa.Table.from_batches([to_batch(unlabelled)])
+        return pa.Table.from_batches([dataset.to_batch(unlabelled)])
 
 
 def to_examples(table: pa.Table) -> list[Example]:
-    """Return the examples of a table; columns that it lacks are empty.
-
-    Texts may be strings or bytes, and ``contexts`` one text: what other engines hand over.
-    """
-    columns = {name: table[name].to_pylist() for name in table.column_names}
-    cells = (columns.get(name) or [None] * table.num_rows for name in (*TEXTS, *BESIDE))
-    return [
-        Example(
-            question=text_of(question),
-            contexts=_texts(contexts),
-            response=text_of(response),
-            samples=_texts(samples),
-            id=text_of(id),
-            group=None if group is None else text_of(group),
-            columns=restored(json.loads(more)[0]) if more else {},
-            content=None if content is None else text_of(content),
-            before=None if before is None else text_of(before),
-        )
-        for question, contexts, response, samples, before, id, group, content, more in zip(
-            *cells, strict=True
-        )
-    ]
+    """Return the examples of a table, read as `calibrail.data.dataset.to_examples` reads them."""
+    read = [name for name in (*TEXTS, *BESIDE) if name in table.column_names]
+    return list(dataset.to_examples(table.select(read)))
 
 
 def shard_digests(table: pa.Table) -> tuple[str, str]:
@@ -535,12 +515,3 @@ def shard_digests(table: pa.Table) -> tuple[str, str]:
 def _buffers(table: pa.Table) -> Iterator[memoryview]:
     parts = (part for column in table.columns for part in column.chunks)
     return (memoryview(it) for part in parts for it in part.buffers() if it is not None)
-
-
-def text_of(value: str | bytes | None) -> str:
-    """Return the text that bytes or a string stand for; the empty one for None."""
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value or ""
-
-
-def _texts(value: Sequence[str | bytes] | str | bytes | None) -> tuple[str, ...]:
-    return tuple(map(text_of, [value] if isinstance(value, str | bytes) else value or ()))

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from calibrail.atomic_files import whole_file
 from calibrail.data.columns import ALL_COLUMNS
+from calibrail.data.dataset import decoded
 from calibrail.data.example import FIELDS, TEXT_FIELDS, Example, RowProblem, cell_of
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
@@ -142,7 +143,7 @@ def decided_lines(
         for shard in run.shards:
             if (table := shards.read_result(shard.results[0])) is None:
                 raise DataError(say("refused.shard_gone", path=shard.results[0]))
-            lines = map(shards.text_of, table["line"].to_pylist())
+            lines = map(decoded, table["line"].to_pylist())
             yield from zip(table["outcome"].to_pylist(), lines, strict=True)
 
 

@@ -171,8 +171,10 @@ class DataUse(Record):
         for item in fields(self):
             value, kind = getattr(self, item.name), cast(Any, item.type)
             if kind == tuple[str, ...]:
-                spelt = re.compile("[0-9a-f]{16}" + "-?[01] [-+.0-9a-z]+" * (item.name == "names"))
-                right = all(isinstance(text, str) and spelt.fullmatch(text) for text in value)
+                spelt = "[0-9a-f]{16}" + "-?[01] [-+.0-9a-z]+" * (item.name == "names")
+                lines = "".join([f"{text}\n" for text in value])
+                right = {*map(type, value)} <= {str} and lines.count("\n") == len(value)
+                right = right and re.fullmatch(f"(?:{spelt}\n)*+", lines) is not None
             else:
                 right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
             if not right:

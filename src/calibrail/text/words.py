@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial, wraps
 from importlib.resources import files
+from itertools import compress
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -120,6 +121,8 @@ STOP_WORDS: Final = frozenset(_WORDING["stop"].split())
 _MARK: Final = "\ue000"
 _WORD = lazily_compiled(_WORDING["word"])
 _FIRST_WORD = lazily_compiled(_WORDING["first_word"])
+#: What both of them find in ASCII, in lower case.
+_ASCII_WORD: Final = re.compile("[0-9]+(?:[.,][0-9]+)+|[a-z0-9]+(?:'[a-z0-9]+)*")
 # Behind these a word is capitalised whether or not it is a name.
 _FIRST_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022')
 _SENTENCE_END = _FIRST_SENTENCE_END | frozenset("\u3002\uff01\uff1f\uff1a\u300c\u0964\u061f\u06d4")
@@ -169,7 +172,9 @@ def words(text: str) -> list[Piece]:
     >>> [word.text for word in words("It's 3.5 km\u2014about 1,234 Schritte.")]
     ["it's", '3.5', 'km', 'about', '1,234', 'schritte']
     """
-    seen = text if text.isascii() else _without_marks(text)
+    if text.isascii():
+        return [Piece(match[0], *match.span()) for match in _ASCII_WORD.finditer(text.lower())]
+    seen = _without_marks(text)
     spans = (match.span() for match in by_edition(_FIRST_WORD, _WORD).finditer(seen))
     return [Piece(_normal(text[start:end]), start, end) for start, end in spans]
 
@@ -180,11 +185,8 @@ def content_words(text: str) -> list[Piece]:
     >>> [word.text for word in content_words("The river's source is in the Alps.")]
     ['river', 'source', 'alps']
     """
-    bare = (
-        Piece(word.text.removesuffix("'s"), word.start, word.end)
-        for word in words(text)
-        if word.text not in STOP_WORDS
-    )
+    told = (word for word in words(text) if word.text not in STOP_WORDS)
+    bare = (Piece(word.text.removesuffix("'s"), word.start, word.end) for word in told)
     return [word for word in bare if word.text and word.text not in STOP_WORDS]
 
 
@@ -205,9 +207,9 @@ def names(text: str) -> list[Piece]:
     all_words = words(text)
     capital = [*(text[word.start].isupper() for word in all_words), False]
     result = []
-    for index, word in enumerate(all_words):
+    for index, word in compress(enumerate(all_words), capital):
         bare = word.text.removesuffix("'s")
-        if not capital[index] or bare in STOP_WORDS or len(bare) < 2:
+        if bare in STOP_WORDS or len(bare) < 2:
             continue
         named = capital[index + 1] or any(map(str.isupper, text[word.start + 1 : word.end]))
         if named or not _starts_sentence(text, word.start):
@@ -281,9 +283,7 @@ def numbers(text: str) -> list[Piece]:
     for match in by_edition(_FIRST_NUMBER, _NUMBER).finditer(text):
         scales = (name for name, text in match.groupdict().items() if text and "_" in name)
         zeros = sum(int(name.split("_")[1]) for name in scales)
-        digits = match["digits"]
-        if digits is None:
-            digits = match["comma"].replace(".", "").replace(",", ".")
+        digits = match["digits"] or match["comma"].replace(".", "").replace(",", ".")
         value = _plain(digits, zeros)
         sign = "-" if match["sign"] and value != "0" else ""
         percent = "%" if match["percent"] else ""
