@@ -87,12 +87,15 @@ def test_a_rerolled_seed_is_a_second_chance_whatever_else_moves_a_little(
     for data, *changed in rerolled:
         report = calibrated(data, run, *changed)
         assert report["verdict"] == "inconclusive" and "looked at before" in report["reason"]
-    # Other values of one detector are about other answers that are numbered alike.
-    other, noise = tmp_path / "other.csv", np.random.default_rng(7).normal(size=1400)
-    rows = [row.split(",") for row in write(other, 0, 1400).read_text().split()[1:]]
-    lines = [f"{i},{e + 2.8 * int(y):.6f},{y}" for (i, _, y), e in zip(rows, noise, strict=True)]
-    other.write_text("\n".join(["id,s,label", *lines]) + "\n")
-    assert calibrated(other, run, *pac, "0.02", "--seed", "1")["looks"] == []
+    # One detector's values of other answers that are numbered alike, and another one's of these.
+    rng, other = np.random.default_rng(7), tmp_path / "other.csv"
+    ids, _, ys = zip(*(row.split(",") for row in first.read_text().split()[1:]), strict=True)
+    for labels, n_before in ((rng.permutation(ys), 0), (ys, 1 if known == "id" else 0)):
+        rows = zip(ids, 2.8 * np.array(labels, float) + rng.normal(size=1400), labels, strict=True)
+        lines = [f"{i},{score:.6f},{label}" for i, score, label in rows]
+        other.write_text("\n".join(["id,s,label", *lines]) + "\n")
+        found = calibrated(other, run, *pac, "0.02", "--seed", "1")["looks"]
+        assert bool(found) == bool(n_before)
 
 
 def read(kind: str, rows: list[tuple[str, float, int]]) -> list[dict[str, Any]]:

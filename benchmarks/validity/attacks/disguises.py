@@ -23,10 +23,16 @@ _N, _TRIED, _LOOKS = 240, 10, 6
 _SEPARATION, _THRESHOLD = 2.0, 0.8
 _CAUGHT: Final = float(ndtr(_SEPARATION - _THRESHOLD))
 _LITTLE: Final = 1e-6
-_ASKED: Final = {"min_caught": _CAUGHT + _LITTLE, "max_false_alarms": 0.95}
+#: Probability of a wrong verdict that is accepted.
+_ERROR: Final = 0.2
+_ASKED: Final = {
+    "min_caught": _CAUGHT + _LITTLE,
+    "max_false_alarms": 0.95,
+    "confidence": 1.0 - _ERROR,
+}
 _ALPHA: Final = 0.2
-#: Answers to a question, and questions of a class.
-_SIZE, _QUESTIONS = 4, 60
+#: Answers to a question, questions of a class, and the share of faithful answers flagged.
+_SIZE, _QUESTIONS, _FLAGGED = 8, 51, 0.3
 
 
 def _spec(name: str) -> str:
@@ -83,7 +89,7 @@ def renamed(rng: Rng, place: Path) -> bool:
 
 
 def by_seeds(rng: Rng, place: Path) -> bool:
-    """Calibrate with groups by ten seeds, until a threshold that misses too much is certified."""
+    """Calibrate with groups by ten seeds, until a threshold that flags too much is certified."""
     rows: Rows = {"id": [], "label": [], "question_id": [], "score": []}
     for number in range(2 * _QUESTIONS):
         label = number % 2
@@ -91,21 +97,21 @@ def by_seeds(rng: Rng, place: Path) -> bool:
             rows["id"].append(f"a{number}-{answer}")
             rows["label"].append(label)
             rows["question_id"].append(f"q{number}")
-            missed = rng.random() < (_ALPHA + _LITTLE if label else 0.7)
-            rows["score"].append(float(not missed))
+            rows["score"].append(float(label or rng.random() < _FLAGGED))
     for seed in range(_TRIED):
         run = calibrail.calibrate(
             rows,
             _spec("score"),
             alpha=_ALPHA,
             guarantee="pac",
-            max_false_alarms=0.6,
+            max_false_alarms=_FLAGGED - _LITTLE,
+            confidence=1.0 - _ERROR,
             group_column="question_id",
             baselines=False,
             splitting=SplitOptions(seed=seed),
             looks=place / "run" / "looks.json",
         )
-        if run.verdict == "certified" and run.calibration.threshold > 0.0:
+        if run.verdict == "certified":
             return True
     return False
 
@@ -125,7 +131,7 @@ def _guardrails() -> tuple[Guardrail, ...]:
 
 def _broken(guardrail: Guardrail) -> Requirement:
     caught = float(ndtr(_SEPARATION - guardrail.calibration.threshold))
-    return Requirement(0.95, caught + _LITTLE)
+    return Requirement(0.95, caught + _LITTLE, 1.0 - _ERROR)
 
 
 def renamed_guardrail(rng: Rng, place: Path) -> bool:
@@ -198,12 +204,12 @@ def one_score(kind: str, verb: str, rng: Rng, place: Path) -> bool:
     return run.verdict == "certified" and run.calibration.threshold > -2.0
 
 
-_LOW: Final = f"coverage just too low, {_N} answers"
+_LOW: Final = f"coverage just too low, {_N} answers, confidence {1.0 - _ERROR:g}"
 ATTACKS = [
     Attack(
         "certified any of ten detectors whose columns have one name, by test of one threshold",
         f"{_LOW}, the same ids",
-        0.05,
+        _ERROR,
         None,
         one_column_name,
         100,
@@ -211,15 +217,16 @@ ATTACKS = [
     Attack(
         "certified the best of 30 columns of a comparison, under another name",
         f"{_LOW}, the same ids, tested in a folder beside",
-        0.05,
+        _ERROR,
         None,
         renamed,
         100,
     ),
     Attack(
-        "calibrate with groups by ten seeds until a threshold that misses too much is certified",
-        f"{_QUESTIONS} questions a class of {_SIZE} answers, two scores, pac, alpha {_ALPHA:g}",
-        0.05,
+        "calibrate with groups by ten seeds until one that flags too much is certified",
+        f"{_QUESTIONS} questions a class of {_SIZE} answers, pac, false alarms just too many, "
+        f"confidence {1.0 - _ERROR:g}",
+        _ERROR,
         None,
         by_seeds,
         100,
@@ -227,7 +234,7 @@ ATTACKS = [
     Attack(
         "certified a guardrail in any of six fresh batches, its column renamed each time",
         f"{_LOW} each",
-        0.05,
+        _ERROR,
         None,
         renamed_guardrail,
         100,
@@ -235,7 +242,7 @@ ATTACKS = [
     Attack(
         "certified one of six detectors, other texts beside the same responses",
         f"{_LOW}, without question or contexts, or with both in one",
-        0.05,
+        _ERROR,
         None,
         other_texts,
         100,

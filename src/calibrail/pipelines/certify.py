@@ -540,6 +540,8 @@ def _begun(
     rule = Rule.from_dict(vars(config))
     thresholds = [rule.calibration.threshold, rule.chosen, rule.upper and rule.upper.threshold]
     decides = [config.score.model_dump(), thresholds, rule.groups]
+    edge = np.array([thresholds[0]])
+    telling = (calibration_overlap.rounded(edge, look_overlap.DIGITS) != edge).all()
     spec = {"key": key_of(guardrail.score)} | config.score.model_dump(include={"name", "params"})
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
@@ -548,6 +550,7 @@ def _begun(
         score=look_overlap.digest_of(plain(spec)),
         question=look_overlap.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
         limits=look_overlap.limits_of(limits, config.promise.unit),
+        given=look_overlap.digest_of(plain(decides[1:])) if telling else "",
     )
     standing = history.record(
         config.digest, look, *look_overlap.own_look(config), spends=True, n_looks=limits.n_looks

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 import numpy as np
 
 from calibrail.atomic_files import folder_lock, new_folder, read_regular, write_atomically
+from calibrail.data.example import n_repeated
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.evaluation import Report
@@ -296,7 +297,7 @@ class DataUseHistory:
                 grown = (pair for pair in self._at_others() if pair[0] == key)
                 _take_over(questions, grown, lambda _, item: look.is_at_answers_of(item))
                 # They may have chosen this detector.
-                chosen = ((key, item) for item in beside if item.chose(look.detector))
+                chosen = ((key, item) for item in beside if item.chose(look))
                 _take_over(questions, chosen, lambda *_: True)
                 tried, again = _n_tried(beside, look)
             kept = questions.get(key, ())
@@ -309,12 +310,12 @@ class DataUseHistory:
                 for item in questions[name]
                 if spends and name != key and item.order < order
             ]
-            own = [*before, *(item for item in there if item.detector == look.detector != "")]
+            own = [*before, *filter(look.decides_as, there)]
             own, there = [*_once(own)], [*_once(item for item in there if item not in own)]
             at_these = overlapping_uses(look, there if spends else own)
             chain = own if spends else []
             at_few = [item for item, _ in at_these]
-            chose = [item for item in own if not spends and item.chose(look.detector)]
+            chose = [item for item in own if not spends and item.chose(look)]
             # However many looks were declared, one of them chose the detector by these answers.
             void = void or exceeds_reuse_limit(overlapping_uses(look, chose))
             if exceeds_reuse_limit(at_these):
@@ -489,6 +490,10 @@ def begin_report(
     if costs is not None and costs.cost_miss is not None:
         question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
+    copies = scored.table.copies
+    # A seed also draws which of several answers of a group, or of copies, count.
+    drawn = n_repeated(scored.groups) or (copies is not None and (copies >= 0).any())
+    seed = [looks[0].seed] if drawn and looks[0].seed else []
     look = replace(
         looks[0],
         values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
@@ -500,7 +505,7 @@ def begin_report(
         question=digest_of(question),
         limits=limits_of(requirement, promise.unit if threshold is None else "threshold"),
         told=digest_of([item.told for item in looks]),
-        rows=digest_of([item.rows for item in looks]),
+        rows=digest_of([item.rows for item in looks] + seed),
         given="" if given is None else digest_of(given.to_dict()),
         whole=bool((scored.codes == CALIBRATION).all()),
     )
@@ -543,7 +548,7 @@ def _looks_of_guardrails(path: Path | None) -> Iterator[DataUse]:
 def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
     """Return how many other detectors, and how many other looks of this one, these answers saw."""
     at_these = [item for item in beside if look.is_at_answers_of(item)]
-    others = {item.detector for item in at_these if not item.chose(look.detector)}
+    others = {item.detector for item in at_these if not item.chose(look)}
     again = list[DataUse]()
     for item in at_these:
         # Of a threshold that was given, limits that are named after a look are others.
