@@ -115,11 +115,6 @@ class Sketches:
         low = np.uint16(0xFF)
         return replace(self, minhash=self.minhash & low, parts=self.parts & low)
 
-    @property
-    def has_beside(self) -> tuple[bool, bool]:
-        """Whether any answer has a question, and whether any has contexts, of shortened ones."""
-        return bool((self.parts[:, 0] != 0xFF).any()), bool(self.contexts.any())
-
     def to_text(self) -> str:
         """Return them in base64, shortened: 240 bytes each, from which no text can be read."""
         n, whole = len(self), np.dtype("<u8")
@@ -938,7 +933,6 @@ def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
     """Return what the contexts add to the key of each band of a text, shape (n, 16)."""
     contexts = sketches.contexts[rows]
     bands = np.ascontiguousarray(contexts).view(np.uint32).astype(np.uint64)
-    assert bands.shape[1] == N_BANDS
     anchors = sketches.anchors[rows, np.newaxis]
     return np.where(contexts.any(axis=1, keepdims=True), (bands + np.uint64(1)) * _ODD, anchors)
 
@@ -985,7 +979,8 @@ def reworded(mine: str, theirs: str) -> tuple[NDArray[np.bool_], NDArray[np.bool
     rows = np.flatnonzero(one.order <= min(full, default=~np.uint64(0)))
     # What many answers say, as an apology is, counts once.
     rows = rows[np.unique(one.exact[rows], return_index=True)[1]]
-    every, held = one.joined(other), [item.has_beside for item in (one, other)]
+    every = one.joined(other)
+    held = [((it.parts[:, 0] != 0xFF).any(), it.contexts.any()) for it in (one, other)]
     if held[0] != held[1]:
         # Of texts that one lacks, or that stand in a question there, nothing can be told.
         every = replace(every, parts=every.parts[:, [1, 1]], contexts=0 * every.contexts)

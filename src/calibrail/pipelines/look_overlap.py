@@ -239,17 +239,12 @@ class DataUse(Record):
             sketches=sampled.to_text() if sampled else "",
         )
 
-    @property
-    def compares(self) -> bool:
-        """Whether it is one at several detectors, none of which it is about."""
-        return bool(self.compared) and self.detector not in self.compared
-
     def chose(self, look: "DataUse") -> bool:
         """Return whether it may have chosen another look's detector: one of several, not its own.
 
         By another name the detector is known by its scores, or by their order.
         """
-        if look.detector in self.compared or look.compares or not self.compares:
+        if look.detector in self.compared or look.compared or not self.compared:
             return look.detector in self.compared and look.detector != self.detector
         values = _beyond(_common(look.values, self.values), look, self, self.repeated)
         return bool(values[0] or _by_ranks(look, self)[0])
