@@ -17,8 +17,8 @@ from .copies import WORDS
 
 Rng = np.random.Generator
 Rows = dict[str, list[Any]]
-#: Answers of one look, and detectors or looks that are tried.
-_N, _TRIED, _LOOKS = 240, 10, 6
+#: Answers of one look, and detectors, looks or seeds that are tried.
+_N, _TRIED = 240, 10
 #: Distance of the two classes, a threshold, and what it catches.
 _SEPARATION, _THRESHOLD = 2.0, 0.8
 _CAUGHT: Final = float(ndtr(_SEPARATION - _THRESHOLD))
@@ -74,6 +74,7 @@ def renamed(rng: Rng, place: Path) -> bool:
         [_spec(name) for name in columns],
         alpha=_ALPHA,
         baselines=False,
+        splitting=SplitOptions(calibration_share=0.1),
         looks=place / "compared" / "looks.json",
     )
     shown = {name: report.test.auroc.estimate for name, report in made.comparison.detectors}
@@ -124,7 +125,7 @@ def _guardrails() -> tuple[Guardrail, ...]:
     scores = _scores(rng, rows["label"])
     made = (
         calibrail.calibrate(rows | {name: scores}, _spec(name), alpha=_ALPHA, baselines=False)
-        for name in (f"s{number}" for number in range(_LOOKS))
+        for name in (f"s{number}" for number in range(_TRIED))
     )
     return tuple(run.freeze() for run in made)
 
@@ -135,7 +136,7 @@ def _broken(guardrail: Guardrail) -> Requirement:
 
 
 def renamed_guardrail(rng: Rng, place: Path) -> bool:
-    """Certify a guardrail on six fresh batches, whose column has another name each time."""
+    """Certify a guardrail on ten fresh batches, whose column has another name each time."""
     for number, guardrail in enumerate(_guardrails()):
         guardrail.save(file := place / f"guardrail{number}.json")
         rows = _answers(rng)
@@ -146,7 +147,7 @@ def renamed_guardrail(rng: Rng, place: Path) -> bool:
 
 
 def other_texts(rng: Rng, place: Path) -> bool:
-    """Certify each of six detectors on the same answers, beside which other texts stand."""
+    """Test each of six detectors on the same answers, beside which other texts stand."""
     rows = _answers(rng)
 
     def said(words: int) -> list[str]:
@@ -162,13 +163,17 @@ def other_texts(rng: Rng, place: Path) -> bool:
         {"question": [f"Read this: {text} Now say: {asked}" for asked, text in pairs]},
         {"question": question, "contexts": [[text[:150]] for text in context]},
     ]
-    verdicts = []
-    for number, (guardrail, texts) in enumerate(zip(_guardrails(), kinds, strict=True)):
-        guardrail.save(file := place / f"guardrail{number}.json")
-        shown: Rows = texts | {"response": response, f"s{number}": _scores(rng, rows["label"])}
-        made = calibrail.certify(file, rows | shown, _broken(guardrail), fresh=True)
-        verdicts.append(made.verdict)
-    return "certified" in verdicts
+    return any(
+        calibrail.test(
+            {**rows, **texts, "response": response, name: _scores(rng, rows["label"])},
+            _spec(name),
+            threshold=_THRESHOLD,
+            looks=place / "run" / "looks.json",
+            **_ASKED,
+        ).verdict
+        == "certified"
+        for name, texts in zip("abcdef", kinds, strict=True)
+    )
 
 
 def _case(rng: Rng) -> str:
@@ -208,9 +213,9 @@ _LOW: Final = f"coverage just too low, {_N} answers, confidence {1.0 - _ERROR:g}
 ATTACKS = [
     Attack(
         "certified any of ten detectors whose columns have one name, by test of one threshold",
-        f"{_LOW}, the same ids",
+        f"{_LOW}, the same ids and labels",
         _ERROR,
-        None,
+        (9, 10),
         one_column_name,
         100,
     ),
@@ -218,7 +223,7 @@ ATTACKS = [
         "certified the best of 30 columns of a comparison, under another name",
         f"{_LOW}, the same ids, tested in a folder beside",
         _ERROR,
-        None,
+        (7, 9),
         renamed,
         100,
     ),
@@ -227,15 +232,15 @@ ATTACKS = [
         f"{_QUESTIONS} questions a class of {_SIZE} answers, pac, false alarms just too many, "
         f"confidence {1.0 - _ERROR:g}",
         _ERROR,
-        None,
+        (5, 6),
         by_seeds,
         100,
     ),
     Attack(
-        "certified a guardrail in any of six fresh batches, its column renamed each time",
+        "certified a guardrail in any of ten fresh batches, its column renamed each time",
         f"{_LOW} each",
         _ERROR,
-        None,
+        (5, 8),
         renamed_guardrail,
         100,
     ),
@@ -243,7 +248,7 @@ ATTACKS = [
         "certified one of six detectors, other texts beside the same responses",
         f"{_LOW}, without question or contexts, or with both in one",
         _ERROR,
-        None,
+        (6, 8),
         other_texts,
         100,
     ),
@@ -252,7 +257,7 @@ ATTACKS = [
             f"{verb}: a fifth of the hallucinations share a score, and {what}",
             "600 answers without contexts, 90 % required, confidence 0.95",
             0.05,
-            None,
+            (2, 2),
             partial(one_score, kind, verb),
             100,
         )

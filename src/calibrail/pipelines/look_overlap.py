@@ -322,9 +322,8 @@ class DataUse(Record):
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         ways.append(_by_ranks(self, other))
         in_order = _common(self.placed, other.placed)
-        # Texts tell by themselves, and so do one detector's scores of many values.
-        others = not other.reported and self.detector != other.detector
-        if in_order[1] >= _ROWS and not by_texts and (others or self.repeated > _SAME):
+        # Texts tell by themselves.
+        if in_order[1] >= _ROWS and not by_texts:
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
