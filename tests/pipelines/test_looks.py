@@ -991,7 +991,7 @@ def test_a_detector_that_a_comparison_chose_is_known_by_the_order_of_its_scores(
     def look(scores: NDArray[np.float64]) -> DataUse:
         return replace(DataUse.at(digests, labels, scores, kinds=("id",)), detector="a")
 
-    several = replace(look(chosen), detector="b", compared=("c", "d"))
+    several = replace(look(chosen), detector="b", compared=("c" * 16, "d" * 16))
     assert several.chose(look(-np.exp(chosen))) and not several.chose(look(other))
     assert not replace(several, compared=()).chose(look(chosen))
 
