@@ -240,7 +240,7 @@ ATTACKS = [
         "certified a guardrail in any of ten fresh batches, its column renamed each time",
         f"{_LOW} each",
         _ERROR,
-        (5, 8),
+        (9, 12),
         renamed_guardrail,
         100,
     ),
