@@ -99,12 +99,16 @@ def test_a_rerolled_seed_is_a_second_chance_whatever_else_moves_a_little(
     for data, *changed in rerolled:
         report = calibrated(data, run, *changed)
         assert report["verdict"] == "inconclusive" and "looked at before" in report["reason"]
-    # Other values of one detector are about other answers that are numbered alike.
-    other, noise = tmp_path / "other.csv", np.random.default_rng(7).normal(size=1400)
+    # One detector's values of other answers that are numbered alike, and another one's of these.
+    rng, other = np.random.default_rng(7), tmp_path / "other.csv"
     rows = [row.split(",") for row in write(other, 0, 1400).read_text().split()[1:]]
-    lines = [f"{i},{e + 2.8 * int(y):.6f},{y}" for (i, _, y), e in zip(rows, noise, strict=True)]
-    other.write_text("\n".join(["id,s,label", *lines]) + "\n")
-    assert calibrated(other, run, *pac, "0.02", "--seed", "1")["looks"] == []
+    ids, _, ys = zip(*rows, strict=True)
+    for labels, same in ((rng.permutation(ys), False), (ys, True)):
+        scores = 2.8 * np.array(labels, float) + rng.normal(size=1400)
+        lines = [f"{i},{s:.6f},{y}" for i, s, y in zip(ids, scores, labels, strict=True)]
+        other.write_text("\n".join(["id,s,label", *lines]) + "\n")
+        found = calibrated(other, run, *pac, "0.02", "--seed", "1")["looks"]
+        assert bool(found) is same
 
 
 def read(kind: str, rows: list[tuple[str, float, int]]) -> list[dict[str, Any]]:
@@ -963,3 +967,117 @@ def test_what_shift_has_shown_may_have_chosen_a_detector(tmp_path: Path) -> None
     assert calibrail.calibrate(home, by("s1"), **options, looks=looks).verdict == "certified"
     made = calibrail.certify(tmp_path / "g.json", data, max_false_alarms=0.3)
     assert made.verdict == "inconclusive"
+
+
+def reached(rows: dict[str, list[Any]], name: str, folder: Path) -> bool:
+    """Return whether a test of one threshold certifies a detector, and is no further look."""
+    run = calibrail.test(rows, by(name), threshold=2.5, **REACHED, looks=folder / "looks.json")
+    assert (run.verdict == "certified") is not bool(run.report.looks)
+    return run.verdict == "certified"
+
+
+def detectors(n: int = 160) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(2, size=n)
+    columns = {name: rng.normal(5.0 * labels).tolist() for name in SCORES}
+    return {"id": [f"{i:x}" for i in rng.permutation(n)], "label": labels.tolist(), **columns}
+
+
+def test_a_detector_that_a_comparison_chose_is_known_by_another_name(tmp_path: Path) -> None:
+    rows = detectors()
+    kept = tmp_path / "compared" / "looks.json"
+    calibrail.compare(rows, list(map(by, SCORES)), alpha=0.2, baselines=False, looks=kept)
+    columns = {name: rows[name] for name in ("id", "label")}
+    other = np.random.default_rng(4).normal(5.0 * np.array(rows["label"])).tolist()
+    for name, scores in (("best", rows["s1"]), ("other", other)):
+        found = reached(columns | {"best": scores}, "best", tmp_path / name)
+        assert found is (name == "other")
+
+
+def test_a_detector_that_a_comparison_chose_is_known_by_the_order_of_its_scores() -> None:
+    rng = np.random.default_rng(8)
+    labels = rng.integers(2, size=300).astype(np.int8)
+    chosen, other = rng.normal(labels, size=(2, 300))
+    digests = rng.integers(2**63, size=300).astype(np.uint64)
+
+    def look(scores: NDArray[np.float64]) -> DataUse:
+        return replace(DataUse.at(digests, labels, scores, kinds=("id",)), detector="a")
+
+    several = replace(look(chosen), detector="b", compared=("c" * 16, "d" * 16))
+    assert several.chose(look(-np.exp(chosen))) and not several.chose(look(other))
+    assert not replace(several, compared=()).chose(look(chosen))
+
+
+@pytest.mark.parametrize("texts", ["question", "contexts", "neither", "one"])
+def test_the_same_responses_are_known_again_beside_other_texts(tmp_path: Path, texts: str) -> None:
+    rng, rows = np.random.default_rng(5), detectors()
+    words = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("ola", "itan", "uvel", "emir")]
+
+    def said(length: int) -> list[str]:
+        return [" ".join(rng.choice(words, length)) for _ in rows["id"]]
+
+    asked, read, answered = said(8), said(30), said(20)
+    whole = {"question": asked, "contexts": [[text] for text in read], "response": answered}
+    beside: dict[str, list[Any]] = {"question": asked} if texts == "question" else {}
+    if texts == "contexts":
+        beside = {"contexts": whole["contexts"]}
+    if texts == "one":
+        beside = {"question": [f"{ask} {text}" for ask, text in zip(asked, read, strict=True)]}
+    labels = {"label": rows["label"]}
+    assert reached({**labels, **whole, "s0": rows["s0"]}, "s0", tmp_path)
+    again = {**labels, **beside, "response": answered, "s1": rows["s1"]}
+    assert not reached(again, "s1", tmp_path)
+    assert reached(again | {"response": said(20)} | {"s1": rows["s2"]}, "s1", tmp_path / "fresh")
+
+
+def test_an_apology_that_many_answers_share_makes_fresh_ones_no_others(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    sorry = "I am sorry, but I could not find any information about this in our documents."
+    for _ in range(2):
+        labels = rng.integers(2, size=200)
+        texts = [f"The answer is {' '.join(map(str, rng.integers(99, size=9)))}." for _ in labels]
+        rows: dict[str, list[Any]] = {
+            "label": labels.tolist(),
+            "response": [sorry if rng.random() < 0.4 else text for text in texts],
+            "s0": rng.normal(5.0 * labels).tolist(),
+        }
+        asked: dict[str, Any] = {"threshold": 2.5, **REACHED, "looks": tmp_path / "looks.json"}
+        assert calibrail.test(rows, by("s0"), **asked).verdict == "certified"
+
+
+def test_another_seed_draws_other_answers_of_groups_and_is_another_look(tmp_path: Path) -> None:
+    labels = np.arange(400) // 4 % 2
+    scores = np.random.default_rng(7).normal(4.0 * labels).tolist()
+    rows = {"id": [*range(400)], "label": labels.tolist(), "s0": scores}
+    asked: dict[str, Any] = {"alpha": 0.2, "guarantee": "pac", "max_fpr": 0.5, "baselines": False}
+    for grouped, looks_before in ((True, [0, 1, 0]), (False, [0, 0, 0])):
+        kept, more = tmp_path / f"{grouped}" / "looks.json", {}
+        if grouped:
+            more = {"group_column": "q"}
+        data = rows | ({"q": [f"q{i // 4}" for i in range(400)]} if grouped else {})
+        found = [
+            calibrail.calibrate(
+                data,
+                by("s0"),
+                **asked,
+                **more,
+                looks=kept,
+                splitting=calibrail.options.SplitOptions(seed=seed),
+            ).report.looks
+            for seed in (0, 1, 0)
+        ]
+        assert [*map(len, found)] == looks_before
+
+
+def test_a_guardrail_whose_column_is_renamed_goes_on_with_its_looks(tmp_path: Path) -> None:
+    home, numbers = detectors(), []
+    for place, name in enumerate(("s0", "renamed")):
+        rows = {"id": home["id"], "label": home["label"], name: home["s0"]}
+        run = calibrail.calibrate(rows, by(name), alpha=0.2, baselines=False)
+        run.freeze().save(file := tmp_path / f"{name}.json")
+        rng = np.random.default_rng(place)
+        labels = rng.integers(2, size=160)
+        fresh = {"id": [f"{place}-{i}" for i in range(160)], "label": labels.tolist()}
+        data = fresh | {name: rng.normal(5.0 * labels).tolist()}
+        numbers.append(calibrail.certify(file, data, max_fpr=0.6, min_coverage=0.6).look["number"])
+    assert numbers == [1, 2]

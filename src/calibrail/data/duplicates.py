@@ -739,11 +739,7 @@ class CopyGroups:
         fill a template, or share a number that stands for none: of these only the same texts stay
         together, unless nearly all groups are as large.
         """
-        sizes = self.n_contents
-        several = np.bincount(sizes[sizes > 1], minlength=1)
-        even = several.sum() > _DOZEN and several.max() >= _EVEN_SHARE * several.sum()
-        most = max(_DOZEN, int(several.argmax()) if even else 0)
-        many: _Bools = (self.groups >= 0) & (sizes > most)[self.groups]
+        many: _Bools = (self.groups >= 0) & _crowded(self.n_contents)[self.groups]
         return divided(self.groups, self.same, many)
 
     def counted(self) -> dict[str, int]:
@@ -804,6 +800,9 @@ class CopyFinder:
                     alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
                     alike = np.unique(alike, return_inverse=True)[1]
                 closed = able & np.frombuffer(self._has_contexts, np.bool_)
+                # One text and score for many may be those of different answers.
+                many = able & _crowded(np.bincount(alike[able], minlength=n))[alike]
+                alike = np.where(many, n + np.arange(n), alike)
                 same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
                 texts = _repeated(digests, able)
                 groups = _repeated(merge_groups(_alone(groups), texts), able | (groups >= 0))
@@ -825,6 +824,13 @@ def divided(
     [0, 2, 2, 1, -1]
     """
     return np.where(apart, np.where(same >= 0, same + groups.max(initial=-1) + 1, -1), groups)
+
+
+def _crowded(sizes: NDArray[np.intp]) -> _Bools:
+    """Return which groups of some sizes are no copies of one answer: nearly all are as large."""
+    several = np.bincount(sizes[sizes > 1], minlength=1)
+    even = several.sum() > _DOZEN and several.max() >= _EVEN_SHARE * several.sum()
+    return np.asarray(sizes > max(_DOZEN, int(several.argmax()) if even else 0))
 
 
 def _alone(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -928,7 +934,6 @@ def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
     """Return what the contexts add to the key of each band of a text, shape (n, 16)."""
     contexts = sketches.contexts[rows]
     bands = np.ascontiguousarray(contexts).view(np.uint32).astype(np.uint64)
-    assert bands.shape[1] == N_BANDS
     anchors = sketches.anchors[rows, np.newaxis]
     return np.where(contexts.any(axis=1, keepdims=True), (bands + np.uint64(1)) * _ODD, anchors)
 
@@ -972,7 +977,14 @@ def reworded(mine: str, theirs: str) -> tuple[NDArray[np.bool_], NDArray[np.bool
     """
     one, other = map(Sketches.from_text, (mine, theirs))
     full = [item.order[-1] for item in (one, other) if len(item) == SAMPLED]
-    rows, every = np.flatnonzero(one.order <= min(full, default=~np.uint64(0))), one.joined(other)
+    rows = np.flatnonzero(one.order <= min(full, default=~np.uint64(0)))
+    # What many answers say, as an apology is, counts once.
+    rows = rows[np.unique(one.exact[rows], return_index=True)[1]]
+    every = one.joined(other)
+    held = [((it.parts[:, 0] != 0xFF).any(), it.contexts.any()) for it in (one, other)]
+    if held[0] != held[1]:
+        # Of texts that one lacks, or that stand in a question there, nothing can be told.
+        every = replace(every, parts=every.parts[:, [1, 1]], contexts=0 * every.contexts)
     # Of eight values two that share half have one in common all but 4 times in 1,000.
     near = np.logical_or.reduce([np.equal.outer(v[rows], v) for v in every.parts[:, 1, :8].T])
     left, right = np.nonzero(near)

@@ -470,12 +470,11 @@ def certify(
         certificate = replace(certificate, flips=None)
     freshness = seen.freshness(sha256, declared=fresh)
     proven = partial(calibration_overlap.without_proof, freshness=freshness)
-    certificate, verdicts = calibration_overlap.revised(certificate, verdicts, proven)
     judge = judge_of(examples.how())
     alike = partial(independence.settled, n_alike=tally.n_alike, assumed=independent, judge=judge)
-    certificate, verdicts = calibration_overlap.revised(certificate, verdicts, alike)
     again = partial(data_reuse.certificate_after_reuse, standing=standing, spends=True)
-    certificate, verdicts = calibration_overlap.revised(certificate, verdicts, again)
+    for change in (proven, alike, again):
+        certificate, verdicts = calibration_overlap.revised(certificate, verdicts, change)
     history.conclude(guardrail.config.digest, look, certificate.verdict)
     alone = independent or not tally.n_alike
     if cost is not None and not (freshness in ("new", "declared") and alone and standing.share):
@@ -540,6 +539,8 @@ def _begun(
     rule = Rule.from_dict(vars(config))
     thresholds = [rule.calibration.threshold, rule.chosen, rule.upper and rule.upper.threshold]
     decides = [config.score.model_dump(), thresholds, rule.groups]
+    edge = np.array([thresholds[0]])
+    telling = (calibration_overlap.rounded(edge, look_overlap.DIGITS) != edge).all()
     spec = {"key": key_of(guardrail.score)} | config.score.model_dump(include={"name", "params"})
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
@@ -548,6 +549,7 @@ def _begun(
         score=look_overlap.digest_of(plain(spec)),
         question=look_overlap.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
         limits=look_overlap.limits_of(limits, config.promise.unit),
+        given=look_overlap.digest_of(plain(decides[1:])) if telling else "",
     )
     standing = history.record(
         config.digest, look, *look_overlap.own_look(config), spends=True, n_looks=limits.n_looks
@@ -658,10 +660,9 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
     origin = examples.origin
     if origin is not None and origin.purpose == "watch":
         raise DataError(say("refused.labels_of_a_log", examples=examples))
-    if origin is None or origin.purpose != "certify":
-        return
-    own = origin.guardrail == guardrail.config.digest
-    raise DataError(say("refused.labels_that_stopped", source=examples.source, own=own))
+    if origin is not None and origin.purpose == "certify":
+        own = origin.guardrail == guardrail.config.digest
+        raise DataError(say("refused.labels_that_stopped", source=examples.source, own=own))
 
 
 def _limits(

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 import numpy as np
 
 from calibrail.atomic_files import folder_lock, new_folder, read_regular, write_atomically
+from calibrail.data.example import n_repeated
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.evaluation import Report
@@ -119,9 +120,7 @@ class Standing:
         """Return the number, and how likely this look, all of them, and the next one may err."""
         error = 1.0 - asked
         # Each look had its part of the error that was asked for then.
-        before = [
-            (1.0 if look.share is None else look.share) * look.error(asked) for look in self.spent
-        ]
+        before = [(1.0 if it.share is None else it.share) * it.error(asked) for it in self.spent]
         rates = {
             "level": self.share * error,
             "together": sum(before) + (self.share + self.left) * error,
@@ -134,12 +133,9 @@ class Standing:
 
 def _shared(chain: Sequence[DataUse], n_looks: int | None, *, spends: bool) -> tuple[float, float]:
     """Return what is left after looks, and what of it the next one takes."""
-    left = 1.0
-    for look in chain:
-        # Earlier versions kept looks that each took all of it.
-        if look.share is None:
-            left *= (1.0 - TAKEN) if spends else 0.0
-    left -= sum(look.share or 0.0 for look in chain)
+    # Earlier versions kept looks that each took all of it.
+    n_older = sum(look.share is None for look in chain)
+    left = ((1.0 - TAKEN) * spends) ** n_older - sum(look.share or 0.0 for look in chain)
     left = left if left > 1e-9 else 0.0
     declared = [look for look in chain if look.declared is not None]
     if declared:
@@ -217,10 +213,8 @@ class DataUseHistory:
         if self._path is None:
             return
         self.read(self._path)
-        folder = self._path.absolute().parent
         with self._writing():
-            while not folder.exists():
-                folder = folder.parent
+            folder = next(place for place in self._path.absolute().parents if place.exists())
             tempfile.TemporaryFile(dir=folder).close()
 
     @classmethod
@@ -235,8 +229,7 @@ class DataUseHistory:
         if not self.keeps:
             return 1.0
         kept = _HERE if self._path is None else self.read(self._path)
-        chain = kept.get(digest_of(subject), ())
-        return _shared(chain, n_looks, spends=True)[1]
+        return _shared(kept.get(digest_of(subject), ()), n_looks, spends=True)[1]
 
     def record(
         self,
@@ -283,7 +276,7 @@ class DataUseHistory:
         key, tried, again = digest_of(subject), 0, 0
         with self._changing() as questions:
             if spends:
-                _take_over(questions, self._at_others(), partial(look.goes_on_with, key))
+                _take_over(questions, _at_guardrails(self._path), partial(look.goes_on_with, key))
                 # How many looks a run was to have says nothing of how many a guardrail has.
                 beside = [replace(run, declared=None) for run in _looks_beside(self._path, True)]
                 beside = [run for run in beside if look.is_at_answers_of(run)]
@@ -291,30 +284,28 @@ class DataUseHistory:
                 # Whatever share of the error they had, they may have chosen this guardrail.
                 void = void or exceeds_reuse_limit(overlapping_uses(look, beside))
             else:
-                beside = [*_looks_beside(self._path), *_looks_of_guardrails(self._path)]
+                runs, beside = [digest_of(SPLIT), digest_of(BESIDE)], [*_looks_beside(self._path)]
+                guarded = (it for name, it in _at_guardrails(self._path, 2) if name not in runs)
+                beside += (replace(item, detector=item.score) for item in guarded)
                 # Labels that grow may stand in files of several names.
-                grown = (pair for pair in self._at_others() if pair[0] == key)
+                grown = (pair for pair in _at_guardrails(self._path) if pair[0] == key)
                 _take_over(questions, grown, lambda _, item: look.is_at_answers_of(item))
                 # They may have chosen this detector.
-                chosen = ((key, item) for item in beside if item.chose(look.detector))
+                chosen = ((key, item) for item in beside if item.chose(look))
                 _take_over(questions, chosen, lambda *_: True)
                 tried, again = _n_tried(beside, look)
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
             order = 1 + sum(map(len, questions.values())) if first is None else first.order
-            there = [
-                item
-                for name in questions
-                for item in questions[name]
-                if spends and name != key and item.order < order
-            ]
-            own = [*before, *(item for item in there if item.detector == look.detector != "")]
+            apart = (items for name, items in questions.items() if spends and name != key)
+            there = [item for items in apart for item in items if item.order < order]
+            own = [*before, *filter(look.decides_as, there)]
             own, there = [*_once(own)], [*_once(item for item in there if item not in own)]
             at_these = overlapping_uses(look, there if spends else own)
             chain = own if spends else []
             at_few = [item for item, _ in at_these]
-            chose = [item for item in own if not spends and item.chose(look.detector)]
+            chose = [item for item in own if not spends and item.chose(look)]
             # However many looks were declared, one of them chose the detector by these answers.
             void = void or exceeds_reuse_limit(overlapping_uses(look, chose))
             if exceeds_reuse_limit(at_these):
@@ -357,13 +348,6 @@ class DataUseHistory:
                 for item in questions.get(key, ())
                 if verdict is not None or item.verdict or not look.same(item)
             )
-
-    def _at_others(self) -> Iterator[tuple[str, DataUse]]:
-        """Yield the looks that stand beside other guardrails here, each with its subject."""
-        beside = () if self._path is None else sorted(self._path.parent.glob("*.looks.json"))
-        for path in (path for path in beside if path != self._path):
-            for name, items in _undamaged(path).items():
-                yield from ((name, item) for item in sorted(items, key=attrgetter("order")))
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[DataUse, ...]]]:
@@ -489,6 +473,9 @@ def begin_report(
     if costs is not None and costs.cost_miss is not None:
         question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
+    # A seed also draws which of several answers of a group, or of copies, count.
+    drawn = n_repeated(scored.groups) or (scored.data["copies"] or {}).get("n")
+    seed = [looks[0].seed] if drawn and looks[0].seed else []
     look = replace(
         looks[0],
         values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
@@ -500,7 +487,7 @@ def begin_report(
         question=digest_of(question),
         limits=limits_of(requirement, promise.unit if threshold is None else "threshold"),
         told=digest_of([item.told for item in looks]),
-        rows=digest_of([item.rows for item in looks]),
+        rows=digest_of([item.rows for item in looks] + seed),
         given="" if given is None else digest_of(given.to_dict()),
         whole=bool((scored.codes == CALIBRATION).all()),
     )
@@ -531,19 +518,19 @@ def _looks_beside(path: Path | None, below: bool = False) -> Iterator[DataUse]:
             yield from _undamaged(file).get(digest_of(SPLIT), ()) if file != own else ()
 
 
-def _looks_of_guardrails(path: Path | None) -> Iterator[DataUse]:
-    """Yield the looks that are kept beside guardrails in a run's folder and in the one above."""
-    for place in () if path is None else path.absolute().parents[:2]:
+def _at_guardrails(path: Path | None, above: int = 1) -> Iterator[tuple[str, DataUse]]:
+    """Yield the looks kept beside other guardrails in a file's folder and above, with subjects."""
+    own = Path() if path is None else path.absolute()
+    for place in () if path is None else own.parents[:above]:
         for file in sorted(place.glob("*.looks.json")):
-            for name, items in _undamaged(file).items():
-                if name not in map(digest_of, (SPLIT, BESIDE)):
-                    yield from (replace(item, detector=item.score) for item in items)
+            for name, items in (_undamaged(file) if file != own else {}).items():
+                yield from ((name, item) for item in sorted(items, key=attrgetter("order")))
 
 
 def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
     """Return how many other detectors, and how many other looks of this one, these answers saw."""
     at_these = [item for item in beside if look.is_at_answers_of(item)]
-    others = {item.detector for item in at_these if not item.chose(look.detector)}
+    others = {item.detector for item in at_these if not item.chose(look)}
     again = list[DataUse]()
     for item in at_these:
         # Of a threshold that was given, limits that are named after a look are others.

@@ -54,7 +54,7 @@ _WINDOWS: Final = 1 << 20
 #: Fewest such rows.
 _ROWS: Final = 5
 #: Digits of scores by which answers are known.
-_DIGITS: Final = 4
+DIGITS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,11 @@ class DataUse(Record):
     compared : tuple of str
         The digests of all detectors' specifications, where several stood side by side.
     given : str
-        Digest of what was asked as it was named: guarantee and delta may have been left open.
+        Digest of what was asked as it was named: guarantee and delta may have been left open. Of a
+        guardrail, that of its thresholds where they have so many digits that no other has them.
     rows : str
-        Digest of all answers with their labels and scores to the last digit, whatever their parts.
+        Digest of all answers with their labels and scores to the last digit, whatever their parts,
+        and of the seed by which some of them count for all of their group.
     whole : bool
         Whether no part is left that tests, so that seed and parts change nothing.
     tried : int
@@ -202,7 +204,7 @@ class DataUse(Record):
         sentences, where they count. Where ``decided``, the codes are decisions, which count in
         place of the scores. ``sketches`` are of all of them.
         """
-        known, near = set(kinds), rounded(scores, _DIGITS)
+        known, near = set(kinds), rounded(scores, DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         exact = np.where(np.isnan(scores), nan, scores + 0.0).view(np.uint64)
@@ -239,17 +241,26 @@ class DataUse(Record):
             sketches=sampled.to_text() if sampled else "",
         )
 
-    def chose(self, detector: str) -> bool:
-        """Return whether it may have chosen a detector: one of several, not named as its own."""
-        return detector in self.compared and detector != self.detector
+    def chose(self, look: "DataUse") -> bool:
+        """Return whether it may have chosen another look's detector: one of several, not its own.
+
+        By another name the detector is known by its scores, or by their order.
+        """
+        if look.detector in self.compared or look.compared or not self.compared:
+            return look.detector in self.compared and look.detector != self.detector
+        values = _beyond(_common(look.values, self.values), look, self, self.repeated)
+        return bool(values[0] or _by_ranks(look, self)[0])
 
     def goes_on_with(self, subject: str, name: str, other: "DataUse") -> bool:
         """Return whether another look is at the same guardrail, however named, or at these answers.
 
         Of this one the ``subject`` is given, of the other one the ``name``.
         """
-        same = name == subject or other.detector == self.detector != ""
-        return same or self.is_at_answers_of(other)
+        return name == subject or self.decides_as(other) or self.is_at_answers_of(other)
+
+    def decides_as(self, other: "DataUse") -> bool:
+        """Return whether another look is at a guardrail of these thresholds, whatever its score."""
+        return self.detector == other.detector != "" or self.given == other.given != ""
 
     def is_at_answers_of(self, other: "DataUse") -> bool:
         """Return whether it is at so many answers of another look that it goes on with that."""
@@ -311,12 +322,10 @@ class DataUse(Record):
         ways += [] if by_texts else [self._by_name(other)]
         # Texts may lack a column that they had: labels and scores tell, too.
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
-        if min(len(self.ranks), len(other.ranks)) >= _ROWS:
-            ways.append(_beyond(_common(self.ranks, other.ranks), self, other, 0.0))
+        ways.append(_by_ranks(self, other))
         in_order = _common(self.placed, other.placed)
-        # Texts tell by themselves, and so do one detector's scores of many values.
-        others = not other.reported and self.detector != other.detector
-        if in_order[1] >= _ROWS and not by_texts and (others or self.repeated > _SAME):
+        # Texts tell by themselves.
+        if in_order[1] >= _ROWS and not by_texts:
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
@@ -345,16 +354,15 @@ class DataUse(Record):
         usable = agree & ~np.isnan(scores).any(axis=0)
         # A guardrail's own report is by its own detector.
         alike = other.reported or self.detector == other.detector
-        least, related = _BY_LABELS, True
+        least = _BY_LABELS
         if alike and usable.sum() >= _FEWEST:
             within = [_ranks_within(row[usable], labels[0][usable]) for row in scores]
-            spread = np.std(within[0]) * np.std(within[1])
-            if spread:
-                least = _SAME
+            if spread := np.std(within[0]) * np.std(within[1]):
                 related = abs(np.mean(within[0] * within[1])) >= _UNRELATED * spread
-        if not related or agree.mean() < chance + least * (1.0 - chance):
-            return set(), size
-        return both, size
+                # Labels that follow no pattern are not the same by chance, whatever the scores.
+                told = related or min(len(self.placed), len(other.placed)) >= _ROWS
+                least = _SAME if related else _BY_LABELS if told else np.inf
+        return (both if agree.mean() >= chance + least * (1.0 - chance) else set()), size
 
 
 def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -380,6 +388,12 @@ def _beyond(
     chance, part = repeated * max(1.0, times), min(1.0, times)
     enough = chance <= _SAME and len(both) >= size * (chance + least * part * (1.0 - chance))
     return (both, size) if enough else (set(), size)
+
+
+def _by_ranks(look: DataUse, other: DataUse) -> tuple[set[str], int]:
+    """Return what two looks have in common by the labels in the order of the scores."""
+    few = min(len(look.ranks), len(other.ranks)) < _ROWS
+    return _beyond(_common(look.ranks, other.ranks), look, other, float(few))
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:

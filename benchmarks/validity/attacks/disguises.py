@@ -1,0 +1,271 @@
+"""Looks in disguise: other names, other texts beside an answer, another seed, one text for many."""
+
+import json
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import ndtr
+
+import calibrail
+from calibrail import Guardrail
+from calibrail.options import Requirement, SplitOptions
+
+from .attack import Attack
+from .copies import WORDS
+
+Rng = np.random.Generator
+Rows = dict[str, list[Any]]
+#: Answers of one look, and detectors, looks or seeds that are tried.
+_N, _TRIED = 240, 10
+#: Distance of the two classes, a threshold, and what it catches.
+_SEPARATION, _THRESHOLD = 2.0, 0.8
+_CAUGHT: Final = float(ndtr(_SEPARATION - _THRESHOLD))
+_LITTLE: Final = 1e-6
+#: Probability of a wrong verdict that is accepted.
+_ERROR: Final = 0.2
+_ASKED: Final = {
+    "min_caught": _CAUGHT + _LITTLE,
+    "max_false_alarms": 0.95,
+    "confidence": 1.0 - _ERROR,
+}
+_ALPHA: Final = 0.2
+#: Answers to a question, questions of a class, and the share of faithful answers flagged.
+_SIZE, _QUESTIONS, _FLAGGED = 8, 51, 0.3
+
+
+def _spec(name: str) -> str:
+    return f"column:column={name},higher=hallucinated"
+
+
+def _scores(rng: Rng, labels: list[int]) -> list[float]:
+    scores: list[float] = rng.normal(_SEPARATION * np.array(labels)).tolist()
+    return scores
+
+
+def _answers(rng: Rng, n: int = _N) -> Rows:
+    ids = [f"{name:x}" for name in rng.integers(1 << 60, size=n).tolist()]
+    return {"id": ids, "label": rng.integers(2, size=n).tolist()}
+
+
+def one_column_name(rng: Rng, place: Path) -> bool:
+    """Test one threshold of ten detectors, each in a file of its own whose column is ``score``."""
+    rows = _answers(rng)
+    return any(
+        calibrail.test(
+            rows | {"score": _scores(rng, rows["label"])},
+            _spec("score"),
+            threshold=_THRESHOLD,
+            looks=place / "run" / "looks.json",
+            **_ASKED,
+        ).verdict
+        == "certified"
+        for _ in range(_TRIED)
+    )
+
+
+def renamed(rng: Rng, place: Path) -> bool:
+    """Compare thirty equal columns, and test the best of them under another name."""
+    rows = _answers(rng)
+    columns = {f"s{number}": _scores(rng, rows["label"]) for number in range(30)}
+    made = calibrail.compare(
+        rows | columns,
+        [_spec(name) for name in columns],
+        alpha=_ALPHA,
+        baselines=False,
+        splitting=SplitOptions(calibration_share=0.1),
+        looks=place / "compared" / "looks.json",
+    )
+    shown = {name: report.test.auroc.estimate for name, report in made.comparison.detectors}
+    best = columns[max(shown, key=shown.__getitem__)]
+    found = calibrail.test(
+        rows | {"score": best},
+        _spec("score"),
+        threshold=_THRESHOLD,
+        looks=place / "best" / "looks.json",
+        **_ASKED,
+    )
+    return found.verdict == "certified"
+
+
+def by_seeds(rng: Rng, place: Path) -> bool:
+    """Calibrate with groups by ten seeds, until a threshold that flags too much is certified."""
+    rows: Rows = {"id": [], "label": [], "question_id": [], "score": []}
+    for number in range(2 * _QUESTIONS):
+        label = number % 2
+        for answer in range(_SIZE):
+            rows["id"].append(f"a{number}-{answer}")
+            rows["label"].append(label)
+            rows["question_id"].append(f"q{number}")
+            rows["score"].append(float(label or rng.random() < _FLAGGED))
+    for seed in range(_TRIED):
+        run = calibrail.calibrate(
+            rows,
+            _spec("score"),
+            alpha=_ALPHA,
+            guarantee="pac",
+            max_false_alarms=_FLAGGED - _LITTLE,
+            confidence=1.0 - _ERROR,
+            group_column="question_id",
+            baselines=False,
+            splitting=SplitOptions(seed=seed),
+            looks=place / "run" / "looks.json",
+        )
+        if run.verdict == "certified":
+            return True
+    return False
+
+
+@lru_cache
+def _guardrails() -> tuple[Guardrail, ...]:
+    """Return one guardrail for columns of several names."""
+    rng = np.random.default_rng(0)
+    rows = _answers(rng)
+    scores = _scores(rng, rows["label"])
+    made = (
+        calibrail.calibrate(rows | {name: scores}, _spec(name), alpha=_ALPHA, baselines=False)
+        for name in (f"s{number}" for number in range(_TRIED))
+    )
+    return tuple(run.freeze() for run in made)
+
+
+def _broken(guardrail: Guardrail) -> Requirement:
+    caught = float(ndtr(_SEPARATION - guardrail.calibration.threshold))
+    return Requirement(0.95, caught + _LITTLE, 1.0 - _ERROR)
+
+
+def renamed_guardrail(rng: Rng, place: Path) -> bool:
+    """Certify a guardrail on ten fresh batches, whose column has another name each time."""
+    for number, guardrail in enumerate(_guardrails()):
+        guardrail.save(file := place / f"guardrail{number}.json")
+        rows = _answers(rng)
+        rows[f"s{number}"] = _scores(rng, rows["label"])
+        if calibrail.certify(file, rows, _broken(guardrail)).verdict == "certified":
+            return True
+    return False
+
+
+def other_texts(rng: Rng, place: Path) -> bool:
+    """Test each of six detectors on the same answers, beside which other texts stand."""
+    rows = _answers(rng)
+
+    def said(words: int) -> list[str]:
+        return [" ".join(rng.choice(WORDS, words)) for _ in range(_N)]
+
+    question, context, response = said(8), said(40), said(20)
+    pairs = list(zip(question, context, strict=True))
+    kinds: list[Rows] = [
+        {"question": question, "contexts": [[text] for text in context]},
+        {"question": question},
+        {"contexts": [[text] for text in context]},
+        {},
+        {"question": [f"Read this: {text} Now say: {asked}" for asked, text in pairs]},
+        {"question": question, "contexts": [[text[:150]] for text in context]},
+    ]
+    return any(
+        calibrail.test(
+            {**rows, **texts, "response": response, name: _scores(rng, rows["label"])},
+            _spec(name),
+            threshold=_THRESHOLD,
+            looks=place / "run" / "looks.json",
+            **_ASKED,
+        ).verdict
+        == "certified"
+        for name, texts in zip("abcdef", kinds, strict=True)
+    )
+
+
+def _case(rng: Rng) -> str:
+    key = (letter.upper() if rng.random() < 0.5 else letter for letter in "bdfgkbgdkfbd")
+    return f"The key that opens the locker of the order is {''.join(key)} and works for a week."
+
+
+def _apology(rng: Rng) -> str:
+    return "I am sorry, but I could not find any information about this in our documents."
+
+
+def _object(rng: Rng) -> str:
+    told = {"answer": "The order was delivered to the customer on time in the afternoon."}
+    return json.dumps(told | {"order": int(rng.integers(10_000, 99_999))})
+
+
+def one_score(kind: str, verb: str, rng: Rng, place: Path) -> bool:
+    """Certify what misses a fifth of the hallucinations, which share a text and a score."""
+    rows = _answers(rng, 600)
+    scores, n = _scores(rng, rows["label"]), len(rows["label"])
+    said = {"case": _case, "apology": _apology, "object": _object}[kind]
+    rows["response"] = [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
+    for row in range(n):
+        if rows["label"][row] and rng.random() < 0.2:
+            rows["response"][row], scores[row] = said(rng), -2.7182818
+    rows["score"] = scores
+    if verb == "test":
+        asked = {"min_caught": 0.9, "max_false_alarms": 0.97, "threshold": -1.0}
+        return calibrail.test(rows, _spec("score"), **asked).verdict == "certified"
+    run = calibrail.calibrate(
+        rows, _spec("score"), alpha=0.1, guarantee="pac", max_false_alarms=0.9, baselines=False
+    )
+    return run.verdict == "certified" and run.calibration.threshold > -2.0
+
+
+_LOW: Final = f"coverage just too low, {_N} answers, confidence {1.0 - _ERROR:g}"
+ATTACKS = [
+    Attack(
+        "certified any of ten detectors whose columns have one name, by test of one threshold",
+        f"{_LOW}, the same ids and labels",
+        _ERROR,
+        (9, 10),
+        one_column_name,
+        100,
+    ),
+    Attack(
+        "certified the best of 30 columns of a comparison, under another name",
+        f"{_LOW}, the same ids, tested in a folder beside",
+        _ERROR,
+        (7, 9),
+        renamed,
+        100,
+    ),
+    Attack(
+        "calibrate with groups by ten seeds until one that flags too much is certified",
+        f"{_QUESTIONS} questions a class of {_SIZE} answers, pac, false alarms just too many, "
+        f"confidence {1.0 - _ERROR:g}",
+        _ERROR,
+        (5, 6),
+        by_seeds,
+        100,
+    ),
+    Attack(
+        "certified a guardrail in any of ten fresh batches, its column renamed each time",
+        f"{_LOW} each",
+        _ERROR,
+        (9, 12),
+        renamed_guardrail,
+        100,
+    ),
+    Attack(
+        "certified one of six detectors, other texts beside the same responses",
+        f"{_LOW}, without question or contexts, or with both in one",
+        _ERROR,
+        (6, 8),
+        other_texts,
+        100,
+    ),
+    *(
+        Attack(
+            f"{verb}: a fifth of the hallucinations share a score, and {what}",
+            "600 answers without contexts, 90 % required, confidence 0.95",
+            0.05,
+            (2, 2),
+            partial(one_score, kind, verb),
+            100,
+        )
+        for kind, what in (
+            ("case", "a text but for letter case"),
+            ("apology", "an apology"),
+            ("object", "what a field of an object says"),
+        )
+        for verb in ("test", "calibrate")
+    ),
+]
