@@ -347,7 +347,7 @@ def one_of_each(
     """
     # Numbers of groups are below that of all answers: who is alone in one needs no lot.
     sizes = np.bincount(groups[rows & (groups >= 0)], minlength=1)
-    chosen = rows & ((groups < 0) | (sizes[np.minimum(groups, len(sizes) - 1)] == 1))
+    chosen: Mask = rows & ((groups < 0) | (sizes[np.minimum(groups, len(sizes) - 1)] == 1))
     order = np.flatnonzero(rows & ~chosen)
     order = order[np.argsort(lot[order], kind="stable")]
     keys = groups[order]
