@@ -2,13 +2,17 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
+from itertools import filterfalse, islice
 from types import MappingProxyType
 from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.values import chunks_of, text_of
+from calibrail.data.values import chunks_of, nested_names, text_of, value_at
+from calibrail.formatting import listed
 from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
@@ -132,3 +136,159 @@ def is_template(column: str, prompts: Sequence[object], contexts: Sequence[objec
         holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
         held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
     return 2 * held > len(prompts)
+
+
+_WORDS: Final = {
+    name: frozenset(NAMES["labels"][name].split())
+    for name in (
+        *("judges", "opinions", "whose", "model_alone", "model_with", "first_names"),
+        *("fillers", "people"),
+    )
+}
+_PROGRAM, _MODEL = (re.compile(NAMES["labels"][name]) for name in ("program", "model"))
+_ADDRESS: Final = re.compile(r"@[\w-]+(\.[\w-]+)*\.[a-z]{2,}")
+# A longer value is a text, and nobody's name; rows that are looked at for columns, and names told.
+_LONG, _LOOKED_AT, _NAMED = 80, 20, 3
+
+
+def is_of_judge(name: str) -> bool:
+    """Say whether a column's name says that a program labelled, and nothing of what it labelled.
+
+    >>> [is_of_judge(name) for name in ("gpt4_label", "LLM as a judge", "llm_answer_label", "y")]
+    [True, True, False, False]
+    """
+    words, judges, said = {*_letters(name)}, _WORDS["judges"], _WORDS["opinions"]
+    both = not words.isdisjoint(judges) and not words.isdisjoint(said)
+    return both and words <= judges | said | {"by", "as", "a", "the"}
+
+
+def _letters(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text.lower())
+
+
+@lru_cache(maxsize=4096)
+def is_model(name: str) -> bool | None:
+    """Say whether who labelled is a model, by its name; None where it may be a first name, too.
+
+    >>> [is_model(name) for name in ("gpt-4o", "claude-3-5-sonnet", "LLM judge", "Gemini", "Claude")]
+    [True, True, True, True, None]
+    >>> people = "alice", "Claude Dupont", "claude@firm.com", "annotator_3", "human"
+    >>> any(map(is_model, people))
+    False
+    """
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name.strip()).lower()
+    whose, *address = _ADDRESS.split(text, maxsplit=1)
+    if len(text) > _LONG or text in _WORDS["first_names"]:
+        return None if len(text) <= _LONG else False
+    if address or _PROGRAM.search(whose):
+        return bool(_PROGRAM.search(whose))
+    words, alone = _letters(text), _WORDS["model_alone"]
+    known = not alone.isdisjoint(words) and alone | _WORDS["model_with"] >= {*words}
+    return known or bool(_MODEL.search(text))
+
+
+def _may_be_first_name(name: str) -> bool:
+    known = _WORDS["fillers"] | _WORDS["people"] | _WORDS["model_alone"]
+    return name.isalpha() and len(name) > 1 and name.lower() not in known
+
+
+class Labellers:
+    """Counts who gave labels, by the columns that say so, and tells models from people.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        The first rows.
+    table : bool
+        Whether they have all columns of the source.
+    parts : bool
+        Whether a row's list holds one name for each part of its answer, and not that of a vote each.
+
+    Attributes
+    ----------
+    columns : list of str
+        Where names are.
+    n : int
+        Labels so far.
+    """
+
+    def __init__(
+        self, rows: Iterable[Mapping[str, object]], table: bool = False, parts: bool = False
+    ) -> None:
+        inside = [name for row in islice(rows, _LOOKED_AT) for name in nested_names(row)]
+        found = [name for name in inside if not _WORDS["whose"].isdisjoint(_spellings(name))]
+        self.columns = list(dict.fromkeys((*found, *(() if table else sorted(_WORDS["whose"])))))
+        self._parts, self.n = parts, 0
+        self._names = {name: Counter[str]() for name in (*self.columns, "judge")}
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """Count a labelled row's."""
+        self.n += 1
+        for column in self.columns:
+            if (value := value_at(row, column)) is not None:
+                names = value if isinstance(value, list) else [value]
+                told = [name for name in names if isinstance(name, str)]
+                # A model's vote among those of people is no label.
+                people = [] if self._parts else list(filterfalse(is_model, told))
+                for name in sorted(people or told, key=lambda it: not is_model(it))[:1]:
+                    self._names[column][name] += 1
+        # That of a folder of labels goes with them wherever they go.
+        if "order" in row and isinstance(judge := row.get("judge"), str) and judge:
+            self._names["judge"][judge] += 1
+
+    def add_many(self, column: str, names: Iterable[tuple[object, int]]) -> None:
+        """Count the different names of a column, and how often each one is there."""
+        for name, n in names:
+            if isinstance(name, str) and n:
+                self._names[column][name] += n
+
+    def found(self) -> dict[str, Any] | None:
+        """Return who labelled, JSON-able; None where no column speaks of a model.
+
+        Gives the ``column``, of ``n`` labels those of ``models`` and of some ``people`` by name,
+        ``n_people`` of people in all, and ``first_names`` that may be models'. These are taken as
+        models, unless all others there, two or more, may be first names, too.
+        """
+        for column, names in self._names.items():
+            told = {it: column == "judge" or is_model(it) for it in names if it.strip()}
+            doubtful = [name for name, model in told.items() if model is None]
+            models = [name for name, model in told.items() if model]
+            people = [name for name, model in told.items() if model is False]
+            if not models and len(people) > 1 and all(map(_may_be_first_name, people)):
+                people += doubtful
+            else:
+                models += doubtful
+            if models or doubtful:
+                models.sort(key=names.__getitem__, reverse=True)
+                return {
+                    **{"column": column, "n": self.n, "first_names": doubtful},
+                    "models": {name: names[name] for name in models},
+                    "people": {name: names[name] for name in people[:_NAMED]},
+                    "n_people": sum(map(names.__getitem__, people)),
+                }
+        return None
+
+    @property
+    def judge(self) -> str | None:
+        """The models that gave labels; None where people did."""
+        models = [*(self.found() or {"models": ()})["models"]]
+        return listed(models[:_NAMED]) or None
+
+
+def _spellings(name: str) -> set[str]:
+    """Return a column's name, and its last part, as names are compared."""
+    spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return {re.sub(r"[\W_]+", "_", part).lower() for part in (spelt, spelt.rpartition(".")[2])}
+
+
+def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
+    """Return which judge gave a row's label: who did is said of all rows (``by``), or by the row.
+
+    >>> judge_of_row({"annotator": "gpt-6-luna"}), judge_of_row({"annotator": "Claude Dupont"})
+    ('gpt-6-luna', None)
+    """
+    if by not in (None, "people"):
+        return by
+    labellers = Labellers([row] if by is None else [], table=True)
+    labellers.add(row)
+    return labellers.judge
