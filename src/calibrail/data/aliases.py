@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -176,15 +176,17 @@ def is_model(name: str) -> bool | None:
     >>> any(map(is_model, people))
     False
     """
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name.strip()).lower()
-    whose, *address = _ADDRESS.split(text, maxsplit=1)
-    if len(text) > _LONG or text in _WORDS["first_names"]:
+    spelt = name.strip().replace("_", " ")
+    text, alone = spelt.lower(), _WORDS["model_alone"]
+    if text in _WORDS["first_names"] or len(text) > _LONG:
         return None if len(text) <= _LONG else False
-    if address or _PROGRAM.search(whose):
-        return bool(_PROGRAM.search(whose))
-    words, alone = _letters(text), _WORDS["model_alone"]
-    known = not alone.isdisjoint(words) and alone | _WORDS["model_with"] >= {*words}
-    return known or bool(_MODEL.search(text))
+    whose, *address = _ADDRESS.split(text, maxsplit=1)
+    # As one word, DeepSeek, and as several, LLMJudge.
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", spelt).lower()
+    if address or _PROGRAM.search(whose) or _MODEL.search(text):
+        return bool(_PROGRAM.search(whose)) or not address
+    known = alone | _WORDS["model_with"]
+    return any(known >= words and words & alone for words in map(set, map(_letters, (text, apart))))
 
 
 def _may_be_first_name(name: str) -> bool:
@@ -217,14 +219,16 @@ class Labellers:
     ) -> None:
         inside = [name for row in islice(rows, _LOOKED_AT) for name in nested_names(row)]
         found = [name for name in inside if not _WORDS["whose"].isdisjoint(_spellings(name))]
-        self.columns = list(dict.fromkeys((*found, *(() if table else sorted(_WORDS["whose"])))))
+        self.columns = list(dict.fromkeys(found))
+        # Of JSON lines a later row can have a column that the first rows lack.
+        self._later = frozenset[str]() if table else _WORDS["whose"].difference(found)
         self._parts, self.n = parts, 0
-        self._names = {name: Counter[str]() for name in (*self.columns, "judge")}
+        self._names = defaultdict[str, Counter[str]](Counter)
 
     def add(self, row: Mapping[str, object]) -> None:
         """Count a labelled row's."""
         self.n += 1
-        for column in self.columns:
+        for column in (*self.columns, *(self._later & row.keys())):
             if (value := value_at(row, column)) is not None:
                 names = value if isinstance(value, list) else [value]
                 told = [name for name in names if isinstance(name, str)]
@@ -270,9 +274,12 @@ class Labellers:
 
     @property
     def judge(self) -> str | None:
-        """The models that gave labels; None where people did."""
-        models = [*(self.found() or {"models": ()})["models"]]
-        return listed(models[:_NAMED]) or None
+        """The models that gave labels, and how many where others gave some; None of people alone."""
+        found = self.found()
+        if found is None or not (models := found["models"]):
+            return None
+        given, named = sum(models.values()), listed([*models][:_NAMED])
+        return named if given == self.n else f"{named} ({given:,} of {self.n:,} labels)"
 
 
 def _spellings(name: str) -> set[str]:

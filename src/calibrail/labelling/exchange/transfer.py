@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
-from calibrail.data.aliases import Labellers, is_model, judge_of_row
+from calibrail.data.aliases import Labellers, judge_of_row
 from calibrail.data.example import TEXT_FIELDS, RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
@@ -547,7 +547,7 @@ def _take(
         raise InputError.on(
             "import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label]
         )
-    judge = judge_of_row(row.row, by) or (name if by is None and is_model(name) else None)
+    judge = judge_of_row(row.row, by) or by
     session.put(name, order, label, spans_of(row, task.response), judge=judge)
     return "unsure" if label is None else "labelled"
 
@@ -841,4 +841,5 @@ def take_all(session: Session, lots: Lots) -> None:
         with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
         name = str(row.get("annotator") or whose)
-        session.put(name, task.order, label, judge=judge_of_row(row, reading.labelled_by))
+        by = judge_of_row(row, reading.labelled_by) or reading.labelled_by
+        session.put(name, task.order, label, judge=by)
