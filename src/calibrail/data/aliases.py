@@ -4,9 +4,9 @@ import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import filterfalse, islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -138,17 +138,15 @@ def is_template(column: str, prompts: Sequence[object], contexts: Sequence[objec
     return 2 * held > len(prompts)
 
 
-_WORDS: Final = {
-    name: frozenset(NAMES["labels"][name].split())
-    for name in (
-        *("judges", "opinions", "whose", "model_alone", "model_with", "first_names"),
-        *("fillers", "people"),
-    )
-}
 _PROGRAM, _MODEL = (re.compile(NAMES["labels"][name]) for name in ("program", "model"))
 _ADDRESS: Final = re.compile(r"@[\w-]+(\.[\w-]+)*\.[a-z]{2,}")
 # A longer value is a text, and nobody's name; rows that are looked at for columns, and names told.
 _LONG, _LOOKED_AT, _NAMED = 80, 20, 3
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    return frozenset(NAMES["labels"][kind].split())
 
 
 def is_of_judge(name: str) -> bool:
@@ -157,7 +155,7 @@ def is_of_judge(name: str) -> bool:
     >>> [is_of_judge(name) for name in ("gpt4_label", "LLM as a judge", "llm_answer_label", "y")]
     [True, True, False, False]
     """
-    words, judges, said = {*_letters(name)}, _WORDS["judges"], _WORDS["opinions"]
+    words, judges, said = {*_letters(name)}, _words("judges"), _words("opinions")
     both = not words.isdisjoint(judges) and not words.isdisjoint(said)
     return both and words <= judges | said | {"by", "as", "a", "the"}
 
@@ -170,27 +168,27 @@ def _letters(text: str) -> list[str]:
 def is_model(name: str) -> bool | None:
     """Say whether who labelled is a model, by its name; None where it may be a first name, too.
 
-    >>> [is_model(name) for name in ("gpt-4o", "claude-3-5-sonnet", "LLM judge", "Gemini", "Claude")]
-    [True, True, True, True, None]
+    >>> [is_model(name) for name in ("gpt-4o", "LLM judge", "Gemini", "Claude")]
+    [True, True, True, None]
     >>> people = "alice", "Claude Dupont", "claude@firm.com", "annotator_3", "human"
     >>> any(map(is_model, people))
     False
     """
     spelt = name.strip().replace("_", " ")
-    text, alone = spelt.lower(), _WORDS["model_alone"]
-    if text in _WORDS["first_names"] or len(text) > _LONG:
-        return None if len(text) <= _LONG else False
+    text, alone = spelt.lower(), _words("model_alone")
+    if text in _words("first_names"):
+        return None
     whose, *address = _ADDRESS.split(text, maxsplit=1)
+    if len(text) > _LONG or address or _PROGRAM.search(whose) or _MODEL.search(text):
+        return len(text) <= _LONG and bool(_PROGRAM.search(whose) or not address)
     # As one word, DeepSeek, and as several, LLMJudge.
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", spelt).lower()
-    if address or _PROGRAM.search(whose) or _MODEL.search(text):
-        return bool(_PROGRAM.search(whose)) or not address
-    known = alone | _WORDS["model_with"]
-    return any(known >= words and words & alone for words in map(set, map(_letters, (text, apart))))
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", spelt)
+    ways, known = ({*_letters(text)}, {*_letters(apart)}), alone | _words("model_with")
+    return any(known >= words and words & alone for words in ways)
 
 
-def _may_be_first_name(name: str) -> bool:
-    known = _WORDS["fillers"] | _WORDS["people"] | _WORDS["model_alone"]
+def _is_plain(name: str) -> bool:
+    known = _words("fillers") | _words("people") | _words("model_alone")
     return name.isalpha() and len(name) > 1 and name.lower() not in known
 
 
@@ -204,7 +202,7 @@ class Labellers:
     table : bool
         Whether they have all columns of the source.
     parts : bool
-        Whether a row's list holds one name for each part of its answer, and not that of a vote each.
+        Whether a row's list holds a name for each part of its answer, and not for each vote.
 
     Attributes
     ----------
@@ -217,75 +215,63 @@ class Labellers:
     def __init__(
         self, rows: Iterable[Mapping[str, object]], table: bool = False, parts: bool = False
     ) -> None:
-        inside = [name for row in islice(rows, _LOOKED_AT) for name in nested_names(row)]
-        found = [name for name in inside if not _WORDS["whose"].isdisjoint(_spellings(name))]
-        self.columns = list(dict.fromkeys(found))
+        inside = chain.from_iterable(map(nested_names, islice(rows, _LOOKED_AT)))
+        whose = _words("whose")
+        self.columns = [name for name in dict.fromkeys(inside) if _ends(name) & whose]
         # Of JSON lines a later row can have a column that the first rows lack.
-        self._later = frozenset[str]() if table else _WORDS["whose"].difference(found)
-        self._parts, self.n = parts, 0
-        self._names = defaultdict[str, Counter[str]](Counter)
+        self._later = frozenset[str]() if table else whose.difference(self.columns)
+        self._names, self._parts, self.n = defaultdict[str, Counter[str]](Counter), parts, 0
 
     def add(self, row: Mapping[str, object]) -> None:
         """Count a labelled row's."""
         self.n += 1
         for column in (*self.columns, *(self._later & row.keys())):
-            if (value := value_at(row, column)) is not None:
-                names = value if isinstance(value, list) else [value]
-                told = [name for name in names if isinstance(name, str)]
-                # A model's vote among those of people is no label.
-                people = [] if self._parts else list(filterfalse(is_model, told))
-                for name in sorted(people or told, key=lambda it: not is_model(it))[:1]:
-                    self._names[column][name] += 1
+            value = value_at(row, column)
+            if isinstance(value, list):
+                names = [item for item in value if isinstance(item, str)]
+                # A model's vote among those of people is no label; its label of a part is one.
+                chosen = max if self._parts else min
+                value = chosen(names, key=lambda name: bool(is_model(name)), default=None)
+            self.count(column, value)
         # That of a folder of labels goes with them wherever they go.
-        if "order" in row and isinstance(judge := row.get("judge"), str) and judge:
-            self._names["judge"][judge] += 1
+        self.count("judge", row.get("judge") if "order" in row else None)
 
-    def add_many(self, column: str, names: Iterable[tuple[object, int]]) -> None:
-        """Count the different names of a column, and how often each one is there."""
-        for name, n in names:
-            if isinstance(name, str) and n:
-                self._names[column][name] += n
+    def count(self, column: str, name: object, n: int = 1) -> None:
+        """Count the labels of one name."""
+        if isinstance(name, str) and name.strip():
+            self._names[column][name] += n
 
     def found(self) -> dict[str, Any] | None:
         """Return who labelled, JSON-able; None where no column speaks of a model.
 
-        Gives the ``column``, of ``n`` labels those of ``models`` and of some ``people`` by name,
-        ``n_people`` of people in all, and ``first_names`` that may be models'. These are taken as
-        models, unless all others there, two or more, may be first names, too.
+        Gives the ``column``, of ``n`` labels those of ``models``, how many are people's, and
+        ``first_names`` that may be models'. These are taken as models, unless all others there, two
+        or more, may be first names, too.
         """
         for column, names in self._names.items():
-            told = {it: column == "judge" or is_model(it) for it in names if it.strip()}
+            told = {name: column == "judge" or is_model(name) for name in names}
+            plain = [name for name, model in told.items() if model is False and _is_plain(name)]
             doubtful = [name for name, model in told.items() if model is None]
-            models = [name for name, model in told.items() if model]
-            people = [name for name, model in told.items() if model is False]
-            if not models and len(people) > 1 and all(map(_may_be_first_name, people)):
-                people += doubtful
-            else:
-                models += doubtful
-            if models or doubtful:
-                models.sort(key=names.__getitem__, reverse=True)
-                return {
-                    **{"column": column, "n": self.n, "first_names": doubtful},
-                    "models": {name: names[name] for name in models},
-                    "people": {name: names[name] for name in people[:_NAMED]},
-                    "n_people": sum(map(names.__getitem__, people)),
-                }
+            among = len(plain) > 1 and len(plain) + len(doubtful) == len(told)
+            taken = {name for name in told if told[name] or (told[name] is None and not among)}
+            if taken or doubtful:
+                models = {name: n for name, n in names.most_common() if name in taken}
+                found = {"column": column, "n": self.n, "models": models, "first_names": doubtful}
+                return found | {"n_people": names.total() - sum(models.values())}
         return None
 
     @property
     def judge(self) -> str | None:
-        """The models that gave labels, and how many where others gave some; None of people alone."""
-        found = self.found()
-        if found is None or not (models := found["models"]):
-            return None
+        """The models that gave labels, and how many where not all; None of people alone."""
+        models = (self.found() or {"models": {}})["models"]
         given, named = sum(models.values()), listed([*models][:_NAMED])
-        return named if given == self.n else f"{named} ({given:,} of {self.n:,} labels)"
+        return f"{named} ({given:,} of {self.n:,} labels)" if 0 < given < self.n else named or None
 
 
-def _spellings(name: str) -> set[str]:
+def _ends(name: str) -> set[str]:
     """Return a column's name, and its last part, as names are compared."""
-    spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    return {re.sub(r"[\W_]+", "_", part).lower() for part in (spelt, spelt.rpartition(".")[2])}
+    spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return {re.sub(r"[\W_]+", "_", part) for part in (spelt, spelt.rpartition(".")[2])}
 
 
 def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:

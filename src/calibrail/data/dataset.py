@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.aliases import Labellers
 from calibrail.data.columns import ALL_COLUMNS, CHARACTERS, ColumnMapping, Needs
 from calibrail.data.example import (
     TEXT_FIELDS,
@@ -387,8 +386,6 @@ class ColumnReader:
         Of the reading.
     scores : collection of str
         Which of the columns that are kept are scores.
-    labellers : Labellers
-        Told of who gave the labels of usable rows.
 
     Raises
     ------
@@ -397,12 +394,7 @@ class ColumnReader:
     """
 
     def __init__(
-        self,
-        columns: ColumnMapping,
-        needs: Needs,
-        interpreter: RowParser,
-        scores: Collection[str],
-        labellers: Labellers,
+        self, columns: ColumnMapping, needs: Needs, interpreter: RowParser, scores: Collection[str]
     ) -> None:
         by_row = needs.require or needs.expect or needs.allow_none or columns.labels.spans
         by_row = by_row or len(columns.label_columns) > 1 or columns.marks is not None
@@ -414,7 +406,6 @@ class ColumnReader:
         self._texts = {name.partition(".")[0] for name in texts}
         self._scores = frozenset(scores)
         self._kept = [name for name in needs.keep if name not in self._scores]
-        self._labellers = labellers
 
     def __call__(self, batch: RowBatch) -> tuple[Block, list[RowProblem | Filtered]]:
         """Return the usable rows, and the others in their order.
@@ -439,11 +430,6 @@ class ColumnReader:
                     left_out.append(result)
                 rows = rows.take(number_array(usable))
             block = self._block(rows, labels[usable], batch.start + usable, batch.file)
-            self._labellers.n += len(block)
-            for name in self._labellers.columns:
-                if (column := _column(rows, name)) is not None:
-                    values, codes = coded(column)
-                    self._labellers.add_many(name, zip(values, np.bincount(codes).tolist()))
         except DAMAGE as error:
             # Texts that are not UTF-8 or of more than 2 GiB; a date that Python does not have.
             raise NotPlainError from error
@@ -459,15 +445,14 @@ class ColumnReader:
         """
         names, by_field = set(schema.names), self._columns.by_field
         labels, named = self._columns.label_columns, (by_field["id"], by_field["group"])
-        kept = (*self._needs.keep, *self._labellers.columns)
-        paths = [name for name in (*labels, *named, *kept) if name not in names]
+        paths = [name for name in (*labels, *named, *self._needs.keep) if name not in names]
         if self._texts & names or any(name.partition(".")[0] in names for name in paths):
             raise NotPlainError
         kinds = {name: kind_of(schema.field(name).type) for name in schema.names}
         for columns, plain in (
             (named, "text whole null"),
             (self._scores, "text whole float flag null"),
-            ((*labels, *self._kept, *self._labellers.columns), "text whole float flag null"),
+            ((*labels, *self._kept), "text whole float flag null"),
         ):
             if any(kinds.get(name, "null") not in plain.split() for name in columns):
                 raise NotPlainError

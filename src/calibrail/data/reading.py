@@ -252,7 +252,8 @@ class Reading:
         self._ids = SourceIds()
         self._items = self._part(items)
         self._stream = self._run(self._items)
-        #: File and row of the example that was given last, and what it holds; who is told of each row that is none.
+        #: File and row of the example that was given last, and what that holds; who is told of
+        #: each row that is none.
         self.place: tuple[str, int] = ("", 0)
         self._row: Mapping[str, object] = {}
         self.told: Callable[[RowProblem], object] | None = None
@@ -491,8 +492,9 @@ class Reading:
         strict = self._reading.strict and self.has_ids
         if self._opened.batches is None or self._reading.sample is not None or strict:
             raise NotPlainError
-        labellers = self.labellers if self._needs.labelled else Labellers((), table=True)
-        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores, labellers)
+        whose = self.labellers.columns if self._needs.labelled else []
+        needs = replace(self._needs, keep=(*self._needs.keep, *whose))
+        reader = ColumnReader(self.columns, needs, self._interpreter, scores)
         with closing(Quarantine(self._reading.quarantine)) as quarantine:
             batches = self._opened.batches(columns=self._names, rows=ROWS)
             for batch in self._part.of_batches(batches):
@@ -503,6 +505,10 @@ class Reading:
                 for result in left_out:
                     self._leave_out(result, quarantine)
                 self.n_examples += len(block)
+                self.labellers.n += len(block)
+                for name in whose:
+                    for value, n in Counter(block.kept[name].tolist()).items():
+                        self.labellers.count(name, value, n)
                 yield block
 
     @property

@@ -20,7 +20,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
 from calibrail.labelling import ledger, sampling
-from calibrail.labelling.exchange.transfer import balance, read_lots, require_labellers, take_all
+from calibrail.labelling.exchange.transfer import balance, read_lots, take_all
 from calibrail.labelling.ledger import Order, SessionPlan, Traces
 from calibrail.labelling.session import Session, hallucinated_needed
 from calibrail.options import Drawing, LabelOptions, Promise, ReadOptions, Requirement, fields
@@ -75,8 +75,6 @@ def _begin(
     seen = Fresh(guardrail)
     reading = optional(asked.reading, ReadOptions, "reading")
     reading = replace(reading, quarantine=folder / folders.QUARANTINE)
-    if lots is not None:
-        require_labellers(lots.path, lots.rows.values(), reading.labelled_by)
     column = None if judge is None else sampling.JudgeColumn(judge, reading.label_map)
     compared = [sampling.JudgeColumn(name, reading.label_map) for name in judges]
     files = _file_states(traces, reading)

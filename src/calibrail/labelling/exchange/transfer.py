@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
-from calibrail.data.aliases import Labellers, judge_of_row
+from calibrail.data.aliases import is_model, judge_of_row
 from calibrail.data.example import TEXT_FIELDS, RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
@@ -534,6 +534,10 @@ def _take(
         raise InputError.on("import_unknown_id", row=row, hint=hint)
     if not order:
         raise InputError.on("import_ambiguous_id", row=row)
+    if by is None and is_model(row.annotator or "") is None:
+        # Whose a label of a folder is cannot be unsaid.
+        ways = (fields.spell_option(ReadOptions, "labelled_by", it) for it in ("people", name))
+        raise InputError.on("import_whose", name=name, ways=" or ".join(ways))
     label, task = words(row.label), session.task(order)
     if (text := changed_text(row, task)) is not None:
         raise InputError.on("import_changed_text", text=text, row=row)
@@ -661,10 +665,7 @@ def import_labels(
     counts = dict.fromkeys(("labelled", "unsure", "again", "blank"), 0)
     problems: list[str] = []
     first: dict[tuple[int, str], str] = {}
-    rows = list(read(place, column))
-    told = ({"annotator": row.annotator, **row.row} for row in rows if row.label not in (None, ""))
-    require_labellers(place, told, reading.labelled_by)
-    for row in rows:
+    for row in read(place, column):
         try:
             kind = _take(session, row, words, judge or annotator, known, first, reading.labelled_by)
         except InputError as error:
@@ -673,25 +674,6 @@ def import_labels(
         counts[kind] += 1
         counts["labelled"] += kind == "unsure"
     return Imported(**counts, problems=tuple(problems))
-
-
-def require_labellers(
-    path: str | Path, rows: Iterable[Mapping[str, object]], by: str | None
-) -> None:
-    """Refuse labels of a name that a person and a model may bear: whose they are cannot be unsaid.
-
-    Raises
-    ------
-    InputError
-        Nobody says who labelled (``by``), and such a name is there.
-    """
-    labellers = Labellers((), table=by is not None)
-    for row in rows:
-        labellers.add(row)
-    if (found := labellers.found()) is not None and found["first_names"]:
-        name, named = found["first_names"][0], fields.spell_option
-        people, model = (named(ReadOptions, "labelled_by", whose) for whose in ("people", name))
-        raise InputError.on("import_whose", path=path, name=name, people=people, model=model)
 
 
 #: What rounding may take from a probability, and from its being the same for all.
