@@ -388,7 +388,7 @@ def test_a_model_that_labelled_the_last_rows_alone_is_seen(
         (["ada", "bo", "Claude Dupont"], None, None),
         # Among first names it may be one: said all the same.
         (["ada", "bo", "claude"], None, "among them claude. Where that is a model"),
-        (["ada", "bo", "claude", "o3"], "o3 and claude (2 of 4 labels)", "taken as models"),
+        (["ada", "bo", "claude", "o3"], "claude and o3 (2 of 4 labels)", "taken as models"),
         (["annotator_3", "human", "Max"], None, None),
     ],
 )
@@ -462,3 +462,14 @@ def test_a_name_that_may_be_a_persons_or_a_models_is_asked_for_before_labels_are
     text = (tmp_path / "labels" / "labels.jsonl").read_text("utf-8")
     said = {row["annotator"]: row.get("judge") for row in map(json.loads, text.splitlines())}
     assert said == {"ada": None, "bo": None, "Claude": None, "gpt-4o": "gpt-4o", "gpt": None}
+
+
+def test_a_judge_that_a_folder_does_not_hold_is_looked_for_in_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "labels"
+    with calibrail.label(traces(20), folder, looks=False) as session:
+        task = session.next("ada")
+        assert task is not None
+        session.put("ada", task.order, 1)
+    told = r"nope is no column of the answers in .*labels;.*calibrail agree FILE --labels .*labels"
+    with pytest.raises(InputError, match=told):
+        calibrail.agree(folder, judge_column="nope")
