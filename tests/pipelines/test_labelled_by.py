@@ -473,3 +473,26 @@ def test_a_judge_that_a_folder_does_not_hold_is_looked_for_in_a_file(tmp_path: P
     told = r"nope is no column of the answers in .*labels;.*calibrail agree FILE --labels .*labels"
     with pytest.raises(InputError, match=told):
         calibrail.agree(folder, judge_column="nope")
+
+
+def test_fresh_data_says_itself_who_labelled_it(tmp_path: Path, score: Any) -> None:
+    """Who gave the labels of the answers that set a threshold did not give those that test it."""
+    items = [{**item, "detector": 4 * item["label"], "annotator": "ada"} for item in rows(150)]
+    items[-1]["annotator"] = "gpt-4o"
+    how: dict[str, Any] = {"baselines": False, "alpha": 0.3}
+    run = calibrail.calibrate(write(tmp_path / "a.jsonl", items), score, **how)
+    file = tmp_path / "g.json"
+    run.freeze().save(file)
+    kept = calibrail.card(file).to_dict()["guardrail"]["data"]["reading"]
+    assert judge_of(kept) == f"gpt-4o (1 of {len(items)} labels)"
+    assert kept["labellers"]["models"] == {"gpt-4o": 1}
+    fresh = [
+        {**item, "detector": 4 * item["label"], "annotator": "bo"}
+        for item in rows(150, seed=5, prefix="New ")
+    ]
+    told = calibrail.certify(file, write(tmp_path / "b.jsonl", fresh), **LIMITS, looks=False)
+    assert (told.verdict, judge_of(told.reading)) == ("certified", None)
+    for item in fresh:
+        item.pop("annotator")
+    untold = calibrail.certify(file, write(tmp_path / "c.jsonl", fresh), **LIMITS, looks=False)
+    assert (untold.verdict, judge_of(untold.reading)) == ("inconclusive", judge_of(kept))
