@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import calibrail
+from calibrail.data.aliases import Labellers, is_model
 from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import FrozenConfig
@@ -20,6 +21,7 @@ from calibrail.options.data import judge_of
 from calibrail.report.document import Document
 from calibrail.report.documents import build_document
 from calibrail.report.documents.compare import finding
+from calibrail.report.documents.data import labellers_note
 from tests.answers import rows, write
 from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, traces, truth
@@ -315,3 +317,182 @@ def test_an_imported_label_is_its_annotators_also_where_that_is_a_model(tmp_path
     text = (tmp_path / "labels" / "labels.jsonl").read_text("utf-8")
     said = {row["annotator"]: row.get("judge") for row in map(json.loads, text.splitlines())}
     assert said == {"gpt-4o": "gpt-4o", "ada": None}
+
+
+def held(kind: str, items: list[dict[str, Any]], folder: Path) -> Any:
+    """Return rows as one of the sources that are read, by columns or row by row."""
+    import pandas as pd
+
+    frame = pd.DataFrame(items)
+    if kind == "csv":
+        frame.to_csv(folder / "a.csv", index=False)
+    elif kind == "parquet":
+        frame.to_parquet(folder / "a.parquet")
+    elif kind == "jsonl":
+        write(folder / "a.jsonl", items)
+    return {"frame": frame, "rows": items}.get(kind, folder / f"a.{kind}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "where"),
+    [
+        *((kind, False, "annotator") for kind in ("csv", "jsonl", "parquet", "frame", "rows")),
+        *((kind, True, "annotator") for kind in ("csv", "jsonl", "parquet")),
+        *(("csv", False, "Labelled By"), ("jsonl", True, "meta"), ("parquet", False, "meta")),
+    ],
+)
+def test_a_model_that_labelled_the_last_rows_alone_is_seen(
+    tmp_path: Path, score: Any, kind: str, texts: bool, where: str
+) -> None:
+    """Far behind the rows by which columns are told, whatever the file, with texts or without."""
+    items = [{**item, "detector": 4 * item["label"]} for item in rows(150)]
+    for place, item in enumerate(items):
+        whose = "gpt-4o" if place >= len(items) - 5 else "ada"
+        item |= {where: {"annotator": whose} if where == "meta" else whose}
+        if not texts:
+            item |= {"id": f"n{place}"}
+            for name in ("question", "contexts", "response"):
+                item.pop(name)
+    how: dict[str, Any] = {**LIMITS, "baselines": False, "alpha": 0.3}
+    source = held(kind, items, tmp_path)
+    run = calibrail.calibrate(source, score, **how)
+    reading = run.report.data["reading"]
+    n = f"{len(items):,}"
+    assert run.verdict == "inconclusive"
+    assert judge_of(reading) == f"gpt-4o (5 of {n} labels)"
+    assert run.report.to_dict()["reason"].startswith(f"Agrees with gpt-4o (5 of {n} labels): ")
+    assert reading["labellers"] == {
+        "column": "meta.annotator" if where == "meta" else where,
+        "n": len(items),
+        "models": {"gpt-4o": 5},
+        "n_people": len(items) - 5,
+        "first_names": [],
+    }
+    (note,) = (text for text in run.report.to_dict()["notes"] if "gpt-4o" in text)
+    assert "gpt-4o (5), taken as a model, and people" in note
+    again = calibrail.calibrate(held(kind, items, tmp_path), score, **how, labelled_by="people")
+    assert again.verdict == "certified" and again.report.data["reading"]["labellers"] is None
+
+
+@pytest.mark.parametrize(
+    ("names", "judge", "note"),
+    [
+        (["Claude"], "Claude", "Where all are people's labels"),
+        (
+            ["ada", "claude"],
+            "claude (1 of 2 labels)",
+            "(1), taken as a model, and people (1)",
+        ),
+        (["Ada Lee", "Bo Su", "Claude"], "Claude (1 of 3 labels)", "taken as a model, and people"),
+        (["ada@x.org", "bo@x.org", "claude@x.org"], None, None),
+        (["ada", "bo", "Claude Dupont"], None, None),
+        # Among first names it may be one: said all the same.
+        (["ada", "bo", "claude"], None, "among them claude. Where that is a model"),
+        (["ada", "bo", "claude", "o3"], "claude and o3 (2 of 4 labels)", "taken as models"),
+        (["annotator_3", "human", "Max"], None, None),
+    ],
+)
+def test_a_name_that_people_and_models_bear_is_told_by_the_others(
+    names: list[str], judge: str | None, note: str | None
+) -> None:
+    labellers = Labellers([{"annotator": names[0]}])
+    for name in names:
+        labellers.add({"annotator": name})
+    assert labellers.judge == judge
+    said = labellers_note(labellers.found())
+    assert (said == ()) if note is None else (note in " ".join(said))
+
+
+def test_models_are_told_from_people_by_their_names() -> None:
+    models = ["gpt-4o", "GPT4", "GPT", "claude-3-5-sonnet", "claude-3-5-sonnet@20240620", "Gemini"]
+    models += [
+        "Llama",
+        "Mistral",
+        "Qwen",
+        "Grok",
+        "DeepSeek",
+        "llm-judge",
+        "LLMJudge",
+        "AI",
+        "model",
+    ]
+    models += ["anthropic/claude-opus-4", "meta-llama/Llama-3.1-8B", "Command R", "Mistral Large"]
+    models += ["LLM judge", "Claude Sonnet", "our AI assistant", "o3-mini", "HHEM"]
+    people = ["alice", "annotator_3", "human", "Max", "Hellman", "A3KQ8", "17", "crowd", "O2", ""]
+    people += ["Claude Dupont", "Ai Tanaka", "Nova Smith", "human judge", "claude@firm.com"]
+    assert {name for name in models if not is_model(name)} == set()
+    assert {name for name in people if is_model(name) is not False} == set()
+
+
+def test_only_who_gave_a_human_label_counts_where_a_judge_labelled_all(tmp_path: Path) -> None:
+    from tests.pipelines.test_agree import COLUMNS, LIMITS, standing_in
+
+    path, _ = standing_in(tmp_path, {"judge": (0.02, 0.02)})
+    items = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    labelled = [item for item in items if item["human"] not in (None, "")]
+    for item in items:
+        item["annotator"] = "gpt-4o"
+    for item in labelled:
+        item["annotator"] = "ada"
+    result = calibrail.agree(write(tmp_path / "b.jsonl", items), **COLUMNS, **LIMITS)
+    assert (result.verdict, result.data["labelled_by"]) == ("certified", None)
+    labelled[-1]["annotator"] = "gpt-4o"
+    result = calibrail.agree(write(tmp_path / "c.jsonl", items), **COLUMNS, **LIMITS)
+    told = f"gpt-4o (1 of {len(labelled)} labels)"
+    assert (result.verdict, result.data["labelled_by"]) == ("inconclusive", told)
+    assert any("annotator says who gave" in text for text in result.warnings)
+
+
+def test_a_name_that_may_be_a_persons_or_a_models_is_asked_for_before_labels_are_taken(
+    tmp_path: Path,
+) -> None:
+    """Whose a label of a folder is cannot be unsaid."""
+    with calibrail.label(traces(20), tmp_path / "labels", looks=False) as session:
+        ids = [task.alias for task in session.hand_out("ada", 3)]
+        lines = [f"{name},1,{by}" for name, by in zip(ids, ("ada", "bo", "Claude"), strict=True)]
+        file = tmp_path / "b.csv"
+        file.write_text("\n".join(["id,label,annotator", *lines]), "utf-8")
+        taken = import_labels(session, file, "ada")
+        assert taken.labelled == 2 and "'Claude' may be a person or a model" in taken.problems[0]
+        people = ReadOptions(labelled_by="people")
+        assert import_labels(session, file, "ada", reading=people).labelled == 1
+        for name, judge in (("gpt-4o", None), ("gpt", "people")):
+            (task,) = session.hand_out(name, 1)
+            session.put(name, task.order, 1, judge=judge)
+    text = (tmp_path / "labels" / "labels.jsonl").read_text("utf-8")
+    said = {row["annotator"]: row.get("judge") for row in map(json.loads, text.splitlines())}
+    assert said == {"ada": None, "bo": None, "Claude": None, "gpt-4o": "gpt-4o", "gpt": None}
+
+
+def test_a_judge_that_a_folder_does_not_hold_is_looked_for_in_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "labels"
+    with calibrail.label(traces(20), folder, looks=False) as session:
+        task = session.next("ada")
+        assert task is not None
+        session.put("ada", task.order, 1)
+    told = r"nope is no column of the answers in .*labels;.*calibrail agree FILE --labels .*labels"
+    with pytest.raises(InputError, match=told):
+        calibrail.agree(folder, judge_column="nope")
+
+
+def test_fresh_data_says_itself_who_labelled_it(tmp_path: Path, score: Any) -> None:
+    """Who gave the labels of the answers that set a threshold did not give those that test it."""
+    items = [{**item, "detector": 4 * item["label"], "annotator": "ada"} for item in rows(150)]
+    items[-1]["annotator"] = "gpt-4o"
+    how: dict[str, Any] = {"baselines": False, "alpha": 0.3}
+    run = calibrail.calibrate(write(tmp_path / "a.jsonl", items), score, **how)
+    file = tmp_path / "g.json"
+    run.freeze().save(file)
+    kept = calibrail.card(file).to_dict()["guardrail"]["data"]["reading"]
+    assert judge_of(kept) == f"gpt-4o (1 of {len(items)} labels)"
+    assert kept["labellers"]["models"] == {"gpt-4o": 1}
+    fresh = [
+        {**item, "detector": 4 * item["label"], "annotator": "bo"}
+        for item in rows(150, seed=5, prefix="New ")
+    ]
+    told = calibrail.certify(file, write(tmp_path / "b.jsonl", fresh), **LIMITS, looks=False)
+    assert (told.verdict, judge_of(told.reading)) == ("certified", None)
+    for item in fresh:
+        item.pop("annotator")
+    untold = calibrail.certify(file, write(tmp_path / "c.jsonl", fresh), **LIMITS, looks=False)
+    assert (untold.verdict, judge_of(untold.reading)) == ("inconclusive", judge_of(kept))

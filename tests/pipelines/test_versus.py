@@ -243,7 +243,7 @@ def test_labels_of_a_judge_certify_nothing(tmp_path: Path) -> None:
     # What the interval shows of the judge's labels, and whose they are.
     assert content["outcome"] == "better" and content["difference"]["upper"] < 0.0
     assert content["reason"].startswith("A hallucinates less often than B: by ")
-    assert "confidence. This only agrees with gpt: the labels come from" in content["reason"]
+    assert "confidence. This only agrees with gpt: labels come from" in content["reason"]
     again = calibrail.versus(*sources, labelled_by="gpt", judge_column="judge", looks=looks)
     assert again.content["reason_code"] == "looked_before" and "No verdict, on lab" in repr(again)
     assert asked(*files(tmp_path, *answers()), labelled_by="people")["verdict"] == "certified"

@@ -2,13 +2,17 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
-from calibrail.data.values import chunks_of, text_of
+from calibrail.data.values import chunks_of, nested_names, text_of, value_at
+from calibrail.formatting import listed
 from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
@@ -132,3 +136,152 @@ def is_template(column: str, prompts: Sequence[object], contexts: Sequence[objec
         holds = any(len(chunk) >= _SAYS and chunk in text for chunk in chunks)
         held += holds or len(text) > _ASKS or _HEADING.search(text) is not None
     return 2 * held > len(prompts)
+
+
+_PROGRAM, _MODEL = (re.compile(NAMES["labels"][name]) for name in ("program", "model"))
+_ADDRESS: Final = re.compile(r"@[\w-]+(\.[\w-]+)*\.[a-z]{2,}")
+# A longer value is a text, and nobody's name; rows that are looked at for columns, and names told.
+_LONG, _LOOKED_AT, _NAMED = 80, 20, 3
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    return frozenset(NAMES["labels"][kind].split())
+
+
+def is_of_judge(name: str) -> bool:
+    """Say whether a column's name says that a program labelled, and nothing of what it labelled.
+
+    >>> [is_of_judge(name) for name in ("gpt4_label", "LLM as a judge", "llm_answer_label", "y")]
+    [True, True, False, False]
+    """
+    words, judges, said = {*_letters(name)}, _words("judges"), _words("opinions")
+    both = not words.isdisjoint(judges) and not words.isdisjoint(said)
+    return both and words <= judges | said | {"by", "as", "a", "the"}
+
+
+def _letters(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text.lower())
+
+
+@lru_cache(maxsize=4096)
+def is_model(name: str) -> bool | None:
+    """Say whether who labelled is a model, by its name; None where it may be a first name, too.
+
+    >>> [is_model(name) for name in ("gpt-4o", "LLM judge", "Gemini", "Claude")]
+    [True, True, True, None]
+    >>> people = "alice", "Claude Dupont", "claude@firm.com", "annotator_3", "human"
+    >>> any(map(is_model, people))
+    False
+    """
+    spelt = name.strip().replace("_", " ")
+    text, alone = spelt.lower(), _words("model_alone")
+    if text in _words("first_names"):
+        return None
+    whose, *address = _ADDRESS.split(text, maxsplit=1)
+    if len(text) > _LONG or address or _PROGRAM.search(whose) or _MODEL.search(text):
+        return len(text) <= _LONG and bool(_PROGRAM.search(whose) or not address)
+    # As one word, DeepSeek, and as several, LLMJudge.
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", spelt)
+    ways, known = ({*_letters(text)}, {*_letters(apart)}), alone | _words("model_with")
+    return any(known >= words and words & alone for words in ways)
+
+
+def _is_plain(name: str) -> bool:
+    known = _words("fillers") | _words("people") | _words("model_alone")
+    return name.isalpha() and len(name) > 1 and name.lower() not in known
+
+
+class Labellers:
+    """Counts who gave labels, by the columns that say so, and tells models from people.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        The first rows.
+    table : bool
+        Whether they have all columns of the source.
+    parts : bool
+        Whether a row's list holds a name for each part of its answer, and not for each vote.
+
+    Attributes
+    ----------
+    columns : list of str
+        Where names are.
+    n : int
+        Labels so far.
+    """
+
+    def __init__(
+        self, rows: Iterable[Mapping[str, object]], table: bool = False, parts: bool = False
+    ) -> None:
+        inside = chain.from_iterable(map(nested_names, islice(rows, _LOOKED_AT)))
+        whose = _words("whose")
+        self.columns = [name for name in dict.fromkeys(inside) if _ends(name) & whose]
+        # Of JSON lines a later row can have a column that the first rows lack.
+        self._later = frozenset[str]() if table else whose.difference(self.columns)
+        self._names, self._parts, self.n = defaultdict[str, Counter[str]](Counter), parts, 0
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """Count a labelled row's."""
+        self.n += 1
+        for column in (*self.columns, *(self._later & row.keys())):
+            value = value_at(row, column)
+            if isinstance(value, list):
+                names = [item for item in value if isinstance(item, str)]
+                # A model's vote among those of people is no label; its label of a part is one.
+                chosen = max if self._parts else min
+                value = chosen(names, key=lambda name: bool(is_model(name)), default=None)
+            self.count(column, value)
+        # That of a folder of labels goes with them wherever they go.
+        self.count("judge", row.get("judge") if "order" in row else None)
+
+    def count(self, column: str, name: object, n: int = 1) -> None:
+        """Count the labels of one name."""
+        if isinstance(name, str) and name.strip():
+            self._names[column][name] += n
+
+    def found(self) -> dict[str, Any] | None:
+        """Return who labelled, JSON-able; None where no column speaks of a model.
+
+        Gives the ``column``, of ``n`` labels those of ``models``, how many are people's, and
+        ``first_names`` that may be models'. These are taken as models, unless all others there, two
+        or more, may be first names, too.
+        """
+        for column, names in self._names.items():
+            told = {name: column == "judge" or is_model(name) for name in names}
+            plain = [name for name, model in told.items() if model is False and _is_plain(name)]
+            doubtful = [name for name, model in told.items() if model is None]
+            among = len(plain) > 1 and len(plain) + len(doubtful) == len(told)
+            taken = {name for name in told if told[name] or (told[name] is None and not among)}
+            if taken or doubtful:
+                models = {name: n for name, n in names.most_common() if name in taken}
+                found = {"column": column, "n": self.n, "models": models, "first_names": doubtful}
+                return found | {"n_people": names.total() - sum(models.values())}
+        return None
+
+    @property
+    def judge(self) -> str | None:
+        """The models that gave labels, and how many where not all; None of people alone."""
+        models = (self.found() or {"models": {}})["models"]
+        given, named = sum(models.values()), listed([*models][:_NAMED])
+        return f"{named} ({given:,} of {self.n:,} labels)" if 0 < given < self.n else named or None
+
+
+def _ends(name: str) -> set[str]:
+    """Return a column's name, and its last part, as names are compared."""
+    spelt = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return {re.sub(r"[\W_]+", "_", part) for part in (spelt, spelt.rpartition(".")[2])}
+
+
+def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
+    """Return which judge gave a row's label: who did is said of all rows (``by``), or by the row.
+
+    >>> judge_of_row({"annotator": "gpt-6-luna"}), judge_of_row({"annotator": "Claude Dupont"})
+    ('gpt-6-luna', None)
+    """
+    if by not in (None, "people"):
+        return by
+    labellers = Labellers([row] if by is None else [], table=True)
+    labellers.add(row)
+    return labellers.judge

@@ -300,39 +300,6 @@ def is_of_program(name: str) -> bool:
     return not people and not ({"ai", "ki"}.isdisjoint(ends) and PROGRAMS.isdisjoint(words))
 
 
-#: Words for programs that label, and for what they say; columns of who gave a label, and models.
-_JUDGES, _SAID = (frozenset(NAMES["labels"][name].split()) for name in ("judges", "opinions"))
-_WHOSE: Final = NAMES["labels"]["whose"].split()
-_MODEL: Final = re.compile(NAMES["labels"]["model"])
-
-
-def is_of_judge(name: str) -> bool:
-    """Say whether a column's name says that a program labelled, and nothing of what it labelled.
-
-    >>> [is_of_judge(name) for name in ("gpt4_label", "LLM as a judge", "llm_answer_label", "y")]
-    [True, True, False, False]
-    """
-    words = {*re.findall("[a-z]+", name.lower())}
-    said = not words.isdisjoint(_JUDGES) and not words.isdisjoint(_SAID)
-    return said and words <= _JUDGES | _SAID | {"by", "as", "a", "the"}
-
-
-def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None:
-    """Return which judge gave a row's label: who did is said of all rows (``by``), or by the row.
-
-    >>> judge_of_row({"annotator": "gpt-6-luna"}), judge_of_row({"annotator": "Claude Dupont"})
-    ('gpt-6-luna', None)
-    """
-    if by not in (None, "people"):
-        return by
-    # That of a folder of labels goes with them wherever they go.
-    named = [row.get("judge") if "order" in row else None]
-    if by is None:
-        told = (value for value in map(row.get, _WHOSE) if isinstance(value, str))
-        named += [name for name in told if _MODEL.search(name.lower().partition("@")[0])]
-    return next((name for name in named if isinstance(name, str) and name), None)
-
-
 def _to_label(program: str) -> str:
     """Return how people's labels are made, and what measures against a program's words instead."""
     options = (spell_option(ReadOptions, name, program) for name in ("label_column", "labelled_by"))

@@ -13,13 +13,12 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
+from calibrail.data.aliases import Labellers, is_of_judge
 from calibrail.data.columns import (
     CHARACTERS,
     Needs,
     Seen,
     choose_columns,
-    is_of_judge,
-    judge_of_row,
     likely_labels,
     listing,
     which_label,
@@ -210,12 +209,11 @@ class Reading:
         self.head = tuple(item.values for item in head if isinstance(item, SourceRow))
         self.columns = choose_columns(self.head, opened, reading.of_answers(), needs, source)
         if needs.labelled and reading.labelled_by is None:
-            # The name of a column of labels, or the first rows, may say that a program gave them.
+            # The name of a column of labels may say that a program gave them.
             given = [it for it in self.columns.label_columns if not is_of_people(it)]
             scores = () if opened.export is None else (SCORE,)
             said = (it for it in given if it.startswith(scores) or is_of_judge(it))
-            judge = next(chain(said, filter(None, map(judge_of_row, self.head))), None)
-            reading = replace(reading, labelled_by=judge)
+            reading = replace(reading, labelled_by=next(said, None))
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
@@ -231,27 +229,33 @@ class Reading:
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
         self._numbered = opened.rectangular and "id" not in self.columns.present
         self._interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)
+        parts = self.columns.marked.answer_id is not None
+        asked = self.head if reading.labelled_by is None else ()
+        #: Who gave the labels, where nobody says whose they are.
+        self.labellers = Labellers(asked, opened.rectangular or not asked, parts)
         self._needs = needs
         self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
             twins = (twin.reader.column for twin in self.columns.rivals)
             labels = (*self.columns.label_columns, *twins)
-            names = (*self.columns.by_field.values(), *labels, *needs.keep)
+            names = (*self.columns.by_field.values(), *labels, *needs.keep, *self.labellers.columns)
             self._names = {*names} - {CHARACTERS}
             # Rows of scores with one id are told apart by all that they hold.
             whole = needs.distinct and "response" not in self.columns.present
             items = batch_rows(narrow(columns=None if whole else self._names))
         self._gatherer: Gatherer | None = None
-        if self.columns.marked.answer_id is not None:
+        if parts:
             self._gatherer = Gatherer(self.columns.by_field, self.columns.label_columns)
             items = self._gatherer(items)
         self._part = Subsample(reading, self._group_of)
         self._ids = SourceIds()
         self._items = self._part(items) if {reading.limit, reading.sample} != {None} else items
         self._stream = self._run(self._items)
-        #: File and row of the example that was given last; who is told of each row that is none.
+        #: File and row of the example that was given last, and what that holds; who is told of
+        #: each row that is none.
         self.place: tuple[str, int] = ("", 0)
+        self._row: Mapping[str, object] = {}
         self.told: Callable[[RowProblem], object] | None = None
         #: What reads columns of scores in which a yes means hallucinated.
         self.verdicts: list[LabelReader] = []
@@ -334,6 +338,7 @@ class Reading:
         """Return how the source was read, JSON-able; what labels meant is final after the pass."""
         files = file_digests(self._opened.files) if len(self._opened.files) > 1 else []
         said, marks = replace(self._reading, strict=False), self.columns.decimals
+        said = replace(said, labelled_by=said.labelled_by or self.labellers.judge)
         decimals = {name: marks[name] for name in self._needs.keep if name in marks}
         return {
             "columns": {
@@ -347,6 +352,7 @@ class Reading:
             "turned": list(self.columns.labels.turned()),
             "part": self.part(),
             "repeated_ids": self.repeated_ids(),
+            "labellers": self.labellers.found(),
             "origin": None if self.origin is None else asdict(self.origin),
             "export": None if self.export is None else self.export.to_dict(is_of_people),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
@@ -430,10 +436,17 @@ class Reading:
                 unique = result.id if known else self._ids.name(result.id, row.file, said)
                 if unique is not None:
                     self.n_examples += 1
+                    self._row = row.values if isinstance(row, SourceRow) else {}
+                    if self._needs.labelled:
+                        self.count_label()
                     yield result if unique == result.id else replace(result, id=unique), content
                     continue
                 result = duplicate(self.place[1], result.id, row.file)
             self._leave_out(result, quarantine)
+
+    def count_label(self) -> None:
+        """Count who gave the label of the example that was given last."""
+        self.labellers.add(self._row)
 
     def _held(self, example: Example, row: ParsedItem) -> int:
         """Return a number for what an answer says; without one, for all that its row holds."""
@@ -479,7 +492,9 @@ class Reading:
         strict = self._reading.strict and self.has_ids
         if self._opened.batches is None or self._reading.sample is not None or strict:
             raise NotPlainError
-        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores)
+        whose = self.labellers.columns if self._needs.labelled else []
+        needs = replace(self._needs, keep=(*self._needs.keep, *whose))
+        reader = ColumnReader(self.columns, needs, self._interpreter, scores)
         with closing(Quarantine(self._reading.quarantine)) as quarantine:
             batches = self._opened.batches(columns=self._names, rows=ROWS)
             for batch in self._part.of_batches(batches):
@@ -490,6 +505,10 @@ class Reading:
                 for result in left_out:
                     self._leave_out(result, quarantine)
                 self.n_examples += len(block)
+                self.labellers.n += len(block)
+                for name in whose:
+                    for value, n in Counter(block.kept[name].tolist()).items():
+                        self.labellers.count(name, value, n)
                 yield block
 
     @property

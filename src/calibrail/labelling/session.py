@@ -16,6 +16,7 @@ from scipy.special import betaincinv
 
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.threshold import minimum_n, rank
+from calibrail.data.aliases import is_model
 from calibrail.data.example import Example
 from calibrail.data.splits import groups_to_add
 from calibrail.errors import InputError, error_text
@@ -441,7 +442,8 @@ class Session:
         evidence : bool
             Whether help was asked for; what ``helped`` wrote down counts, too.
         judge : str, optional
-            What labelled, where no person did: nothing is certified by such labels.
+            What labelled, where no person did: nothing is certified by such labels. An annotator
+            with the name of a model is one, but for ``people``.
         note : str
             What the annotator writes beside the label.
 
@@ -457,6 +459,8 @@ class Session:
             raise InputError(f"label must be 1, 0 or None; got {label!r}")
         if label == 0 and spans:
             raise InputError.on("marks_in_faithful_answer")
+        judge = name if judge is None and is_model(name) else judge
+        judge = None if judge == "people" else judge
         if judge is not None and self.plan.purpose == "watch":
             raise InputError.on("labels_of_judge_for_people", judge=judge)
         with self._files.up_to_date():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import ClassCounts, certify_groups, holm
-from calibrail.data.aliases import aliases_of
+from calibrail.data.aliases import Labellers, aliases_of
 from calibrail.data.example import Example
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
@@ -244,6 +244,8 @@ def agree(
         reading = replace(reading, labelled_by=labelled_by)
     source = reusable(source)
     seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
+    if labels is asked and (missing := [item for item in judges if item not in seen.fields]):
+        raise InputError.on("no_judge_in_folder", judge=missing[0], folder=folder)
     others = [column for column in seen.fields if column not in judges]
     human, reading = loading.column_of_people(seen, reading, others, labels is None, apart=True)
     for column in judges:
@@ -260,6 +262,7 @@ def agree(
     columns, described, decide = _flagging(guardrail, scores)
     context = optional(context, loading.Context, "context")
     by_people, n_unsure, n_unread = cast("dict[str, Any] | None", None), 0, 0
+    whose = cast("Labellers | None", None)
     if folder is not None:
         # A review shows what judges say, so that its labels test none of them.
         blind = [it.before_review() for _, it in of_folder]
@@ -277,7 +280,7 @@ def agree(
                 raise DataError(
                     say("refused.two_labels", name=spoken(labels), id=item.id, rows=None)
                 )
-        n_unread = found.n_quarantined
+        n_unread, whose = found.n_quarantined, found.labellers
         reading = replace(reading, labelled_by=reading.labelled_by or judge_of(found.how()))
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
@@ -285,6 +288,7 @@ def agree(
     examples = loading.open_source(
         source, replace(reading, label_column=None), keep=keep, labelled=False
     )
+    whose = whose or examples.labellers
     fresh, drawn_with = Fresh(guardrail), {it.draw.id: it.draw.probability for _, it in of_folder}
     pairs = loading.JudgedLabels(name, reading, human, judges, judge_higher, examples, by_people)
     table_rows: list[tuple[float, ...]] = []
@@ -417,6 +421,7 @@ def agree(
             "n_unmet": n_unmet,
             "n_unsure": n_unsure,
             "labelled_by": judge_of(examples.how()),
+            "labellers": whose.found(),
             "part": examples.part(),
         },
         judges=about,

@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
-from calibrail.data.aliases import aliases_of
-from calibrail.data.columns import is_of_judge, judge_of_row, which_label
+from calibrail.data.aliases import aliases_of, is_of_judge
+from calibrail.data.columns import which_label
 from calibrail.data.example import HALLUCINATED, TEXT_FIELDS, Example, RowProblem, shorten
 from calibrail.data.labels import (
     NONE,
@@ -291,8 +291,7 @@ def column_of_people(
     """Return the column of people's labels; refuse data that is to have one, and has none.
 
     What is refused names the labels' own file where they may stand apart. Where a program gave
-    them by the name of the column, or by what the first rows hold, the options for reading that are
-    returned say so.
+    them by the name of the column, the options for reading that are returned say so.
     """
     human = cast("str | None", reading.label_column)
     if human:
@@ -303,8 +302,7 @@ def column_of_people(
         about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
         raise DataError(say("refused.no_people", about, apart=apart))
     human = human or next((name for name in found if name in others), "human")
-    by = (human if is_of_judge(human) else None, *(map(judge_of_row, seen.head) if here else ()))
-    whose = reading.labelled_by or next(filter(None, by), None)
+    whose = reading.labelled_by or (human if is_of_judge(human) else None)
     return human, replace(reading, labelled_by=whose)
 
 
@@ -330,6 +328,7 @@ class JudgedLabels:
         by_people: Mapping[str, int] | None = None,
     ) -> None:
         self._source, self._reading, self._by_people = source, reading, by_people
+        self._rows = rows
         self._names = human, *judges
         people, *others = ([value_at(row, name) for row in rows.head] for name in self._names)
         beside = None
@@ -387,6 +386,8 @@ class JudgedLabels:
                 return None
             # What a judge left blank is no number, whatever its numbers are.
             read.append(np.nan if read and not sign and label == NONE else label)
+        if self._by_people is None and read[0] != NONE:
+            self._rows.count_label()
         return tuple(read)
 
     def _set_aside(self, example: Example, reader: LabelReader, *, rated: bool) -> None:

@@ -166,7 +166,8 @@ def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
     settings = {name: value for name, value in settings.items() if name not in PART}
     if not how or not (settings or "decimals" in how):
         return None
-    return {"settings": settings, **{k: how[k] for k in ("columns", "decimals") if k in how}}
+    kept = {name: how.get(name) for name in ("columns", "decimals", "labellers")}
+    return {"settings": settings} | {k: v for k, v in kept.items() if v is not None}
 
 
 def inherited_reading(
@@ -207,10 +208,14 @@ def inherited_reading(
     }
     try:
         likely = replace(reading, **settings)
-        looked = replace(likely, quarantine=None, strict=False)
-        here = read(source, looked, require=(), labelled=False, allow_none=True).columns
+        looked = replace(likely, quarantine=None, strict=False, labelled_by=reading.labelled_by)
+        opened = read(source, looked, require=(), labelled=False, allow_none=True)
     except CalibrailError:
         return reading
+    here = opened.columns
+    if frozen.get("labellers") and opened.labellers.columns:
+        # Its rows say themselves who gave their labels.
+        likely = replace(likely, labelled_by=reading.labelled_by)
     fields = (*example.TEXT_FIELDS, "label") if labelled else example.TEXT_FIELDS
     columns = {field: here.by_field[field] for field in fields if field in here.present}
     wanted = {field: frozen["columns"][field] for field in fields if field in frozen["columns"]}

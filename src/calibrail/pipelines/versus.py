@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack, cast
 
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
-from calibrail.data.columns import judge_of_row
 from calibrail.data.duplicates import CopyFinder, merge_groups
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
@@ -31,6 +30,7 @@ from calibrail.pipelines import data_reuse, loading, look_overlap
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents import agree as words
+from calibrail.report.documents.data import labellers_note
 from calibrail.report.messages import say
 from calibrail.serialization import plain
 
@@ -217,9 +217,7 @@ def versus(
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
     content["reason"] = words.versus_reason(content)
     # A judge that labelled for one of the systems labelled for the comparison.
-    heads = chain.from_iterable(item.head for item in opened if reading.labelled_by is None)
-    told = chain((judge_of(item.how()) for item in opened), map(judge_of_row, heads))
-    judge = next(filter(None, told), None)
+    judge = next(filter(None, (judge_of(item.how()) for item in opened)), None)
     left = data_reuse.certificate_after_reuse(content, standing)
     if judge is not None and left["verdict"] == "certified":
         left |= withdrawn_for("labels_of_judge", say("versus.by_judge", left, judge=judge))
@@ -255,6 +253,8 @@ def versus(
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
     content["warnings"] = [text for reader in labels for text in reader.warnings()]
+    for rows in opened:
+        content["warnings"] += labellers_note(rows.labellers.found())
     content["reproduce"] = fields.optional(context, loading.Context, "context").reproduce()
     return SystemComparison(plain(content))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from calibrail.atomic_files import write_atomically
-from calibrail.data.columns import judge_of_row
+from calibrail.data.aliases import is_model, judge_of_row
 from calibrail.data.example import TEXT_FIELDS, RowProblem
 from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, label_remedy
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
@@ -534,6 +534,10 @@ def _take(
         raise InputError.on("import_unknown_id", row=row, hint=hint)
     if not order:
         raise InputError.on("import_ambiguous_id", row=row)
+    if by is None and is_model(row.annotator or "") is None:
+        # Whose a label of a folder is cannot be unsaid.
+        ways = (fields.spell_option(ReadOptions, "labelled_by", it) for it in ("people", name))
+        raise InputError.on("import_whose", name=name, ways=" or ".join(ways))
     label, task = words(row.label), session.task(order)
     if (text := changed_text(row, task)) is not None:
         raise InputError.on("import_changed_text", text=text, row=row)
@@ -547,7 +551,7 @@ def _take(
         raise InputError.on(
             "import_labelled_otherwise", name=name, row=row, value=_WORDS[there.label]
         )
-    judge = judge_of_row({"annotator": name, **row.row}, by)
+    judge = judge_of_row(row.row, by) or by
     session.put(name, order, label, spans_of(row, task.response), judge=judge)
     return "unsure" if label is None else "labelled"
 
@@ -819,4 +823,5 @@ def take_all(session: Session, lots: Lots) -> None:
         with errors_as(InputError, InputError, "import_row", where=row["where"]):
             label = words(row["label"])
         name = str(row.get("annotator") or whose)
-        session.put(name, task.order, label, judge=judge_of_row(row, reading.labelled_by))
+        by = judge_of_row(row, reading.labelled_by) or reading.labelled_by
+        session.put(name, task.order, label, judge=by)

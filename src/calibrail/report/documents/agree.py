@@ -10,6 +10,7 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
+from calibrail.report.documents.data import labellers_note
 from calibrail.report.documents.measures import is_missed, part_note
 from calibrail.report.documents.next_steps import STEPS, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
@@ -292,6 +293,7 @@ def warnings(result: Json) -> Iterator[str]:
     ):
         if data.get(f"n_{code}"):
             yield say(f"agree.{code}", data, result, by_column=by_column)
+    yield from labellers_note(data.get("labellers"))
 
 
 def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:

@@ -6,7 +6,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures, next_steps
-from calibrail.report.documents.data import known_as_copies
+from calibrail.report.documents.data import known_as_copies, labellers_note
 from calibrail.report.messages import say, say_each
 from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
 
@@ -161,4 +161,5 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "near_copies": near,
         "known": known_as_copies(copies) if copies["n"] else "",
     }
-    return [text for _, text in say_each(applies, certificate, data, parameters)]
+    said = [text for _, text in say_each(applies, certificate, data, parameters)]
+    return [*said, *labellers_note(certificate["reading"].get("labellers"))]

@@ -54,6 +54,17 @@ def export_note(export: Json | None) -> Iterator[str]:
         yield say("data.export", export, made=say("data.made", export), left=left)
 
 
+def labellers_note(found: Json | None) -> tuple[str, ...]:
+    """Return who labelled, where a column says that a model did, or may have: a sentence, or none.
+
+    Parameters
+    ----------
+    found : mapping or None
+        What `Labellers.found` returns.
+    """
+    return () if found is None else (say("data.labellers", found),)
+
+
 def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """Return what a reader of any report on this data should know about it.
 
@@ -111,6 +122,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         *([say("data.groups_by_lot", data, far=far)] if far else []),
         *part_note(reading.get("part")),
         *export_note(reading.get("export")),
+        *labellers_note(reading.get("labellers")),
         *(note for _, note in say_each(applies, data, read=read, known=known)),
     )
 
