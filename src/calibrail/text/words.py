@@ -69,14 +69,10 @@ def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]
     return remember
 
 
-#: The sections of ``patterns.toml``, unread: most processes need few of them.
-_TABLES: Final = dict(
-    re.findall(
-        r"^\[(\w+)\]\n(.*?)(?=^\[\w+\]$|\Z)",
-        Path(__file__).with_name("patterns.toml").read_text("utf-8"),
-        re.DOTALL | re.MULTILINE,
-    )
-)
+_READ: Final = Path(__file__).with_name("patterns.toml").read_text("utf-8")
+#: Its sections, unparsed: most processes need few of them.
+_, *_PARTS = re.split(r"^\[(\w+)\]$", _READ, flags=re.MULTILINE)
+_TABLES: Final = dict(zip(_PARTS[::2], _PARTS[1::2], strict=True))
 
 _PART: Final = re.compile(r"\{\{(?:(\w+)\.)?(\w+)\}\}")
 

@@ -295,10 +295,10 @@ def target_section(report: Json, *more: parts.Block) -> parts.Section:
     """Return the target of a report, and what moves a box in it."""
     confidence = (report["certificate"].get("region") or report)["confidence"]
     moves = any(isinstance(block, parts.Slider) for block in more)
-    figure = target_figure(report, confidence, report["curve"], moves=moves)
+    figure = partial(target_figure, report, confidence, report["curve"], moves=moves)
     limits = report["max_fpr"] is not None
     heading = "What is required and what is shown" if limits else "What is shown"
-    return parts.section(heading, figure, *more, where="page")
+    return parts.Section(heading, parts.Later(lambda: (figure(), *more)), "page")
 
 
 #: What the place of a box says about the limits.
@@ -424,7 +424,9 @@ def in_short(measured: Json, asked: Json) -> list[parts.Bullet]:
         if row["max_fpr"] is not None
     ]
     three_way = asked.get("three_way") or (asked if asked.get("blocked") else None)
-    said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
+    code = "verdict.in_short_of_reviews" if three_way else "verdict.in_short"
+    said = say(code, measured, three_way=three_way)
+    said += say("verdict.by_themselves", groups=rows) if rows else ""
     return [parts.Bullet(said, "In short")] if said else []
 
 
