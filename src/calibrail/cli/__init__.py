@@ -33,8 +33,6 @@ from calibrail.working_folder import working_folder
 _PANELS: Final = help_texts()["COMMANDS"]
 #: Why nothing can be written, wherever it is tried.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-#: Objects that a command makes before any are looked for that nothing refers to.
-_LOADED: Final = 200_000
 #: What the actions of each noun are about.
 _NOUNS: Final = help_texts()["NOUNS"]
 COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in of.items()}
@@ -162,7 +160,7 @@ def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
     degrade_output()
     # Next to nothing of what is loaded is ever freed, and looking for it takes time.
-    gc.set_threshold(_LOADED)
+    gc.set_threshold(200_000)
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):

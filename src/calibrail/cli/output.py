@@ -129,10 +129,11 @@ class Showing:
         from calibrail.pipelines.run import write_page
         from calibrail.report import print_document
         from calibrail.report.documents import build_document
-        from calibrail.report.markdown import render_comment
 
         document = build_document(kind, content, **details).naming(**names)
         if self.markdown and not silent:
+            from calibrail.report.markdown import render_comment
+
             echo(render_comment(document), nl=False)
         elif not silent:
             with listened_to():

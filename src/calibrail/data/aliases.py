@@ -1,20 +1,17 @@
 """Names that other tools use for a field."""
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.values import chunks_of, text_of
+from calibrail.errors import tables_beside
 from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
-NAMES: Final[Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("names.toml").read_text("utf-8")
-)
+NAMES: Final[Mapping[str, Any]] = tables_beside(__file__, "names.toml")
 
 #: Preset name to the columns of (question, contexts, response).
 PRESETS: Final[Mapping[str, Sequence[str]]] = NAMES["presets"]

@@ -388,9 +388,7 @@ _FLOAT32: Final = struct.Struct(">f")
 #: Spaces of other kinds than the plain one, and ends of lines of other systems.
 _SPACES: Final = lazily_compiled("\r\n?|[\u00a0\u2007\u202f]")
 #: What programs write behind a whole number, and behind a date.
-_NEEDLESS: Final = lazily_compiled(
-    r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?"
-)
+_NEEDLESS: Final = re.compile(r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
 #: A time of a day, with its zone, to the microsecond; and a whole number as R writes it.
 _MOMENT: Final = lazily_compiled(
     r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6}(?=0*(?:[Z+-]|$)))?)?)0*(Z|[+-]\d\d:?\d\d)?",

@@ -34,9 +34,10 @@ from calibrail.scores.base import (
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable
 
-# Most detectors ask no model of this machine.
-classifiers = Library("calibrail.models.classifiers")
-embeddings, loading = Library("calibrail.models.embeddings"), Library("calibrail.models.loading")
+# Most detectors ask no model of this machine, and most tables take one process.
+multiprocessing, pools = Library("multiprocessing"), Library("concurrent.futures.process")
+pairs, encoders = Library("calibrail.models.classifiers"), Library("calibrail.models.embeddings")
+loading = Library("calibrail.models.loading")
 
 #: Where a score counts the answers that it scored, and those that it had judged.
 _COUNTERS: Final = ("n_scored", "n_judged")
@@ -98,8 +99,7 @@ class CostLedger:
         return self._cut_now() - self._cut_before
 
     def _cut_now(self) -> int:
-        pairs = (model for model in self.models if isinstance(model, classifiers.PairModel))
-        return sum(model.n_truncated for model in pairs)
+        return sum(m.n_truncated for m in self.models if isinstance(m, pairs.PairModel))
 
     def costs(self, n: int) -> tuple[Cost, ...]:
         """Return what each score cost that was computed, not read, for ``n`` examples."""
@@ -359,7 +359,7 @@ def _prepare(
 
         with ledger.preparing(model := demands[0].model), progress_listener(of_all):
             prepare(demands)
-        if isinstance(model, embeddings.Encoder):
+        if isinstance(model, encoders.Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.
             texts = {text for demand in demands for text in demand.parts[0]}
             if keys := model.cut(texts):

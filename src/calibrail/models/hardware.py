@@ -14,21 +14,19 @@ import re
 import sys
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, ModelError, tables_beside
 
 #: What computes with what, and distributions whose version is recorded.
-_KNOWN: Final = tomllib.loads(Path(__file__).with_name("backends.toml").read_text("utf-8"))
+_KNOWN: Final = tables_beside(__file__, "backends.toml")
 
 
 def installed_versions() -> dict[str, str]:

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import time
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,23 +13,15 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from calibrail.errors import InputError, ModelError, error_text, errors_as
-from calibrail.models import networks
+from calibrail.errors import InputError, ModelError, error_text, errors_as, tables_beside
+from calibrail.models import hardware, networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
-from calibrail.models.hardware import (
-    DEFAULT_MODEL,
-    GPU_TOKENS,
-    GRAPH,
-    INSTALL,
-    TOLERANCES,
-    Runtime,
-    torch_device,
-)
+from calibrail.models.hardware import DEFAULT_MODEL, GPU_TOKENS, INSTALL, Runtime, torch_device
 from calibrail.models.windows import WHOLE_SENTENCES
 from calibrail.options.fields import whole
 
 #: What is known of published models.
-PUBLISHED: Final = tomllib.loads(Path(__file__).with_name("published.toml").read_text("utf-8"))
+PUBLISHED: Final = tables_beside(__file__, "published.toml")
 
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -397,7 +388,7 @@ class LocalModel:
     @property
     def tolerance(self) -> float:
         """How far two computations of the same value may differ, in batches of other make-up."""
-        return TOLERANCES[self.dtype]
+        return hardware.TOLERANCES[self.dtype]
 
     @cached_property
     def place(self) -> Location:
@@ -459,7 +450,7 @@ class LocalModel:
             made_of = {
                 **self.verified(),
                 "purpose": purpose,
-                "graph": GRAPH,
+                "graph": hardware.GRAPH,
                 "quantisation": None,
                 "backend": self.backend,
                 "transformers": transformers.__version__,

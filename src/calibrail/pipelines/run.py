@@ -40,7 +40,6 @@ from calibrail.pipelines.independence import lots_of
 from calibrail.pipelines.scoring import Scored
 from calibrail.report import Document, render_page
 from calibrail.report.html import figure_files
-from calibrail.report.markdown import render_comment, render_junit
 from calibrail.report.messages import say
 from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
@@ -59,7 +58,8 @@ COST_SCHEMA: Final = "calibrail.cost/1"
 #: Folder of a document's figures, within that of its results.
 FIGURES: Final = "figures"
 #: What a file holds that is no page, by its ending.
-_RENDERERS: Final = {".md": render_comment, ".markdown": render_comment, ".xml": render_junit}
+_RENDERERS: Final = {".md": "render_comment", ".markdown": "render_comment", ".xml": "render_junit"}
+markdown = Library("calibrail.report.markdown")
 
 
 def write_run(
@@ -130,7 +130,8 @@ def write_figures(document: Document, folder: Path) -> None:
 
 def write_page(document: Document, path: Path) -> None:
     """Write a document as one page, or as what else its file's name ends in."""
-    render = _RENDERERS.get(path.suffix.lower(), render_page)
+    name = _RENDERERS.get(path.suffix.lower())
+    render = render_page if name is None else getattr(markdown, name)
     # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
     write_atomically(path, render(document).encode("utf-8", "replace"))
 

@@ -11,21 +11,20 @@ from calibrail.report import document as parts
 from calibrail.report.document import Document
 from calibrail.report.messages import say
 from calibrail.report.text import clean
-from calibrail.text.words import lazily_compiled
 
 #: What Markdown, or the HTML in it, would read as more than a character.
-_ACTIVE: Final = lazily_compiled(
+_ACTIVE: Final = re.compile(
     r"[\\`*\[\]<|~$]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|:(?=//)|(?<=www)\.", re.IGNORECASE
 )
 #: What GitHub and GitLab turn into a mention of a person or of another pull request.
-_MENTION: Final = lazily_compiled(r"@(?=\w)|(?:[#!]|\bGH-)(?=\d)")
+_MENTION: Final = re.compile(r"@(?=\w)|(?:[#!]|\bGH-)(?=\d)")
 #: What makes a list, a heading, a rule or a quotation at the beginning of a line.
-_LEADING: Final = lazily_compiled(r"^(\d*)([-+](?=\s|$|--)|#(?=#*(?:\s|$))|>|[.)](?=\s|$))")
+_LEADING: Final = re.compile(r"^(\d*)([-+](?=\s|$|--)|#(?=#*(?:\s|$))|>|[.)](?=\s|$))")
 
 #: Characters of a comment, with some room for what a workflow adds; GitHub takes 65,536.
 COMMENT: Final = 65_000
 #: What heads something else: a heading, a fold, the head of a table.
-_OPENING: Final = lazily_compiled(r"#+ |<details>|\|.*\n\| -")
+_OPENING: Final = re.compile(r"#+ |<details>|\|.*\n\| -")
 #: Characters of the lines that close folds.
 _CLOSING: Final = 100
 

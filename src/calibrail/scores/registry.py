@@ -6,13 +6,11 @@ import importlib.metadata
 import inspect
 import json
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -23,7 +21,7 @@ from calibrail.data.example import Example
 from calibrail.data.labels import is_same, label_key, side_of
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
-from calibrail.errors import InputError, errors_as, variable_set
+from calibrail.errors import InputError, errors_as, tables_beside, variable_set
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
@@ -34,7 +32,7 @@ from calibrail.text.sentences import answer_sentences_version
 from calibrail.text.words import lazily_compiled, rules_version
 from calibrail.working_folder import refuse_own_code
 
-_TABLE: Final = tomllib.loads(Path(__file__).with_name("registry.toml").read_text("utf-8"))
+_TABLE: Final = tables_beside(__file__, "registry.toml")
 
 #: Module and class of every score that comes with calibrail, ``module:Class``, by its name.
 BUILT_IN: Final[Mapping[str, str]] = {name: item["class"] for name, item in _TABLE.items()}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrail.text import structure
 from calibrail.text.sentences import Sentence
 from calibrail.text.structure import AnswerLine, Ordinal
-from calibrail.text.words import edition, lazily_compiled
+from calibrail.text.words import edition
 
 #: Why a text cannot be trimmed: a sentence that is left refers to one that is not, or a code block,
 #: a row of a table, a quotation or brackets would be torn.
@@ -21,11 +21,9 @@ TEARS: Final[dict[Tear, str]] = {
     "together": "what would go is part of a code block, a row of a table, a quotation or brackets",
 }
 
-_OPENING = lazily_compiled(r"[\s\"'\u201c\u2018\u00ab\u201e(\[*_~]*")
-_SPACE = lazily_compiled(r"\s+")
-_STEP = lazily_compiled(
-    r"\b(?:steps?|items?|points?|numbers?|options?|reasons?) #?\d", re.IGNORECASE
-)
+_OPENING = re.compile(r"[\s\"'\u201c\u2018\u00ab\u201e(\[*_~]*")
+_SPACE = re.compile(r"\s+")
+_STEP = re.compile(r"\b(?:steps?|items?|points?|numbers?|options?|reasons?) #?\d", re.IGNORECASE)
 
 
 class TrimmedAnswer(NamedTuple):

@@ -65,7 +65,6 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
         rule, summary = "", f"{rule} {summary}"
         report = {**report, "min_coverage": report["requirement"].get("min_coverage")}
-    rests = parts.Later(lambda: messages.assumptions(report))
     return Document(
         "report for",
         rule=rule,
@@ -87,7 +86,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples, report),
-            parts.listing("What the promise rests on", rests, where="page"),
+            parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
             messages.possible_section(messages.possible(report)),
         ),
         next_step=next_steps.next_step(report),

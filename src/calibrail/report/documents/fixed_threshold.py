@@ -41,7 +41,6 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     step, *others = _turns(report, about) if is_turned else [_next_step(report, about)]
     costly = about["picked"] and report["cost"]["upper"] is not None and not report["cost"]["beats"]
     first = say("fixed_threshold.costs_no_less", report["cost"]) if costly else headline
-    rests = parts.Later(lambda: sections.assumptions(report))
     return Document(
         "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
@@ -76,7 +75,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 where="page",
             ),
             None if examples is None else error_examples(examples, report),
-            parts.listing("What this rests on", rests, where="page"),
+            parts.listing("What this rests on", sections.assumptions(report), where="page"),
             parts.listing("Notes", [] if asked else report["notes"], where="page"),
         ),
         next_step=step,

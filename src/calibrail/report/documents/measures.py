@@ -259,7 +259,8 @@ def target_figure(
     agrees = _VERDICTS.get(box.lies) == box.verdict
     about = {"box": box, "ends": ends, "confidence": confidence, "agrees": agrees, "unit": unit}
     caption = say("calibrate.target_caption", about, curve=curve is not None)
-    draw = partial(figures.target_svg, box, say("calibrate.target", about), ends, curve)
+    said = partial(say, "calibrate.target", about)
+    draw = partial(figures.target_svg, box, said, ends, curve)
     return parts.Figure("target", draw, caption, figures.TARGET_RANGE if moves else None, "fixed")
 
 
@@ -295,10 +296,10 @@ def target_section(report: Json, *more: parts.Block) -> parts.Section:
     """Return the target of a report, and what moves a box in it."""
     confidence = (report["certificate"].get("region") or report)["confidence"]
     moves = any(isinstance(block, parts.Slider) for block in more)
-    figure = partial(target_figure, report, confidence, report["curve"], moves=moves)
+    figure = target_figure(report, confidence, report["curve"], moves=moves)
     limits = report["max_fpr"] is not None
     heading = "What is required and what is shown" if limits else "What is shown"
-    return parts.Section(heading, parts.Later(lambda: (figure(), *more)), "page")
+    return parts.section(heading, figure, *more, where="page")
 
 
 #: What the place of a box says about the limits.
