@@ -192,3 +192,6 @@ def main() -> None:
         remedy = is_full * "; make room, or name another place"
         note(f"error: {what}: {error.strerror or error}{remedy}")
         sys.exit(FAILURE)
+    finally:
+        # The process ends, and its memory with it: looking through it once more takes time, too.
+        gc.freeze()
