@@ -215,7 +215,8 @@ def environment() -> Environment:
     # Most commands show few messages, and some none.
     from jinja2 import Environment, StrictUndefined
 
-    made = Environment(undefined=StrictUndefined, autoescape=False)
+    # Rendered once, most of them: to simplify one takes longer than that.
+    made = Environment(undefined=StrictUndefined, autoescape=False, optimized=False)
     filters: dict[str, Callable[..., str]] = {
         name: getattr(room, name) for room, names in _FILTERS.items() for name in names.split()
     }
