@@ -49,7 +49,6 @@ from calibrail.data.values import (
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
-from calibrail.text.words import lazily_compiled
 
 
 def resolve_columns(
@@ -247,7 +246,7 @@ PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
 _ANSWERS: Final = frozenset(NAMES["parts_of_names"]["response"].split())
 
 
-_REASONS: Final = lazily_compiled(NAMES["judges"]["reasons"])
+_REASONS: Final = re.compile(NAMES["judges"]["reasons"])
 
 
 def likely_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -304,7 +303,7 @@ def is_of_program(name: str) -> bool:
 #: Words for programs that label, and for what they say; columns of who gave a label, and models.
 _JUDGES, _SAID = (frozenset(NAMES["labels"][name].split()) for name in ("judges", "opinions"))
 _WHOSE: Final = NAMES["labels"]["whose"].split()
-_MODEL: Final = lazily_compiled(NAMES["labels"]["model"])
+_MODEL: Final = re.compile(NAMES["labels"]["model"])
 
 
 def is_of_judge(name: str) -> bool:

@@ -527,9 +527,8 @@ class LabelReader:
         described, n = self.described(), self.seen.total() if n is None else n
         if holds_others(described, n):
             # Of a judge's column no other one holds the labels.
-            others = another_column() if self._apart else ""
-            remedy = by() if by else _remedy(described).removesuffix(others)
-            raise DataError(f"{source}: {what_is_held(described, n, remedy)}")
+            said = _remedy(described).removesuffix(another_column() if self._apart else "")
+            raise DataError(f"{source}: {what_is_held(described, n, by() if by else said)}")
 
     def _doubled(self) -> Counter[str]:
         """Count what is true or false where a word beside it says the same class.

@@ -16,13 +16,14 @@ from typing import Any, Final, Generic, TypeVar
 from calibrail.errors import InputError, ModelError, error_text, errors_as, tables_beside
 from calibrail.models import hardware, networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
-from calibrail.models.hardware import DEFAULT_MODEL, GPU_TOKENS, INSTALL, Runtime, torch_device
+from calibrail.models.hardware import GPU_TOKENS, INSTALL, Runtime, torch_device
 from calibrail.models.windows import WHOLE_SENTENCES
 from calibrail.options.fields import whole
 
 #: What is known of published models.
 PUBLISHED: Final = tables_beside(__file__, "published.toml")
 
+DEFAULT_MODEL: Final = hardware.DEFAULT_MODEL
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
