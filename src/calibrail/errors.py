@@ -109,10 +109,15 @@ def error_text(code: str, /, **given: Any) -> str:
 
 @cache
 def _texts() -> dict[str, str]:
-    # Most runs end without an error.
+    return tables_beside(__file__, "errors.toml")
+
+
+def tables_beside(module: str, name: str) -> dict[str, Any]:
+    """Return what a file of TOML holds that stands beside the file of a module."""
+    # Many processes need none.
     import tomllib
 
-    return tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
 @contextmanager

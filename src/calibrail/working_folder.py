@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -41,7 +40,7 @@ class _SourceLoader(SourceFileLoader):
         raise OSError("no bytecode is read")
 
 
-class _DetectorFinder(MetaPathFinder):
+class _DetectorFinder:
     """Finds the modules of detectors in the folder, and no other: packages that are installed win.
 
     A module is found while the folder is the one in which it was admitted.

@@ -208,6 +208,41 @@ def test_nothing_heavy_is_imported_without_need(
     assert done.stderr.strip().endswith("[]"), done.stderr
 
 
+#: What a threshold on a column, tested in a terminal, does without.
+UNNEEDED = (
+    *("scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.integrate", "matplotlib", "httpx2"),
+    *("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "pydantic", "nupunkt"),
+    *("multiprocessing", "concurrent.futures.process", "xml.etree.ElementTree"),
+    *(f"calibrail.models.{name}" for name in ("loading", "networks", "classifiers", "embeddings")),
+    *("calibrail.conformal.sequential.audited_calibration", "calibrail.options.labelling"),
+    *("calibrail.evaluation.shift", "calibrail.report.markdown", "calibrail.report.html"),
+)
+
+
+def test_a_first_test_takes_no_longer_than_it_must(tmp_path: Path) -> None:
+    """No module, no text of an error and no search for garbage that it can do without."""
+    program = (
+        "import atexit, gc, json, sys\n"
+        "def end():\n"
+        "    told = sys.modules['calibrail.errors']._texts.cache_info().currsize\n"
+        "    searched = sum(item['collections'] for item in gc.get_stats())\n"
+        "    seen = [[*sys.modules], told, searched, gc.get_freeze_count()]\n"
+        "    print(json.dumps(seen), file=sys.stderr)\n"
+        "atexit.register(end)\n"
+        "from calibrail.cli import main\n"
+        "sys.argv = ['calibrail', 'test', 'example:judge', '--threshold', '0.7']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    loaded, told, searched, kept = json.loads(done.stderr)
+    assert not {*UNNEEDED} & {*loaded}
+    assert told == 0
+    # There were 190, and one more look through all that is kept when the process ended.
+    assert searched < 90 and kept > 50_000
+
+
 def test_the_command_is_installed_and_ends_with_the_code_of_a_mistake(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "calibrail"), "doctor", "nowhere.jsonl"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)

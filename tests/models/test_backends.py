@@ -18,8 +18,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models import hardware, networks
 from calibrail.models.classifiers import EntailmentModel
 from calibrail.models.embeddings import LocalEncoder, load_encoder
-from calibrail.models.hardware import Runtime, n_threads
-from calibrail.models.loading import TOLERANCES
+from calibrail.models.hardware import TOLERANCES, Runtime, n_threads
 from calibrail.scores.grounding import Reranker
 from tests.installed import need
 from tests.models.conftest import make_encoder

@@ -268,7 +268,7 @@ def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
 
 def test_words_beside_a_box_that_fills_the_field_stand_in_it() -> None:
     box = TargetBox((0.0, 1.0), (0.0, 0.998), None, (0.9, 0.8), "inconclusive")
-    svg = target_svg(box, "", {"caught": "at most 100%", "false alarms": "at most 99.8%"})
+    svg = target_svg(box, str, {"caught": "at most 100%", "false alarms": "at most 99.8%"})
     [required] = re.findall(r'y="([\d.]+)"[^>]*>required<', svg)
     places = [float(y) for y in re.findall(r'y="([\d.-]+)"[^>]*>at most', svg)]
     assert len(places) == 2 and min(places) > float(required) + 14

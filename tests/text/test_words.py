@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text.words import STOP_WORDS, content_words, names, words
+from calibrail.text import words as rules
+from calibrail.text.words import STOP_WORDS, content_words, names, patterns, words
 
 
 def texts(text: str) -> list[str]:
     return [word.text for word in words(text)]
+
+
+def test_sections_of_the_patterns_are_read_one_by_one() -> None:
+    tables = tomllib.loads(Path(rules.__file__).with_name("patterns.toml").read_text("utf-8"))
+    assert all(patterns(name).keys() == table.keys() for name, table in tables.items())
+    assert len(tables) > 5
 
 
 @pytest.mark.parametrize(

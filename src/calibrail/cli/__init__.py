@@ -1,6 +1,7 @@
 """The commands and main()."""
 
 import errno
+import gc
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -158,6 +159,8 @@ def _start_here() -> int:
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
     degrade_output()
+    # Next to nothing of what is loaded is ever freed, and looking for it takes time.
+    gc.set_threshold(200_000)
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
@@ -189,3 +192,6 @@ def main() -> None:
         remedy = is_full * "; make room, or name another place"
         note(f"error: {what}: {error.strerror or error}{remedy}")
         sys.exit(FAILURE)
+    finally:
+        # The process ends, and its memory with it: looking through it once more takes time, too.
+        gc.freeze()

@@ -1,5 +1,6 @@
 """Commands of operation: check, select, serve, cache, monitor, log."""
 
+import gc
 import shlex
 import signal
 from collections import Counter
@@ -166,6 +167,8 @@ def serve_command(
         # The keys are read once: what is trusted later does not depend on who may write these
         # files.
         load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
+        # What requests leave behind is cleared away as usual.
+        gc.set_threshold(700)
         with calibrail.limit_calls(calls):
             finished = serve(guardrail_files(guardrails), serving, load=load, tell=_tell, note=note)
         if not finished:

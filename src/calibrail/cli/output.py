@@ -129,14 +129,15 @@ class Showing:
         from calibrail.pipelines.run import write_page
         from calibrail.report import print_document
         from calibrail.report.documents import build_document
-        from calibrail.report.markdown import render_comment
 
         document = build_document(kind, content, **details).naming(**names)
         if self.markdown and not silent:
+            from calibrail.report.markdown import render_comment
+
             echo(render_comment(document), nl=False)
         elif not silent:
             with listened_to():
-                console = Console(highlight=False, soft_wrap=False)
+                console = Console(highlight=False, soft_wrap=False, emoji=False)
                 print_document(document, console, verbose=self.verbose)
         for path in self.page:
             with file_errors(f"--page {path} cannot be written"):

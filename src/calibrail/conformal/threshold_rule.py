@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import argument_checks, group_thresholds, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
-from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.guarantee import Promise, Undefined
 from calibrail.serialization import Record
@@ -119,6 +118,8 @@ class Rule(Record):
             if "clusters" in calibration:
                 build = group_thresholds.ClusteredCalibration
             elif "weights" in calibration:
+                from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
+
                 build = AuditedCalibration
             groups, upper = content.get("groups"), content.get("upper")
             kind: type[group_thresholds.GroupedCalibration | OverlappingCalibration] = (

@@ -1,24 +1,21 @@
 """Names that other tools use for a field."""
 
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.values import chunks_of, nested_names, text_of, value_at
+from calibrail.errors import tables_beside
 from calibrail.formatting import listed
 from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
-NAMES: Final[Mapping[str, Any]] = tomllib.loads(
-    files("calibrail.data").joinpath("names.toml").read_text(encoding="utf-8")
-)
+NAMES: Final[Mapping[str, Any]] = tables_beside(__file__, "names.toml")
 
 #: Preset name to the columns of (question, contexts, response).
 PRESETS: Final[Mapping[str, Sequence[str]]] = NAMES["presets"]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -515,7 +515,9 @@ class LabelReader:
             "several": several if self.n_several else None,
         }
 
-    def refuse_others(self, source: str, n: int | None = None, by: str = "") -> None:
+    def refuse_others(
+        self, source: str, n: int | None = None, by: Callable[[], str] | None = None
+    ) -> None:
         """Refuse a column that holds values that are no labels, more than are slips.
 
         Parameters
@@ -524,8 +526,8 @@ class LabelReader:
             How the message calls the data.
         n : int, optional
             Rows whose label was read; as many as there are labels where that is not said.
-        by : str
-            What reads it rightly, where other options do than those of labels.
+        by : callable, optional
+            Returns what reads it rightly, where other options do than those of labels.
 
         Raises
         ------
@@ -535,8 +537,8 @@ class LabelReader:
         described, n = self.described(), self.seen.total() if n is None else n
         if holds_others(described, n):
             # Of a judge's column no other one holds the labels.
-            by = by or _remedy(described).removesuffix(another_column() if self._apart else "")
-            raise DataError(f"{source}: {what_is_held(described, n, by)}")
+            said = _remedy(described).removesuffix(another_column() if self._apart else "")
+            raise DataError(f"{source}: {what_is_held(described, n, by() if by else said)}")
 
     def _doubled(self) -> Counter[str]:
         """Count what is true or false where a word beside it says the same class.

@@ -552,7 +552,8 @@ class Reading:
             raise DataError(nothing_usable(self, self._first, self._reading.quarantine))
         if self._needs.labelled:
             self.columns.labels.refuse_others(self.source, self.n_examples + self.n_filtered)
-        by = error_text("verdict_mixed", higher=spell_option(Detectors, "higher", "faithful"))
+        higher = spell_option(Detectors, "higher", "faithful")
+        by = partial(error_text, "verdict_mixed", higher=higher)
         for verdict in self.verdicts:
             verdict.refuse_others(self.source, by=by)
         self.columns.refuse_mirrors(self.source)

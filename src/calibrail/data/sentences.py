@@ -28,7 +28,7 @@ from calibrail.errors import error_text
 from calibrail.formatting import count
 from calibrail.options.data import SKIP
 from calibrail.text.sentences import answer_sentences
-from calibrail.text.words import edition, rules_of
+from calibrail.text.words import edition, lazily_compiled, rules_of
 
 #: Characters that stand before the sentences of an answer, added up over all of them.
 MOST_BEFORE: Final = 100_000_000
@@ -42,7 +42,7 @@ _LONG: Final = (
 )
 _EACH: Final = "give one for each of them, in their order"
 #: A word, and no number of a list ("iv.").
-_WORD = re.compile(r"\b(?![ivxlc]+\b)[^\W\d_]{2,}", re.IGNORECASE)
+_WORD = lazily_compiled(r"\b(?![ivxlc]+\b)[^\W\d_]{2,}", re.IGNORECASE)
 
 
 def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
-from importlib.resources import files
 from itertools import chain, islice, starmap
 from pathlib import Path
 from pkgutil import resolve_name
@@ -578,7 +577,7 @@ def example_path(name: str) -> Path:
     DataError
         The package ships no such example; the message lists those that it ships.
     """
-    folder = Path(str(files("calibrail.data"))) / "examples"
+    folder = Path(__file__).with_name("examples")
     shipped = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
     if name not in shipped:
         known = ", ".join(f"{EXAMPLE}{stem}" for stem in shipped) or "none"

@@ -31,6 +31,7 @@ from calibrail.data.values import chunks_of, nested_names, number_in, parse_cell
 from calibrail.options import ReadOptions
 from calibrail.options.data import PAIR
 from calibrail.serialization import Record
+from calibrail.text.words import lazily_compiled
 
 # A label has so many different short values at most, and a text that says something is longer.
 _CLASSES: Final = 6
@@ -46,11 +47,11 @@ _SHOWN: Final = 50
 _CELLS: Final = 300_000
 
 #: What names of columns speak of.
-_ANNOTATOR: Final = re.compile(
+_ANNOTATOR: Final = lazily_compiled(
     r"(?<![a-z])ann(?![a-z])|annotat|rater|worker|coder|expert|review|judg|person|vote",
     re.IGNORECASE,
 )
-_SENTENCES: Final = re.compile(r"sentence|(?<![a-z])sents?(?![a-z])", re.IGNORECASE)
+_SENTENCES: Final = lazily_compiled(r"sentence|(?<![a-z])sents?(?![a-z])", re.IGNORECASE)
 _WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
 
 #: Who speaks in a chat, by the names that files have for them.
@@ -68,7 +69,7 @@ _INFERENCE, _PAIRS = (
     for table in ("inference", "pairs")
 )
 #: A version, as in MLflow's metrics, and a scale from its lowest grade on.
-_ASIDE: Final = re.compile(r"/v\d+/|[(\[]\s*[01]\s*(?:-|\u2013|to|bis|a|\u00e0)\s*\d+\s*[)\]]")
+_ASIDE: Final = lazily_compiled(r"/v\d+/|[(\[]\s*[01]\s*(?:-|\u2013|to|bis|a|\u00e0)\s*\d+\s*[)\]]")
 #: Words that may turn what another says of a higher number.
 _TURNING: Final = frozenset(NAMES["directions"]["turning"].split()).union(
     *(NAMES["labels"][of].split() for of in ("negations", "negations_elsewhere"))
@@ -76,7 +77,7 @@ _TURNING: Final = frozenset(NAMES["directions"]["turning"].split()).union(
 #: Beginnings of values that more likely mean hallucinated than their one other value, and of
 #: those that less likely do.
 _LIKELY, _UNLIKELY = (tuple(NAMES["labels"][kind].split()) for kind in ("likely", "unlikely"))
-_KINDS: Final = re.compile(
+_KINDS: Final = lazily_compiled(
     rf"(?:.*_)?(?:{'|'.join(NAMES['pairs']['kinds'].split())})s?_"
     rf"(?:{'|'.join(NAMES['pairs']['of_kinds'].split())})"
 )

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from calibrail.options.fields import doubles, small_float
-from calibrail.text.words import INVISIBLE, patterns
+from calibrail.text.words import INVISIBLE, lazily_compiled, patterns
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
 #: which Python has a thousand.
@@ -29,7 +29,7 @@ class JsonLimitError(ValueError):
     """A text is nested deeper, or holds a longer number, than is read; says which."""
 
 
-_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE: Final = lazily_compiled(r"\\u[dD][89a-fA-F]")
 
 
 def load_json(text: str) -> object:
@@ -223,10 +223,10 @@ _TEXT_KEYS: Final = (
 )
 
 #: Names of texts that an object numbers, such as ``doc_1``.
-_NUMBERED: Final = re.compile(r"\d$")
+_NUMBERED: Final = lazily_compiled(r"\d$")
 
 #: The key of a sentence in a list of pairs, such as 0a or b: a title is longer.
-_KEY: Final = re.compile(r"(?=\w*\d)[^\W_]{1,6}|[A-Za-z]|[a-z]{2}")
+_KEY: Final = lazily_compiled(r"(?=\w*\d)[^\W_]{1,6}|[A-Za-z]|[a-z]{2}")
 
 
 def text_of(value: object) -> str | None:
@@ -328,12 +328,12 @@ def parse_cell(cell: str) -> object:
 
 
 _TEXT: Final = r"""b?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
-_QUOTED: Final = re.compile(_TEXT, re.DOTALL)
+_QUOTED: Final = lazily_compiled(_TEXT, re.DOTALL)
 #: What stands beside the texts of a printed list: names before a bracket or =, and nothing.
-_BESIDE: Final = re.compile(
+_BESIDE: Final = lazily_compiled(
     r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object|torch\.\w+)\b"
 )
-_CUT_OFF: Final = re.compile(
+_CUT_OFF: Final = lazily_compiled(
     rf"""\[\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*,\s*(?:\.\.\.|'(?:[^'\\]|\\.)*+|"(?:[^"\\]|\\.)*+)""",
     re.DOTALL,
 )
@@ -388,15 +388,15 @@ _FLOAT32: Final = struct.Struct(">f")
 
 
 #: Spaces of other kinds than the plain one, and ends of lines of other systems.
-_SPACES: Final = re.compile("\r\n?|[\u00a0\u2007\u202f]")
+_SPACES: Final = lazily_compiled("\r\n?|[\u00a0\u2007\u202f]")
 #: What programs write behind a whole number, and behind a date.
 _NEEDLESS: Final = re.compile(r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
 #: A time of a day, with its zone, to the microsecond; and a whole number as R writes it.
-_MOMENT: Final = re.compile(
+_MOMENT: Final = lazily_compiled(
     r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6}(?=0*(?:[Z+-]|$)))?)?)0*(Z|[+-]\d\d:?\d\d)?",
     re.ASCII,
 )
-_OF_R: Final = re.compile(r"-?[1-9](?:\.\d+)?e\+\d\d", re.ASCII)
+_OF_R: Final = lazily_compiled(r"-?[1-9](?:\.\d+)?e\+\d\d", re.ASCII)
 
 
 def canonical_text(text: str) -> str:
@@ -424,9 +424,9 @@ _SIGNS: Final = str.maketrans(
 #: To look for them takes a tenth of the time of looking up each character.
 _SIGN: Final = re.compile(f"[{''.join(map(chr, _SIGNS))}]")
 #: A letter that letter case must not make another two of: not all that is *Ma\u00dfe* is *Masse*.
-_SHARP_S: Final = re.compile("[\u00df\u1e9e]")
+_SHARP_S: Final = lazily_compiled("[\u00df\u1e9e]")
 #: Where chunks may have been joined: ends of lines, and of sentences.
-_JOINT: Final = re.compile(r"[\r\n\v\f\u2028\u2029]+|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_JOINT: Final = lazily_compiled(r"[\r\n\v\f\u2028\u2029]+|(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 
 
 def same_text(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import multiprocessing
 import os
 import signal
 import sys
@@ -11,14 +10,12 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,14 +30,16 @@ from calibrail.engine.local import (
     BLOCK,
     asked_in_batches,
     concat_tables,
+    encoders,
     keys_of,
     model_name,
+    multiprocessing,
+    pairs,
+    pools,
     score_here,
 )
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, error_line, perform
 from calibrail.errors import CalibrailError, DataError, ModelError, error_text, variable_set
-from calibrail.models.classifiers import PairModel
-from calibrail.models.embeddings import Encoder
 from calibrail.models.hardware import cores, installed_versions
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options.fields import optional, spell_option
@@ -113,7 +112,7 @@ def _one_pool(
     waiting: dict[Future[str | None], Job] = {}
     # Spawned: a forked child would share its parent's locks and connections.
     context = multiprocessing.get_context("spawn")
-    pool: ProcessPoolExecutor | None = None
+    pool: Any = None
     ended = False
     try:
         while True:
@@ -121,11 +120,11 @@ def _one_pool(
                 if pool is None:
                     started = context.Event()
                     begin = _begin, (os.getpid(), started)
-                    pool = ProcessPoolExecutor(max(1, workers), context, *begin)
+                    pool = pools.ProcessPoolExecutor(max(1, workers), context, *begin)
                 try:
                     with _no_interrupt(), threads_each(max(1, cores() // max(1, workers))):
                         future = pool.submit(perform, job.task, job.input, job.result)
-                except BrokenProcessPool:
+                except pools.BrokenProcessPool:
                     died.append(job)
                     break
                 waiting[future] = job
@@ -137,7 +136,7 @@ def _one_pool(
                 job = waiting.pop(future)
                 try:
                     error = future.result()
-                except BrokenProcessPool:
+                except pools.BrokenProcessPool:
                     died.append(job)
                     continue
                 except Exception as failure:
@@ -157,7 +156,7 @@ def _one_pool(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(parent: int, started: Event) -> None:
+def _begin(parent: int, started: Any) -> None:
     """Prepare a worker: it leaves Ctrl-C to its parent, logs what is harmless, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if logging.lastResort is not None:
@@ -364,13 +363,11 @@ class ScoreTask:
 def _models(score: Score) -> dict[str, Any]:
     """Return the models of a score of which some inputs may be too long, by name."""
     models = getattr(score, "models", ())
-    return {model_name(model): model for model in models if isinstance(model, Encoder | PairModel)}
+    return {model_name(m): m for m in models if isinstance(m, encoders.Encoder | pairs.PairModel)}
 
 
 def _n_cut(models: Mapping[str, Any]) -> dict[str, int]:
-    return {
-        name: model.n_truncated for name, model in models.items() if isinstance(model, PairModel)
-    }
+    return {name: m.n_truncated for name, m in models.items() if isinstance(m, pairs.PairModel)}
 
 
 @dataclass(slots=True, eq=False)

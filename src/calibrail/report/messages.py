@@ -58,7 +58,7 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     for mapping in context:
         known.update(mapping)
     part = cli_or_python("text", "python")
-    return _template(code, part if part in _entry(code) else "text").render(known | parameters)
+    return _filled(code, part if part in _entry(code) else "text", known | parameters)
 
 
 def say_each(
@@ -90,7 +90,7 @@ def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any)
 def facts(code: str, /, *context: Json, **parameters: Any) -> list[tuple[str, str]]:
     """Return the parts of a message, each with its name; those that say nothing are left out."""
     known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
-    parts = [(name, _template(code, name).render(known)) for name in _entry(code)]
+    parts = [(name, _filled(code, name, known)) for name in _entry(code)]
     return [(name, part) for name, part in parts if part]
 
 
@@ -190,8 +190,13 @@ def _entry(code: str, otherwise: dict[str, str] | None = None) -> dict[str, str]
     return topic[code] if otherwise is None else topic.get(code, otherwise)
 
 
+def _filled(code: str, part: str, known: Mapping[str, Any]) -> str:
+    said = _entry(code)[part]
+    return _template(code, part).render(known) if "{" in said else said
+
+
 @cache
-def _template(code: str, part: str = "text") -> Template:
+def _template(code: str, part: str) -> Template:
     return environment().from_string(_entry(code)[part])
 
 
@@ -210,7 +215,8 @@ def environment() -> Environment:
     # Most commands show few messages, and some none.
     from jinja2 import Environment, StrictUndefined
 
-    made = Environment(undefined=StrictUndefined, autoescape=False)
+    # Rendered once, most of them: to simplify one takes longer than that.
+    made = Environment(undefined=StrictUndefined, autoescape=False, optimized=False)
     filters: dict[str, Callable[..., str]] = {
         name: getattr(room, name) for room, names in _FILTERS.items() for name in names.split()
     }

@@ -26,9 +26,8 @@ from calibrail.data.example import Example
 from calibrail.data.sentences import MOST_CHARACTERS
 from calibrail.errors import InputError, error_text, errors_as, extra
 from calibrail.models.batching import Model, shared, single_input_batches
-from calibrail.models.embeddings import load_encoder
+from calibrail.models.hardware import DEFAULT_MODEL, TOLERANCES
 from calibrail.models.llm.chat import RemoteModel
-from calibrail.models.loading import DEFAULT_MODEL, TOLERANCES
 from calibrail.options import SplitOptions
 from calibrail.options.fields import spell_option
 from calibrail.text.words import P, R, edition, rules_of
@@ -632,6 +631,8 @@ class Embedding(LocalScore):
     rounding = 1e-6
 
     def __post_init__(self) -> None:
+        from calibrail.models.embeddings import load_encoder
+
         self.encoder = load_encoder(
             self.model, self.revision, self.prompt, self.dtype, **self.computed
         )

@@ -3,14 +3,12 @@
 import copy
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final, Literal, get_args
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError, ModelError, error_text
+from calibrail.errors import InputError, ModelError, error_text, tables_beside
 from calibrail.models.llm import chat
 from calibrail.models.llm.transport import NoRouteError
 from calibrail.options.fields import one_of
@@ -18,9 +16,7 @@ from calibrail.scores import base, judge, judge_replies
 from calibrail.scores.registry import Higher
 from calibrail.text.words import rules_version
 
-TEMPLATES: Final[Mapping[str, Any]] = tomllib.loads(
-    (files(__package__) / "decision_prompts.toml").read_text("utf-8")
-)
+TEMPLATES: Final[Mapping[str, Any]] = tables_beside(__file__, "decision_prompts.toml")
 
 Template = Literal["calibrail-decision/1", "granite-guardian/4.1", "lynx/1"]
 Route = Literal["auto", "decisions", "systemone", "chat"]

@@ -7,12 +7,10 @@ import hashlib
 import json
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from string import Formatter
@@ -20,7 +18,7 @@ from typing import Final, Literal, get_args
 
 from calibrail.atomic_files import read_regular
 from calibrail.data.example import Example
-from calibrail.errors import GuardrailError, InputError, error_text, errors_as
+from calibrail.errors import GuardrailError, InputError, error_text, errors_as, tables_beside
 from calibrail.models.llm import chat
 from calibrail.options.fields import one_of, whole
 from calibrail.scores import base, judge_replies
@@ -33,7 +31,7 @@ Reply = Literal["word", "grade", "rating"]
 #: It goes up when the same template would be filled in another way.
 FILLING: Final = "calibrail-filling/1"
 
-_PROMPTS: Final = tomllib.loads((files(__package__) / "judge_prompts.toml").read_text("utf-8"))
+_PROMPTS: Final = tables_beside(__file__, "judge_prompts.toml")
 
 
 def _templates(unit: str) -> dict[str, dict[Reply, str]]:

@@ -73,13 +73,13 @@ def quoted(text: str) -> str:
 
 _WORDING: Final = patterns("replies")
 _SAYS: Final = {name: lazily_compiled(text, re.IGNORECASE) for name, text in _WORDING.items()}
-_MARKUP: Final = re.compile(r"</\w{1,20}>|<\|\w{1,20}\|>")
-_SENTENCE_END: Final = re.compile(r"[!?\uff01\uff1f]+|[\n\u3002]|\.(?!\d)")
-_CLAUSE_END: Final = re.compile(r"[.,;:!?\n]")
-_OBJECT: Final = re.compile(r"[\s`\[]*(?:json\s*)?\{", re.IGNORECASE)
+_MARKUP: Final = lazily_compiled(r"</\w{1,20}>|<\|\w{1,20}\|>")
+_SENTENCE_END: Final = lazily_compiled(r"[!?\uff01\uff1f]+|[\n\u3002]|\.(?!\d)")
+_CLAUSE_END: Final = lazily_compiled(r"[.,;:!?\n]")
+_OBJECT: Final = lazily_compiled(r"[\s`\[]*(?:json\s*)?\{", re.IGNORECASE)
 #: Characters before a mention in which it may be denied.
 _BEFORE: Final = 100
-_AGAIN: Final = re.compile(r"[\W_]*((?:or|and|to)\W+)?", re.IGNORECASE)
+_AGAIN: Final = lazily_compiled(r"[\W_]*((?:or|and|to)\W+)?", re.IGNORECASE)
 #: Words behind a colon that are a value and explain nothing.
 _FEW_WORDS: Final = 2
 

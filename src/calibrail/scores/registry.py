@@ -6,14 +6,11 @@ import importlib.metadata
 import inspect
 import json
 import math
-import re
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -24,7 +21,7 @@ from calibrail.data.example import Example
 from calibrail.data.labels import is_same, label_key, side_of
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value, number_in
-from calibrail.errors import InputError, errors_as, variable_set
+from calibrail.errors import InputError, errors_as, tables_beside, variable_set
 from calibrail.formatting import Scale
 from calibrail.options import ReadOptions
 from calibrail.options.fields import one_of, spell_option
@@ -32,10 +29,10 @@ from calibrail.options.guarantee import Unit
 from calibrail.scores.base import IN_GUARDRAIL, JSON, Detector, Score
 from calibrail.serialization import given_back
 from calibrail.text.sentences import answer_sentences_version
-from calibrail.text.words import rules_version
+from calibrail.text.words import lazily_compiled, rules_version
 from calibrail.working_folder import refuse_own_code
 
-_TABLE: Final = tomllib.loads((files(__package__) / "registry.toml").read_text("utf-8"))
+_TABLE: Final = tables_beside(__file__, "registry.toml")
 
 #: Module and class of every score that comes with calibrail, ``module:Class``, by its name.
 BUILT_IN: Final[Mapping[str, str]] = {name: item["class"] for name, item in _TABLE.items()}
@@ -77,10 +74,10 @@ ENTRY_POINTS: Final = "calibrail.scores"
 LONGEST_SHOWN: Final = 120
 
 # What a detector of the user's own is called: module:attribute.
-_IMPORTABLE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
-_PARAMETER = re.compile(r"[A-Za-z_]\w*\s*=")
+_IMPORTABLE = lazily_compiled(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
+_PARAMETER = lazily_compiled(r"[A-Za-z_]\w*\s*=")
 # What lies between commas that are not within double quotes; a lone quote is a character.
-_ITEM = re.compile(r'(?:^|(?<=,))(?:"(?:[^"\\]|\\.)*"|[^,])*')
+_ITEM = lazily_compiled(r'(?:^|(?<=,))(?:"(?:[^"\\]|\\.)*"|[^,])*')
 
 
 @dataclass(frozen=True, slots=True)

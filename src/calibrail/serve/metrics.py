@@ -8,9 +8,7 @@ import errno
 import functools
 import logging
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.resources import files
 from typing import IO, Any, Concatenate, Final, ParamSpec
 
 import numpy as np
@@ -19,6 +17,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from calibrail.errors import tables_beside
 from calibrail.guardrail.decision import Decision
 from calibrail.serve.guardrails import Loaded
 
@@ -28,9 +27,7 @@ TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
 MEDIA_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 
 #: What there is to count, by its name without the prefix.
-DEFINED: Final = tomllib.loads(
-    files("calibrail.serve").joinpath("metrics.toml").read_text(encoding="utf-8")
-)
+DEFINED: Final = tables_beside(__file__, "metrics.toml")
 _QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 #: Why a request was refused, by its status, or the problem's name where that does not tell.

@@ -7,12 +7,10 @@ import json
 import math
 import re
 import sys
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from importlib.resources import files
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
@@ -31,7 +29,7 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.sentences import listed
 from calibrail.data.values import column_value
-from calibrail.errors import InputError
+from calibrail.errors import InputError, tables_beside
 from calibrail.guardrail.decision import CauseCode, Outcome
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.options import SelectionMethod
@@ -50,7 +48,7 @@ _MOST_FIELDS: Final = 1_000
 #: What comes before a problem's name, in its type.
 KIND: Final = "urn:calibrail:problem:"
 
-_PROBLEMS: Final = tomllib.loads((files(__package__) / "problems.toml").read_text(encoding="utf-8"))
+_PROBLEMS: Final = tables_beside(__file__, "problems.toml")
 #: What each type of pydantic's complaints says here, where its own words do not help.
 WORDS: Final[Mapping[str, str]] = _PROBLEMS.pop("words")
 #: What OpenAPI says of fields and parameters, and an answer that it shows.

@@ -18,37 +18,37 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from calibrail.text.words import by_edition, patterns, remembered, rules_version
+from calibrail.text.words import by_edition, lazily_compiled, patterns, remembered, rules_version
 
 if TYPE_CHECKING:
     from nupunkt import PunktSentenceTokenizer
 
 
 _WORDING: Final = patterns("sentences")
-_ITEM = re.compile(_WORDING["item"])
-_HEADING = re.compile(r"#{1,6}(?=\s|$)\s*")
+_ITEM = lazily_compiled(_WORDING["item"])
+_HEADING = lazily_compiled(r"#{1,6}(?=\s|$)\s*")
 #: A full stop that ends a sentence of a script other than Latin.
-STOP: Final = re.compile(_WORDING["stop"])
+STOP: Final = lazily_compiled(_WORDING["stop"])
 #: What may stand within and behind such a full stop without its end being certain.
-STOPPING: Final = re.compile(_WORDING["stopping"])
-ASIDE: Final = re.compile(_WORDING["aside"])
-CITED: Final = re.compile(_WORDING["cited"], re.IGNORECASE)
-_FIRST_GOES_ON = re.compile(_WORDING["quoted_on"])
-_GOES_ON = re.compile(_WORDING["goes_on"])
+STOPPING: Final = lazily_compiled(_WORDING["stopping"])
+ASIDE: Final = lazily_compiled(_WORDING["aside"])
+CITED: Final = lazily_compiled(_WORDING["cited"], re.IGNORECASE)
+_FIRST_GOES_ON = lazily_compiled(_WORDING["quoted_on"])
+_GOES_ON = lazily_compiled(_WORDING["goes_on"])
 # And after letters with points, in small letters: "The Leeds R.L.F.C. home stadium".
-_INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}\s{1,3}$")
+_INITIALS = lazily_compiled(r"(?:[^\W\d_]\.){2,}\s{1,3}$")
 
-_ABBREVIATED = re.compile(_WORDING["abbreviated"])
-_WORD_END = re.compile(_WORDING["word_end"])
+_ABBREVIATED = lazily_compiled(_WORDING["abbreviated"])
+_WORD_END = lazily_compiled(_WORDING["word_end"])
 
 # nupunkt looks at the whole run of letters around each stop, again for each stop: quadratic time on
 # a run without spaces. The inside of a long one (a link, a table, code) is hidden from it.
-_LONG_RUN = re.compile(r"\S{200,}")
+_LONG_RUN = lazily_compiled(r"\S{200,}")
 _SEEN = 50
 
 # Without one of these nupunkt sees no end: most lines of a list or a table need not go there.
-_ENDS = re.compile("[.!?\u2026]")
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_ENDS = lazily_compiled("[.!?\u2026]")
+_LETTER_OR_DIGIT = lazily_compiled(r"[^\W_]")
 
 
 class Sentence(NamedTuple):
@@ -238,7 +238,7 @@ _BEFORE, _GAP = 24, 8
 _NAMED: Final = 200
 
 #: A bracket that may still turn out to hold a source.
-_OPENED: Final = re.compile(r"[(\[][^()\[\].!?]{0,60}")
+_OPENED: Final = lazily_compiled(r"[(\[][^()\[\].!?]{0,60}")
 
 
 class LineStream:
@@ -457,7 +457,7 @@ WORD: Final = 1_000
 _REMEMBERED: Final = 10_000
 
 _BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-_TOKEN: Final = re.compile(rf"[{_BREAKS}]|[^\S{_BREAKS}]+|\S+")
+_TOKEN: Final = lazily_compiled(rf"[{_BREAKS}]|[^\S{_BREAKS}]+|\S+")
 
 
 def answer_sentences_version() -> str:

@@ -23,14 +23,14 @@ from calibrail.text.words import by_edition, lazily_compiled, patterns
 
 Kind = Literal["blank", "plain", "item", "heading", "row", "code", "other"]
 
-_FENCE = re.compile(r"\s*(```+|~~~+)")
-_SEPARATOR = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")
-_UNDERLINE = re.compile(r" {0,3}(?:={2,}|-{2,})\s*")
-_QUOTED = re.compile(r"\s*(?:>\s?)+")
-_HASHES = re.compile(r"\s*(#{1,6})\s")
-_BOLD = re.compile(r"\s*(?:\*\*[^*]+\*\*|__[^_]+__):?\s*")
-_FIRST_NUMBER = re.compile(r"\s*(\d{1,3})[.)]\s*")
-_NUMBER = re.compile(r"\s*(\d{1,3})[.)\u3001\uff0e\uff09]\s*")
+_FENCE = lazily_compiled(r"\s*(```+|~~~+)")
+_SEPARATOR = lazily_compiled(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")
+_UNDERLINE = lazily_compiled(r" {0,3}(?:={2,}|-{2,})\s*")
+_QUOTED = lazily_compiled(r"\s*(?:>\s?)+")
+_HASHES = lazily_compiled(r"\s*(#{1,6})\s")
+_BOLD = lazily_compiled(r"\s*(?:\*\*[^*]+\*\*|__[^_]+__):?\s*")
+_FIRST_NUMBER = lazily_compiled(r"\s*(\d{1,3})[.)]\s*")
+_NUMBER = lazily_compiled(r"\s*(\d{1,3})[.)\u3001\uff0e\uff09]\s*")
 #: How questions and introductions end.
 _ASKING: Final = ("?", "\uff1f", "\u061f", "\u037e")
 _ANNOUNCING: Final = (":", "\uff1a")
@@ -222,7 +222,7 @@ _ASIDE = lazily_compiled(_WORDING["aside"], re.IGNORECASE)
 _CLAUSE = lazily_compiled(_WORDING["clause"], re.IGNORECASE)
 _LEANS = lazily_compiled(_WORDING["leans"], re.IGNORECASE | re.DOTALL)
 _ANSWERS = lazily_compiled(_WORDING["answers"], re.IGNORECASE)
-_QUOTE = re.compile("[\"'\u201c\u2018\u00ab\u201e]")
+_QUOTE = lazily_compiled("[\"'\u201c\u2018\u00ab\u201e]")
 
 
 class Ordinal(NamedTuple):
@@ -323,7 +323,7 @@ def is_negation(sentence: str) -> bool:
     return _DENIES.search(sentence) is not None
 
 
-_TITLE = re.compile(r"\*\*[^*]+\*\*|__[^_]+__")
+_TITLE = lazily_compiled(r"\*\*[^*]+\*\*|__[^_]+__")
 _FIRST_ENDED = lazily_compiled(_WORDING["first_ended"])
 _ENDED = lazily_compiled(_WORDING["ended"])
 #: What may stand behind the last mark of a sentence.

@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial, wraps
-from importlib.resources import files
 from itertools import compress
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from calibrail.errors import variable_set
@@ -70,18 +70,22 @@ def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]
     return remember
 
 
-_TABLES: Final = tomllib.loads(files("calibrail.text").joinpath("patterns.toml").read_text("utf-8"))
+_READ: Final = Path(__file__).with_name("patterns.toml").read_text("utf-8")
+#: Its sections, unparsed: most processes need few of them.
+_, *_PARTS = re.split(r"^\[(\w+)\]$", _READ, flags=re.MULTILINE)
+_TABLES: Final = dict(zip(_PARTS[::2], _PARTS[1::2], strict=True))
 
 _PART: Final = re.compile(r"\{\{(?:(\w+)\.)?(\w+)\}\}")
 
 
+@cache
 def patterns(section: str) -> dict[str, str]:
     """Return the patterns of a section of ``patterns.toml``, each with its parts in place.
 
     ``{{name}}`` is an entry above, ``{{section.name}}`` one of another section.
     """
     found: dict[str, str] = {}
-    for name, parts in _TABLES[section].items():
+    for name, parts in tomllib.loads(_TABLES[section]).items():
         pattern = parts if isinstance(parts, str) else "|".join(parts)
         found[name] = _PART.sub(
             lambda part: (patterns(part[1]) if part[1] else found)[part[2]], pattern
@@ -100,7 +104,8 @@ class _Lazy:
         return re.compile(*self._how)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._compiled, name)
+        # Found at once from then on.
+        return self.__dict__.setdefault(name, getattr(self._compiled, name))
 
 
 def lazily_compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:

@@ -7,16 +7,15 @@ Frameworks log what goes in and out as they have it: a text, an object of fields
 any provider, LangChain's serialised objects, or JSON that spells one of these.
 """
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from calibrail.data.aliases import NAMES
 from calibrail.data.example import Filtered, ParsedItem, RowProblem, SourceRow, TableItem
 from calibrail.data.values import chunks_of, load_json, text_of
+from calibrail.errors import tables_beside
 
 #: Columns of what people said of an answer, and of what programs did, each with a name behind it.
 #: Only the former are labels unless a user names another column.
@@ -124,9 +123,7 @@ class Export:
 
 
 #: What is known of every tool's export, by the name of its format: see ``exports.toml``.
-TOOLS: Final[Mapping[str, Any]] = tomllib.loads(
-    files("calibrail.data.traces").joinpath("exports.toml").read_text(encoding="utf-8")
-)
+TOOLS: Final[Mapping[str, Any]] = tables_beside(__file__, "exports.toml")
 
 
 def kind_of(tool: str, word: object) -> Any:

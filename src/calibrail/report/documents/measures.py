@@ -259,7 +259,8 @@ def target_figure(
     agrees = _VERDICTS.get(box.lies) == box.verdict
     about = {"box": box, "ends": ends, "confidence": confidence, "agrees": agrees, "unit": unit}
     caption = say("calibrate.target_caption", about, curve=curve is not None)
-    draw = partial(figures.target_svg, box, say("calibrate.target", about), ends, curve)
+    said = partial(say, "calibrate.target", about)
+    draw = partial(figures.target_svg, box, said, ends, curve)
     return parts.Figure("target", draw, caption, figures.TARGET_RANGE if moves else None, "fixed")
 
 
@@ -424,7 +425,9 @@ def in_short(measured: Json, asked: Json) -> list[parts.Bullet]:
         if row["max_fpr"] is not None
     ]
     three_way = asked.get("three_way") or (asked if asked.get("blocked") else None)
-    said = say("verdict.in_short", measured, groups=rows, three_way=three_way)
+    code = "verdict.in_short_of_reviews" if three_way else "verdict.in_short"
+    said = say(code, measured, three_way=three_way)
+    said += say("verdict.by_themselves", groups=rows) if rows else ""
     return [parts.Bullet(said, "In short")] if said else []
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
@@ -139,7 +139,11 @@ _FIELD: Final = (52.0, 402.0, 300.0, 24.0)
 
 
 def target_svg(
-    box: TargetBox, says: str, ends: Mapping[str, str], curve: Json | None = None, _: bool = False
+    box: TargetBox,
+    says: Callable[[], str],
+    ends: Mapping[str, str],
+    curve: Json | None = None,
+    _: bool = False,
 ) -> str:
     """Draw the corner that was required and the box of what is shown, caught over false alarms.
 
@@ -147,8 +151,8 @@ def target_svg(
     ----------
     box : TargetBox
         Both.
-    says : str
-        The same in words, for those who do not see it.
+    says : callable
+        Returns the same in words, for those who do not see it.
     ends : mapping of str to str
         Where the box ends, by what each rate is called, to stand beside it.
     curve : mapping, optional
@@ -184,7 +188,7 @@ def target_svg(
     turned = f'transform="rotate(-90 {up[0]:g} {up[1]:g})"'
     drawn.append(_text(f"{caught}, % of hallucinations", *up, "ink", "middle", turned))
     place = " ".join(map(repr, (*_FIELD, *TARGET_RANGE)))
-    head = f'viewBox="0 0 424 346" data-place="{place}" role="img" aria-label="{escape(says)}"'
+    head = f'viewBox="0 0 424 346" data-place="{place}" role="img" aria-label="{escape(says())}"'
     return f'<svg {head} font-size="14">\n{"".join(drawn)}</svg>\n'
 
 
