@@ -117,7 +117,7 @@ def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     assert done.returncode == 3 and "Fails your requirement: with 95% confidence it catches" in said
     assert "At most 30% false alarms: about 9" in said and "70% caught: about" in said
     assert not any(line.startswith("At ") for line in done.stdout.splitlines())
-    assert "without -o RUN this test is not recorded" in done.stderr
+    assert "Without -o RUN this test is not recorded" in done.stderr
 
 
 def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
