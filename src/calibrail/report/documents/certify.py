@@ -8,7 +8,14 @@ from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures, next_steps
 from calibrail.report.documents.data import known_as_copies
 from calibrail.report.messages import say, say_each
-from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
+from calibrail.report.text import (
+    by_sentence,
+    capital,
+    group_label,
+    last_part,
+    plain,
+    share_with_bounds,
+)
 
 
 def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Document:
@@ -53,9 +60,11 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
                 ),
             ),
             parts.section("The risks", risks),
-            _groups({**certificate["by_group"], **look}) if certificate.get("by_group") else None,
+            _groups({**certificate["by_group"], **look}, measures.unit_words(certificate))
+            if certificate.get("by_group")
+            else None,
             measures.cost_section(certificate.get("cost")),
-            messages.possible_section(certificate.get("possible")),
+            messages.possible_section(certificate.get("possible"), certificate),
         ),
         warnings=[parts.Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
@@ -63,7 +72,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     )
 
 
-def _groups(by_group: Json) -> parts.Section:
+def _groups(by_group: Json, unit: Json) -> parts.Section:
     """Show bounds and verdict of every group."""
     title = f"By {plain(by_group['column'])}"
     trims = any(row.get("kept") for row in by_group["rows"])
@@ -82,9 +91,9 @@ def _groups(by_group: Json) -> parts.Section:
         for row in by_group["rows"]
     ]
     corrected = say("certify.corrected", by_group, n=len(rows), what="group")
-    rates = ("Fully cleaned", "Altered") if trims else ("Caught", "False alarms")
+    rates = (capital(unit[name]) for name in ("caught", "alarms"))
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
-    figure = measures.group_targets(by_group["rows"], by_group["confidence"])
+    figure = measures.group_targets(by_group["rows"], by_group["confidence"], unit)
     return parts.section(title, figure, parts.Table(title, columns, rows), parts.Text(corrected))
 
 

@@ -23,6 +23,7 @@ _MOST_CHUNKS: Final = 3
 
 #: The kinds of errors, and where the catalogue has the words for each.
 _ERRORS: Final = {"misses": "missed", "alarms": "alarmed"}
+_REVIEWED: Final = {"misses": "missed", "alarms": "withheld"}
 
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
@@ -47,7 +48,7 @@ def error_examples(examples: Json, report: Json) -> parts.Section:
                 heading,
                 *_kind(examples[kind], (examples[f"n_{kind}"], clustered), (one, of), scale),
             )
-            for kind, code in _ERRORS.items()
+            for kind, code in (_REVIEWED if report.get("three_way") else _ERRORS).items()
             for (_, heading), (_, one), (_, of) in [facts(f"example.{code}")]
         ),
         note(say("example.label_may_be_wrong", shows_texts=shows_texts)),
