@@ -20,6 +20,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.options import ReadOptions, ScoreThreshold
 from calibrail.pipelines.agree import JudgedRates, agree
 from calibrail.pipelines.loading import Context
+from calibrail.report import render_page
 from calibrail.report.document import Section, Table
 from calibrail.report.documents import agree as words
 from calibrail.scores.registry import build_column
@@ -425,6 +426,12 @@ def test_several_judges_are_corrected_and_the_worst_decides(tmp_path: Path) -> N
     assert [item.title for item in said.lead] == [*errors]
     assert said.lead[2].text.startswith("It may not stand in for people. ")
     assert not any(name in said.summary for name in errors)
+    # What to do with each of them stands together, below what is said of all.
+    page, next_steps = render_page(said), [said.next_step, *said.alternatives]
+    assert next_steps[0].startswith("Do not let bad stand in for people; mend its prompt")
+    assert [step[:35] for step in next_steps[1:]] == ["Let two label in place of people, a"]
+    places = [page.index(f"<b>{name}.</b>") for name in errors]
+    assert max(places) < page.index("<b>Next:</b>") < page.index("Let two label in place")
 
 
 def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:

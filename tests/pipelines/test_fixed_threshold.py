@@ -171,6 +171,29 @@ def test_the_next_step_is_one_that_these_scores_can_take(file: Path) -> None:
     assert "Find another" not in step(0.75, 0.25) and "No threshold" not in step(0.7, 0.3)
 
 
+def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
+    file: Path, tmp_path: Path
+) -> None:
+    def steps(caught: float, alarms: float, *more: object) -> list[str]:
+        goals = ("--min-caught", caught, "--max-false-alarms", alarms)
+        done = command("test", file, "--threshold", 1.5, *goals, *more)
+        assert done.returncode == 4, done.stdout
+        said = " ".join(done.stdout.split())
+        return re.split(r" (?=Or freeze|Freeze)", said[said.index("Next: ") :])
+
+    # Fewer are caught than is required, and a lower threshold catches enough.
+    first, second = steps(0.79, 0.3, "--page", tmp_path / "t.html")
+    assert first.startswith("Next: Find another threshold on these answers")
+    assert second.startswith("Or freeze this threshold") and "will be rejected" in second
+    (line,) = re.findall(r"calibrail (calibrate .*? -o RUN-calibrated)", first)
+    assert command(*shlex.split(line), cwd=tmp_path).returncode == 0
+    first, second = steps(0.79, 0.08)
+    assert first.startswith("Next: No threshold on this score does both")
+    assert second.startswith("Or freeze this threshold")
+    (_, only) = steps(0.65, 0.2)
+    assert only.startswith("Freeze this threshold") and "will be certified" in only
+
+
 @pytest.mark.parametrize(("column", "turn"), [("high", 1), ("low", -1)])
 def test_what_is_possible_ends_every_verdict_that_is_not_certified(
     tmp_path: Path, column: str, turn: int

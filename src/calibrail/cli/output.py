@@ -162,7 +162,9 @@ def command_line() -> str:
             if "=" not in argument:
                 next(arguments, None)
             words += ["-o", "RUN"]
-        elif argument not in _OF_SHOWING:
+        elif argument == "--page":
+            next(arguments, None)
+        elif argument not in _OF_SHOWING and not argument.startswith("--page="):
             words.append(argument)
     return shlex.join(words)
 

@@ -33,6 +33,11 @@ def document(result: Json) -> Document:
     all_missed = all(is_missed(item["certificate"]) for item in judges)
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
+    by_verdict: dict[str, list[str]] = {}
+    for item in judges:
+        by_verdict.setdefault(str(item["verdict"]), []).append(phrases.plain(item["judge"]))
+    usable = by_verdict.get("certified") if verdict != "certified" else None
+    about["judges"] = by_verdict[str(verdict)]
     segments = f"By {phrases.plain(result['columns']['by'])}"
     summary, lines = _summary(judges, result)
     several = judges if lines else ()
@@ -71,6 +76,7 @@ def document(result: Json) -> Document:
             about,
             (wanted or ("", {}))[1],
         ),
+        alternatives=[say("agree.use", judges=usable)] if usable else [],
         data=result["data"],
     )
 

@@ -103,12 +103,14 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
     methods = parts.numbers("Share assumed", "Released", "Hallucinated at most")
     by_method = [_method(row) for row in selection["methods"]]
     chosen = next((row for row in selection["table"] if row["chosen"]), {"share": None})
+    said = _summary(selection) if released else say("decisions.nothing_released", selection)
+    held = released < selection["n"]
     bounds = "decisions.bounds_grouped" if selection["n_grouped"] else "decisions.bounds"
     return Document(
         "selection from",
         subject=answers,
         headline=f"May be released: {released:,} of {answers}",
-        summary=_summary(selection) if released else say("decisions.nothing_released", selection),
+        summary=f"{said} {say('decisions.held_back', selection)}" if held else said,
         tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
             section(
