@@ -33,11 +33,9 @@ def document(result: Json) -> Document:
     all_missed = all(is_missed(item["certificate"]) for item in judges)
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
-    by_verdict: dict[str, list[str]] = {}
-    for item in judges:
-        by_verdict.setdefault(str(item["verdict"]), []).append(phrases.plain(item["judge"]))
-    usable = by_verdict.get("certified") if verdict != "certified" else None
-    about["judges"] = by_verdict[str(verdict)]
+    called = [(item["verdict"], phrases.plain(item["judge"])) for item in judges]
+    about["judges"] = [name for reached, name in called if reached == verdict]
+    usable = [name for reached, name in called if verdict != reached == "certified"]
     segments = f"By {phrases.plain(result['columns']['by'])}"
     summary, lines = _summary(judges, result)
     several = judges if lines else ()

@@ -59,7 +59,8 @@ def document(
 
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
-    area, on = report["test"]["auroc"], measures.measured_on(report["test"])
+    area, proven = report["test"]["auroc"], text.is_proven(report["test"]["coverage"])
+    on = "On all answers" if proven else "On the test set"
     rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
@@ -149,7 +150,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         if step >= 8
     ]
     choices = "Thresholds to choose from"
-    unit = measures.unit_words(report)
+    about = {**report, "unit": (unit := measures.unit_words(report))}
     names = [unit["caught"], unit["alarms"]]
     columns = parts.numbers("Threshold", *map(text.capital, names))
     yield parts.Slider(
@@ -157,10 +158,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         label="Try another threshold",
         back="Back" if points["in_use"] is None else "Back to the threshold in use",
         caveat=say("calibrate.slider", report),
-        jumps=[
-            (say(f"calibrate.jump_{name}", report, unit=unit), at)
-            for name, at in points["jumps"].items()
-        ],
+        jumps=[(say(f"calibrate.jump_{name}", about), at) for name, at in points["jumps"].items()],
     )
     yield parts.folded(choices, parts.Table(choices, columns, steps))
 

@@ -296,8 +296,7 @@ def assumptions(report: Json) -> list[str]:
         "assumption.undefined": True,
         "assumption.refusable": policy == "pass" or (three_way and policy == "flag"),
     }
-    promised = "misses" if policy == "pass" else "false alarms"
-    return [line for _, line in say_each(applies, report, promised=promised)]
+    return [line for _, line in say_each(applies, report)]
 
 
 def review_reasons() -> dict[str, str]:

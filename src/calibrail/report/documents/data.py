@@ -47,13 +47,6 @@ def _verdicts(counts: Json) -> str:
     return ", ".join((*named, *more))
 
 
-def export_note(export: Json | None) -> Iterator[str]:
-    """Yield what a reader of a report should know of an export that it rests on."""
-    if export is not None:
-        left = sum(export["left_out"].values())
-        yield say("data.export", export, made=say("data.made", export), left=left)
-
-
 def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """Return what a reader of any report on this data should know about it.
 
@@ -104,19 +97,15 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         "data.quarantined": data["n_quarantined"],
         "data.stand_ins": data.get("stand_ins"),
     }
-    known = known_as_copies(copies) if applies["data.copies"] else ""
     return (
         *lessons,
         *(say("data.calls", {"unit": "answer"}, item) for item in data["calls"]),
         *([say("data.groups_by_lot", data, far=far)] if far else []),
         *part_note(reading.get("part")),
-        *export_note(reading.get("export")),
-        *(note for _, note in say_each(applies, data, read=read, known=known)),
+        *(
+            say("data.export", it, made=say("data.made", it))
+            for it in [reading.get("export")]
+            if it
+        ),
+        *(note for _, note in say_each(applies, data, read=read)),
     )
-
-
-def known_as_copies(copies: Json) -> str:
-    """Say by what copies are known."""
-    by_scores = copies["n_by_scores"]
-    codes = {"same_texts": copies["n"] > by_scores, "same_scores": by_scores}
-    return " or ".join(say(f"data.{code}") for code, is_so in codes.items() if is_so)

@@ -162,10 +162,10 @@ def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     if report["test"]["auroc"]["estimate"] in (0.0, 1.0) and sum(counts) >= _ENOUGH:
         yield "No mistake", say("fixed_threshold.told", report, about)
     for item in report["data"].get("stand_ins") or ():
-        if "low" in item:
-            yield "Two units?", say("data.two_units", item)
-        else:
-            yield "No score?", say("data.stand_ins", stand_ins=[item])
+        yield (
+            "Two units?" if "low" in item else "No score?",
+            say("data.stand_ins", stand_ins=[item]),
+        )
     if far := report["data"].get("far"):
         yield f"{about['at']} is far", say("fixed_threshold.far", far)
 
@@ -226,25 +226,20 @@ def _command(report: Json) -> list[str]:
 
 def _next_steps(report: Json, about: Json) -> list[str]:
     """Return what to do now; where labels would reject this threshold, first what takes none."""
-    step, anew = _next_step(report, about), about["anew"]
+    step, (_, wanted) = _next_step(report, about), about["anew"] or ("", {"verdict": ""})
     apart = about["yes_no"] or about["picked"] or _is_of_other_unit(report)
-    if (
-        apart
-        or anew is None
-        or (anew[1]["verdict"], report["reason_code"]) != ("rejected", "bounds")
-    ):
+    if apart or (report["reason_code"], wanted["verdict"]) != ("bounds", "rejected"):
         return [step]
-    enough = (sections.possible(report) or {"caught": None})["caught"]
-    if enough and enough["rate"] <= report["max_fpr"]:
-        return [_search(report, about), step]
-    return [say("fixed_threshold.change", command=next_steps.for_several(report)), step]
+    return [_elsewhere(report, about), step]
 
 
-def _search(report: Json, about: Json) -> str:
-    """Return how another threshold is found on these answers."""
-    words = _command(report)
+def _elsewhere(report: Json, about: Json) -> str:
+    """Return how another threshold is found on these answers, or that none does both there."""
+    least = ((sections.possible(report) or {}).get("alarms") or {"rate": 0.0})["rate"]
+    if not about["yes_no"] and least < report["min_coverage"]:
+        return say("fixed_threshold.change", command=next_steps.for_several(report))
+    words, params, score = _command(report), report["score"]["params"], list[str]()
     kept = shlex.join(next_steps.without_options(words, _GOALS | next_steps.ELSEWHERE)[2:])
-    score, params = list[str](), report["score"]["params"]
     given = {word.partition("=")[0] for word in words}
     if about["scale"].column and "--score" not in given:
         named = {"--score-column": params["column"], "--higher": params["higher"]}
@@ -279,19 +274,15 @@ def _next_step(report: Json, about: Json) -> str:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
         this = shlex.join(next_steps.without_options(words, next_steps.PLACE))
         return say("fixed_threshold.ask", command=f"{this} {goals}")
-    points = sections.possible(report) or {"alarms": None, "caught": None}
-    least = (points["alarms"] or {"rate": 0.0})["rate"]
-    if fails and not about["yes_no"] and least < report["min_coverage"]:
-        return say("fixed_threshold.change", command=next_steps.for_several(report))
-    alarms = (points["caught"] or {"bound": 2.0})["bound"]
+    alarms = ((sections.possible(report) or {}).get("caught") or {"bound": 2.0})["bound"]
     if fails or (about["anew"] is None and alarms <= report["max_fpr"]):
-        return _search(report, about)
+        return _elsewhere(report, about)
     if shown == "certified":
         return say("fixed_threshold.export")
     if about["anew"] is None:
         return say("verdict.too_close")
-    anew = {**about, **about["anew"][1], "goals": next_steps.goals(report)}
-    return say("fixed_threshold.label_anew", anew)
+    goals, (_, wanted) = next_steps.goals(report), about["anew"]
+    return say("fixed_threshold.label_anew", about, wanted, goals=goals)
 
 
 def _turns(report: Json, about: Json) -> list[str]:

@@ -280,10 +280,12 @@ def group_targets(
         for row in rows[: figures.MOST_GROUPS]
         if (box := target_box(row)) and box.corner
     ]
-    called = {rate: unit[name] for name, rate in zip(("caught", "alarms"), _BOTH, strict=True)}
+    rates = [(unit["caught"], "coverage"), (unit["alarms"], "fpr")]
     groups = [
-        f"{name} {verdict_word(row)}"
-        + "".join(f", {called[rate]} {end}" for rate in _BOTH if (end := shown_end(rate, row)))
+        ", ".join(
+            [f"{name} {verdict_word(row)}"]
+            + [f"{called} {end}" for called, rate in rates if (end := shown_end(rate, row))]
+        )
         for row, name, _ in first
     ]
     if not groups:
@@ -401,11 +403,6 @@ def cost_section(cost: Json | None) -> parts.Section | None:
     columns = (*parts.texts("Way"), *parts.numbers("Cost", bound))
     table = parts.Table(title, columns, rows)
     return parts.section("Expected cost", table, parts.Text(costs_in_words(cost)[1]))
-
-
-def measured_on(test: Json) -> str:
-    """Return on which answers a report measures: the test set, or all without one."""
-    return "On all answers" if text.is_proven(test["coverage"]) else "On the test set"
 
 
 def of_verdict(measured: Json, asked: Json) -> list[Line]:

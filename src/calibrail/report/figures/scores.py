@@ -285,18 +285,13 @@ def groups_svg(
     """
     rows = section["rows"][:MOST_GROUPS]
     with plots.drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as plot:
+        caught = ("coverage", "min_coverage", -1, plots.HALLUCINATED, "o", names[0])
+        alarms = ("fpr", "max_fpr", 1, plots.FAITHFUL, "s", names[1])
         for place, row in enumerate(rows):
-            plot.interval(
-                place - 0.14, row["coverage"], plots.HALLUCINATED, "o", names[0], scale=100.0
-            )
-            plot.interval(place + 0.14, row["fpr"], plots.FAITHFUL, "s", names[1], scale=100.0)
-            limits = (
-                ("min_coverage", plots.HALLUCINATED, -0.32),
-                ("max_fpr", plots.FAITHFUL, 0.32),
-            )
-            for key, colour, reach in limits:
-                if row.get(key) is not None:
-                    x, y = [100 * row[key]] * 2, [place, place + reach]
+            for rate, limit, way, colour, mark, called in (caught, alarms):
+                plot.interval(place + 0.14 * way, row[rate], colour, mark, called, scale=100.0)
+                if row.get(limit) is not None:
+                    x, y = [100 * row[limit]] * 2, [place, place + 0.32 * way]
                     plot.axes.plot(x, y, color=colour, linewidth=1.2, linestyle=(0, (2, 1.5)))
         plot.rows([plots.axis_text(group_of(row)) for row in rows])
         bounds = f"% of the class,{_NEXT[narrow]}exact bounds, all together"
