@@ -119,6 +119,10 @@ def words() -> set[str]:
 def test_every_code_has_a_message_and_every_message_is_used() -> None:
     used = {code for code, _ in calls()}
     topics = {match[1] for code in used if (match := COMPUTED.match(code))}
+    named = {match[1] for code in words() if (match := COMPUTED.match(code))}
+    topics |= named & {code.partition(".")[0] for code in catalogue()}
+    in_others = " ".join(part for entry in catalogue().values() for part in entry.values())
+    used |= set(re.findall(r'\bsay\("([a-z_.]+)"', in_others))
     whole = {code for code in used if not COMPUTED.match(code)} | (words() & {*catalogue()})
     assert whole <= set(catalogue()), whole - set(catalogue())
     known = {word.replace("-", "_") for word in words()}

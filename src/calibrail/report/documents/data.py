@@ -61,6 +61,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     from calibrail.evaluation.evaluate import many_across
 
     reading, duplicates = data.get("reading") or {}, data["near_duplicates"] or {"count": 0}
+    exports = [reading.get("export")]
     origin, baselines = reading.get("origin") or {}, data.get("baselines") or {}
     labels, copies = reading.get("labels") or {"values": (), "several": None}, data["copies"]
     split, far = data["split"], dict[str, float]()
@@ -102,10 +103,6 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         *(say("data.calls", {"unit": "answer"}, item) for item in data["calls"]),
         *([say("data.groups_by_lot", data, far=far)] if far else []),
         *part_note(reading.get("part")),
-        *(
-            say("data.export", it, made=say("data.made", it))
-            for it in [reading.get("export")]
-            if it
-        ),
+        *(say("data.export", it, made=say("data.made", it)) for it in exports if it is not None),
         *(note for _, note in say_each(applies, data, read=read)),
     )

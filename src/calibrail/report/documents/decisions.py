@@ -149,20 +149,19 @@ def _method(row: Json) -> tuple[str, ...]:
 
 
 def _summary(selection: Json) -> str:
-    """Say which answers are released, what holds of them, and what that takes."""
-    method = selection["method"].replace("-", "_")
+    """Say which answers are released, what holds of them, what that takes, and what it costs."""
+    method, released = selection["method"].replace("-", "_"), selection["n_released"]
     scored = selection["n"] - selection["n_undefined"] - selection["n_errors"]
-    every = selection["share"] <= selection["fdr"] and selection["n_released"] == scored
-    alike = selection["n_grouped"] and method != "storey"
+    every = selection["share"] <= selection["fdr"] and released == scored
     about = {
         "mean": say("decisions.mean", selection),
         "reckoned": upper_percent(min(1.0, selection["share"])),
     }
     applies = {
-        f"decisions.promise_{method}": selection["n_released"],
-        "decisions.nothing_released": not selection["n_released"],
-        f"decisions.released_{'all' if every else 'some'}": selection["n_released"],
-        "decisions.alike": selection["n_released"] and alike,
-        "decisions.held_back": selection["n_released"] < selection["n"],
+        f"decisions.promise_{method}": released,
+        f"decisions.released_{'all' if every else 'some'}": released,
+        "decisions.alike": released and selection["n_grouped"] and method != "storey",
+        "decisions.nothing_released": not released,
+        "decisions.held_back": released < selection["n"],
     }
     return " ".join(text for _, text in say_each(applies, selection, about))
