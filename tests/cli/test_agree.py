@@ -211,7 +211,7 @@ def test_where_no_looks_can_be_kept_that_is_said(tmp_path: Path) -> None:
     source, made = standing_in(tmp_path, {"judge": (0.06, 0.06)})
     write(tmp_path / "more.jsonl", [{**row, "id": f"b{row['id']}"} for row in made])
     done = run(source, tmp_path / "more.jsonl", *LABELS, *LIMITS)
-    assert "this test is not recorded" in done.stderr and not [*tmp_path.glob("*.looks.json")]
+    assert "This test is not recorded" in done.stderr and not [*tmp_path.glob("*.looks.json")]
 
 
 def test_two_labels_of_one_answer_are_refused_with_both_rows_and_equal_ones_are_one(

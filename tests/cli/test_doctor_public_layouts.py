@@ -533,7 +533,7 @@ def test_what_gives_a_label_away_is_told_and_chance_is_not(tmp_path: Path, code:
     told = {item.code: item for item in seen.artefacts}
     assert (code in told) if code else not told
     lines = [item.message for item in seen.warnings if item.code == "artefact"]
-    assert len(lines) == len(told) and all("labels are given away by" in line for line in lines)
+    assert len(lines) == len(told) and all("Labels are given away by" in line for line in lines)
     for item in told.values():
         assert 0.0 <= item.lower <= item.auroc <= item.upper <= 1.0
         assert not item.lower <= 0.5 <= item.upper

@@ -168,7 +168,7 @@ def test_a_name_that_differs_by_case_or_spaces_is_told(
     assert "already in this folder" not in piped("q", *begun, "Ada L ").stderr
     done = piped("q", *begun, "ada l")
     said = " ".join(done.stderr.split())
-    assert "labels of 'Ada L' are already in this folder" in said
+    assert "Labels of 'Ada L' are already in this folder" in said
     assert "--annotator 'Ada L'" in said
 
 

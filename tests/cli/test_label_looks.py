@@ -98,5 +98,5 @@ def test_after_the_last_declared_look_labelling_says_that_there_will_be_no_verdi
     assert done.returncode in (0, 3, 4), done.stderr
     begun = label("labels", 60)
     said = " ".join((begun.stdout + begun.stderr).split())
-    assert begun.returncode == 4 and "there will be no verdict" in said
+    assert begun.returncode == 4 and "There will be no verdict" in said
     assert "were begun in" not in said and "rejected" not in said

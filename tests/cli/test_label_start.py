@@ -78,7 +78,7 @@ def test_traces_that_cannot_be_told_from_those_of_the_threshold(
     folder, begun = tmp_path / "labels", (new, "--guardrail", tmp_path / "g.json", *LIMITS)
     done = piped("q", *begun, "-o", folder)
     said = done.stderr.split("Question")[0]
-    assert "it cannot be told whether these traces set the guardrail's threshold" in said
+    assert "It cannot be told whether these traces set the guardrail's threshold" in said
     assert "(--fresh, now or with calibrail certify --labels LABELS)" in said
     with package.label(None, folder) as session:
         label_some(session, "ada", 40)

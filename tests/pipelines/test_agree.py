@@ -20,6 +20,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.options import ReadOptions, ScoreThreshold
 from calibrail.pipelines.agree import JudgedRates, agree
 from calibrail.pipelines.loading import Context
+from calibrail.report import render_page
 from calibrail.report.document import Section, Table
 from calibrail.report.documents import agree as words
 from calibrail.scores.registry import build_column
@@ -252,7 +253,7 @@ def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_p
         f"{len(odd) - 40} rows share a group" in text
         and "each of the 40 groups counts once" in text
     )
-    assert "2 answers without a score: counted as flagged" in text
+    assert "2 answers have no score and count as flagged." in text
     # Both count as flagged.
     flagged = [not isinstance(item["detector"], float) or item["detector"] >= 0.75 for item in odd]
     apart = agree(tmp_path / "a.jsonl", **COLUMNS, **SCORES, assume_independent=True)
@@ -269,7 +270,7 @@ def test_a_detector_that_fails_flags_and_is_counted(
     monkeypatch.setattr(guardrail.score, "score", fail, raising=True)
     result = agree(answers, **COLUMNS, guardrail=guardrail)
     assert only(result)["rates"]["coverage"]["prediction_powered"]["estimate"] == 1.0
-    assert any("failed on 600 answers: counted as flagged" in text for text in result.warnings)
+    assert any("failed on 600 answers, which count as flagged." in text for text in result.warnings)
 
 
 def test_examples_in_memory_and_progress() -> None:
@@ -425,6 +426,12 @@ def test_several_judges_are_corrected_and_the_worst_decides(tmp_path: Path) -> N
     assert [item.title for item in said.lead] == [*errors]
     assert said.lead[2].text.startswith("It may not stand in for people. ")
     assert not any(name in said.summary for name in errors)
+    # What to do with each of them stands together, below what is said of all.
+    page, next_steps = render_page(said), [said.next_step, *said.alternatives]
+    assert next_steps[0].startswith("Do not let bad stand in for people; mend its prompt")
+    assert [step[:35] for step in next_steps[1:]] == ["Let two label in place of people, a"]
+    places = [page.index(f"<b>{name}.</b>") for name in errors]
+    assert max(places) < page.index("<b>Next:</b>") < page.index("Let two label in place")
 
 
 def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:
@@ -881,7 +888,7 @@ def test_a_judge_that_says_nothing_catches_nothing(tmp_path: Path) -> None:
         row["judge"] = None
     silent = agree(write(tmp_path / "silent.jsonl", made), **COLUMNS, **LIMITS)
     assert silent.verdict == "rejected" and only(silent)["caught"]["n"] == len(caught)
-    assert any("they count as not called hallucinated" in text for text in silent.warnings)
+    assert any("and count as not called hallucinated" in text for text in silent.warnings)
 
 
 def test_silence_on_hallucinated_answers_hides_none_of_them(tmp_path: Path) -> None:
@@ -969,7 +976,7 @@ def test_labels_of_rows_drawn_singly_meet_large_groups_no_more_often_than_small_
     singly = agree(drawn(order[:300]), **how)
     assert singly.verdict == "inconclusive" and singly.data["n_larger"] > 60
     assert only(singly)["caught"]["n"] < 30
-    assert any("of larger groups set aside at random" in text for text in singly.warnings)
+    assert any("of larger groups were set aside at random" in text for text in singly.warnings)
     # Groups that were drawn, one answer of each or whole, all count.
     first = {made[place].group: place for place in order}
     some = [*first.values()][:150]

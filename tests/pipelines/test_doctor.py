@@ -18,6 +18,9 @@ from calibrail.report.documents.doctor import document
 from calibrail.scores import DEFAULT_SCORE
 from tests.rows import Write, good
 
+#: A page without a price says what tells it.
+FIND = "Find a threshold and its price (of 100 good answers, how many are flagged by mistake): "
+
 
 def _codes(diagnosis: Diagnosis) -> set[str]:
     json.dumps(diagnosis.to_dict(), allow_nan=False)
@@ -67,7 +70,7 @@ def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: 
     else:
         command = f"calibrail calibrate {path} --score {DEFAULT_SCORE} --alpha {alpha} -o run"
         call = f"calibrail.calibrate({str(path)!r}, {DEFAULT_SCORE!r}, alpha={alpha})"
-        assert [typed, step] == [f"Find a threshold: {one}" for one in (command, call)]
+        assert [typed, step] == [f"{FIND}{one}" for one in (command, call)]
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -88,13 +91,11 @@ def test_labels_do_not_choose_among_columns_of_scores(write: Write, mixed: bool)
         f'column:column="{name}",higher={way}' for name, way in zip(names, higher, strict=True)
     ]
     both = [f"--score '{spec}'" for spec in specs] if mixed else both
-    assert typed.startswith(
-        f"Find a threshold: calibrail compare {path} {' '.join(both)} --alpha 0."
-    )
+    assert typed.startswith(f"{FIND}calibrail compare {path} {' '.join(both)} --alpha 0.")
     assert typed.endswith(" -o run")
     call = document(found).next_step
     compared = f"calibrail.compare({str(path)!r}, {specs!r}, alpha=0."
-    assert call.startswith(f"Find a threshold: {compared}")
+    assert call.startswith(f"{FIND}{compared}")
 
 
 def test_labels_do_not_choose_among_columns_whose_names_say_nothing(write: Write) -> None:

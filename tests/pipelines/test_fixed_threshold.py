@@ -117,7 +117,7 @@ def test_what_is_possible_stands_below_what_is_not_met(file: Path) -> None:
     assert done.returncode == 3 and "Fails your requirement: with 95% confidence it catches" in said
     assert "At most 30% false alarms: about 9" in said and "70% caught: about" in said
     assert not any(line.startswith("At ") for line in done.stdout.splitlines())
-    assert "without -o RUN this test is not recorded" in done.stderr
+    assert "Without -o RUN this test is not recorded" in done.stderr
 
 
 def test_after_a_rejection_the_command_that_looks_for_a_threshold_runs(
@@ -169,6 +169,29 @@ def test_the_next_step_is_one_that_these_scores_can_take(file: Path) -> None:
     alarms = counted(answers(), 1.0).false_alarms / 100
     assert "Find another threshold on these answers" in step(0.3, alarms)
     assert "Find another" not in step(0.75, 0.25) and "No threshold" not in step(0.7, 0.3)
+
+
+def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
+    file: Path, tmp_path: Path
+) -> None:
+    def steps(caught: float, alarms: float, *more: object) -> list[str]:
+        goals = ("--min-caught", caught, "--max-false-alarms", alarms)
+        done = command("test", file, "--threshold", 1.5, *goals, *more)
+        assert done.returncode == 4, done.stdout
+        said = " ".join(done.stdout.split())
+        return re.split(r" (?=Or freeze|Freeze)", said[said.index("Next: ") :])
+
+    # Fewer are caught than is required, and a lower threshold catches enough.
+    first, second = steps(0.79, 0.3, "--page", tmp_path / "t.html")
+    assert first.startswith("Next: Find another threshold on these answers")
+    assert second.startswith("Or freeze this threshold") and "will be rejected" in second
+    (line,) = re.findall(r"calibrail (calibrate .*? -o RUN-calibrated)", first)
+    assert command(*shlex.split(line), cwd=tmp_path).returncode == 0
+    first, second = steps(0.79, 0.08)
+    assert first.startswith("Next: No threshold on this score does both")
+    assert second.startswith("Or freeze this threshold")
+    (_, only) = steps(0.65, 0.2)
+    assert only.startswith("Freeze this threshold") and "will be certified" in only
 
 
 @pytest.mark.parametrize(("column", "turn"), [("high", 1), ("low", -1)])

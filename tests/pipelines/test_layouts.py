@@ -44,7 +44,10 @@ def shown(diagnosis: Diagnosis | dict[str, Any]) -> Document:
 
 
 def next_step(diagnosis: Diagnosis | dict[str, Any]) -> str:
-    return (shown(diagnosis).next_step or "").removeprefix("Find a threshold: ")
+    found = (
+        "Find a threshold and its price (of 100 good answers, how many are flagged by mistake): "
+    )
+    return (shown(diagnosis).next_step or "").removeprefix(found)
 
 
 def run(step: str) -> dict[str, Any]:

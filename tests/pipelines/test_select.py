@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
@@ -119,6 +120,30 @@ def printed(found: BatchSelection) -> str:
     console = Console(file=StringIO(), width=100)
     print_document(select_document(found.to_dict()), console)
     return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_how_many_good_answers_are_held_back_is_bounded_or_said_to_be_unknown(
+    guardrail: Guardrail, tmp_path: Path
+) -> None:
+    batch = answers(np.random.default_rng(2), 600, 0.2, "B")
+    found = calibrail.select(guardrail, write(tmp_path / "a.jsonl", batch), fdr=0.02)
+    content, said = found.to_dict(), printed(found)
+    held = len(batch) - content["n_released"]
+    (least,) = re.findall(
+        rf"Of the {held} held back at least (\d+) are good answers, with 95%", said
+    )
+    good = sum(
+        not row["label"]
+        for row, released in zip(batch, found.selection.released, strict=True)
+        if not released
+    )
+    assert int(least) == held - content["most_hallucinated_in_batch"] and 0 < int(least) <= good
+    unknown = f"How many of the {held} held back are good answers is not known: label some"
+    # A row that cannot be used is no good answer, and a bound that is not promised is no bound.
+    for more in ({"n_grouped": 2}, {"most_hallucinated_in_batch": held}, {"n_errors": held}):
+        assert unknown in select_document({**content, **more}).summary
+    few = calibrail.select(guardrail, tmp_path / "a.jsonl", fdr=0.0001)
+    assert not few.selection.n_released and "held back" in select_document(few.to_dict()).summary
 
 
 def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path: Path) -> None:

@@ -116,8 +116,10 @@ def test_an_audit_ends_in_a_next_step(verdict: str, n: int, command: str) -> Non
     for item in audit["detectors"]:
         item["confounds"] = [{**row, "verdict": verdict} for row in item["confounds"]]
     with cli_spelling():
-        ((_, shown),) = document(audit).steps_and_commands()
+        ((says, shown),) = document(audit).steps_and_commands()
     assert shown.startswith(command)
+    # No AUROC says what a threshold costs.
+    assert "see the price (of 100 good answers" in says
 
 
 def test_figures_stand_alone() -> None:

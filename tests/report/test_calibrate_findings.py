@@ -127,7 +127,7 @@ def test_a_promise_that_may_be_refused_says_that_it_counts_refusals() -> None:
 def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:
     limits = {"max_fpr": 0.01, "min_coverage": 0.5}
     assert "confidence it flags at least" in report(**limits)["reason"]
-    assert "confidence it withholds at least" in report(**limits, beta=0.2)["reason"]
+    assert "confidence it flags or reviews at least" in report(**limits, beta=0.2)["reason"]
 
 
 def test_what_goes_to_review_is_not_called_flagged() -> None:
@@ -293,7 +293,7 @@ def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() ->
     ]
     assert said({"estimate": None}, 0.5, {"by_group": {"rows": groups}}) == (
         "Of 100 hallucinated answers an unknown number get through; of 100 good "
-        "ones about 50 are flagged by mistake. By themselves law, art are certified; news is "
+        "ones about 50 are flagged by mistake. By themselves law and art are certified; news is "
         "rejected."
     )
 

@@ -65,8 +65,8 @@ def test_errors_of_answers_that_do_not_count_are_said_to_be_such() -> None:
 def test_a_row_without_a_judge_label_counts_and_rows_count() -> None:
     data = {"labelled_by": None}
     one, two = (say("agree.human_alone", data=data, n_human_alone=n) for n in (1, 2))
-    assert one.startswith("1 row with") and "label: it counts as" in one
-    assert two.startswith("2 rows with") and "label: they count as" in two
+    assert one.startswith("1 row has") and "label, and counts as" in one
+    assert two.startswith("2 rows have") and "label, and count as" in two
 
 
 def warned() -> Document:

@@ -162,4 +162,4 @@ def test_what_weakens_the_labels_is_said() -> None:
     assert "before them are 2 answers without their labels and 1 disagreement" in said
     assert "10% of the labels are unsure" in said
     assert "agree little beyond chance (kappa 0.200, 0.000 to 0.400)" in said
-    assert "there will be no verdict, however labelling goes on" in said
+    assert "There will be no verdict, however labelling goes on" in said

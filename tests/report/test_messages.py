@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2 import UndefinedError, meta
+from jinja2 import UndefinedError, meta, nodes
 
 import calibrail
 from calibrail.report.messages import (
@@ -119,6 +119,10 @@ def words() -> set[str]:
 def test_every_code_has_a_message_and_every_message_is_used() -> None:
     used = {code for code, _ in calls()}
     topics = {match[1] for code in used if (match := COMPUTED.match(code))}
+    named = {match[1] for code in words() if (match := COMPUTED.match(code))}
+    topics |= named & {code.partition(".")[0] for code in catalogue()}
+    in_others = " ".join(part for entry in catalogue().values() for part in entry.values())
+    used |= set(re.findall(r'\bsay\("([a-z_.]+)"', in_others))
     whole = {code for code in used if not COMPUTED.match(code)} | (words() & {*catalogue()})
     assert whole <= set(catalogue()), whole - set(catalogue())
     known = {word.replace("-", "_") for word in words()}
@@ -196,7 +200,8 @@ def said_in_templates() -> Iterator[tuple[str, str]]:
         for name, value in texts_in(tomllib.loads(file.read_text(encoding="utf-8"))):
             said = [part for code in field.findall(value) for part in re.findall('"([^"]*)"', code)]
             words = [part for part in said if not CODE.match(part)]
-            yield f"{file.name}: {name}", " | ".join([field.sub("", value), *words])
+            said = " | ".join([field.sub("", value), *words])
+            yield f"{file.name}: {name}", " ".join(said.split())
     for file in [*(package / "report/templates").iterdir(), *(package / "ui/page").iterdir()]:
         yield file.name, file.read_text(encoding="utf-8")
 
@@ -260,6 +265,83 @@ def test_what_holds_a_sentence_ends_as_one() -> None:
     assert [code for code, end in ends if not ended.fullmatch(end)] == []
 
 
+#: Functions that say what weakens a result, or what is to be known of it; and tables that do.
+REMARKING = re.compile(
+    r"(warnings|doubts|_notes?|look_first|too_few|gone|alike|fallen_groups|freeze_into)$"
+)
+REMARKS = re.compile(
+    r"(warning|sentence_warning|data_findings)\.|command\.\w+_kept$|"
+    r"\w+\.(warnings|weakens|doubts|notes|\w+_notes|progress)$"
+)
+#: What these functions say beside that: a clause of another message, a line about a file.
+OTHER_PARTS = {"agree.agreement", "data.made", "command.frozen", "command.signed"}
+OTHER_PARTS |= {"guardrail.verdict"}
+
+
+@cache
+def remarked() -> set[str]:
+    """Return the codes of warnings and notes, by their tables and by what says them."""
+    found = {code for code in catalogue() if REMARKS.match(code)}
+    for node in chain.from_iterable(map(walk, modules().values())):
+        if isinstance(node, ast.FunctionDef) and REMARKING.search(node.name):
+            constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+            named = {value for value in constants if isinstance(value, str)}
+            topics = {value.partition(".")[0] for value in named if COMPUTED.match(value)}
+            made = {f"{topic}.{name}" for topic in topics for name in named}
+            found |= (named | made) & catalogue().keys()
+    return found - OTHER_PARTS
+
+
+def ends_of(body: list[nodes.Node], *, first: bool) -> set[str]:
+    """Return all that a template may begin with, or end with; an expression in braces."""
+    found = set[str]()
+    for node in body if first else reversed(body):
+        match node:
+            case nodes.TemplateData():
+                here = {node.data.strip()}
+            case nodes.Output():
+                here = ends_of(node.nodes, first=first)
+            case nodes.If():
+                branches = [node.body, *(item.body for item in node.elif_), node.else_]
+                here = set().union(*(ends_of(branch, first=first) for branch in branches))
+            case nodes.For():
+                here = ends_of(node.body, first=first) | ends_of(node.else_, first=first)
+            case nodes.Name(name=name):
+                here = {f"{{{name}}}"}
+            case nodes.Call(node=nodes.Name(name=name)):
+                here = {f"{{{name}()}}"}
+            case nodes.Assign() | nodes.AssignBlock() | nodes.Macro():
+                here = {""}
+            case _:
+                here = {"{}"}
+        found |= here - {""}
+        if "" not in here:
+            return found
+    return found | {""}
+
+
+def no_sentence(text: str) -> set[str]:
+    """Return what a template begins or ends with where it is no sentence."""
+    body = environment().parse(text).body
+    begins, ends = (ends_of(body, first=first) for first in (True, False))
+    wrong = {part for part in begins if part and not re.match(r"[A-Z0-9\"{]", part)}
+    whole = re.compile(r".*[.?!]\)?|\{(reason|lost|say\(\))\}", re.DOTALL)
+    return wrong | {part for part in ends if part and not whole.fullmatch(part)}
+
+
+def test_every_warning_and_note_is_a_sentence() -> None:
+    """Begins with a capital, a figure, a quotation or what is named, and ends with a stop."""
+    texts = ((code, part) for code in remarked() for part in ["text", *catalogue()[code]])
+    said = {
+        (code, part): catalogue()[code].get(part, "") for code, part in texts if part != "title"
+    }
+    assert len(said) > 150
+    assert {at: wrong for at, text in said.items() if (wrong := no_sentence(text))} == {}
+    for clause in ("no row", "{% if n %}No{% else %}no{% endif %} row.", "{{ n }} rows", "No row"):
+        assert no_sentence(clause)
+    assert not no_sentence("{% if n %}{{ n }} rows{% else %}No row{% endif %} (of 3).")
+
+
 def test_what_says_how_often_a_verdict_is_wrong_says_what_that_assumes() -> None:
     fixed = re.compile(r"fixed\s+before anyone looked|chose neither judge nor limits|assume\"")
     stated = ("assumption.intervals", "assumption.intervals_by_betting", "certify.intervals")
@@ -279,7 +361,7 @@ def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
     about: dict[str, Any] = {"data": data, "columns": {"probability": None}, "doubt": "DOUBT"}
     for code, text in {
         "agree.no_verdict": f"since the human labels {words}: DOUBT. Draw",
-        "agree.not_alike": f"by J, the human labels {words}: DOUBT; draw",
+        "agree.not_alike": f"By J, the human labels {words}: DOUBT. Draw",
         "versus.no_verdict": f"since the questions that people labelled {words}: DOUBT. Draw",
         "refused.queue_for_a_threshold": f"labels of disagreements {words}, so no threshold",
     }.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from html import unescape
 from typing import Any
@@ -183,7 +184,7 @@ def test_groups_of_a_certificate_on_a_condition_are_certified_on_the_same() -> N
     assert [svg.count(">if fixed beforehand<") for svg in svgs] == [0, 2]
     for svg, colours in zip(svgs, ({"certified"}, {"inconclusive"}), strict=True):
         assert set(re.findall(r'class="box"[^>]*stroke="var\(--(\w+)', svg)) == colours
-    assert "law certified, if fixed beforehand, at least" in label(svgs[1])
+    assert "law certified, if fixed beforehand, caught at least" in label(svgs[1])
     assert "corner certified, outside" in groups[0].caption
     assert "corner certified, if fixed beforehand, outside" in groups[1].caption
     assert "differs" not in groups[0].caption + groups[1].caption
@@ -191,7 +192,7 @@ def test_groups_of_a_certificate_on_a_condition_are_certified_on_the_same() -> N
     assert cells == [0, 2]
     # Verdicts that were taken back are no longer those of the boxes.
     rows = [{**row, "verdict": "inconclusive"} for row in value["by_group"]["rows"]]
-    taken = measures.group_targets(rows, 0.95)
+    taken = measures.group_targets(rows, 0.95, measures.unit_words({}))
     assert taken and "where a verdict differs it rests on more" in taken.caption
 
 
@@ -221,13 +222,15 @@ def test_certify_and_its_groups_have_theirs() -> None:
     said, table = label(groups.svg()), shown(made)
     for row in rows:
         ends = [measures.shown_end(name, row) for name in ("coverage", "fpr")]
-        assert f"{row['group']} {', '.join([row['verdict'], *ends])}" in said
+        named = zip(("caught", "false alarms"), ends, strict=True)
+        told = [row["verdict"], *(f"{name} {end}" for name, end in named if end)]
+        assert f"{row['group']} {', '.join(told)}" in said
         # Of a rate that may lie on either side of its limit no end decides.
         assert [bool(end) for end in ends] == [row["group"] != "few"] * 2
         assert all(end in table for end in ends)
     # Without limits there are no verdicts, and no targets.
     open_ones = [{**row, "max_fpr": None, "verdict": "inconclusive"} for row in rows]
-    assert measures.group_targets(open_ones[:1], 0.95) is None
+    assert measures.group_targets(open_ones[:1], 0.95, measures.unit_words({})) is None
 
 
 def test_one_page_states_one_confidence() -> None:
@@ -272,6 +275,40 @@ def test_words_beside_a_box_that_fills_the_field_stand_in_it() -> None:
     [required] = re.findall(r'y="([\d.]+)"[^>]*>required<', svg)
     places = [float(y) for y in re.findall(r'y="([\d.-]+)"[^>]*>at most', svg)]
     assert len(places) == 2 and min(places) > float(required) + 14
+
+
+def test_words_beside_a_box_end_within_the_picture() -> None:
+    """Also where a review makes them long: they end at its right, not begin too late."""
+    for x in (0.0, 0.2, 0.4, 0.6):
+        box = TargetBox((0.8, 0.9), (x, x + 0.1), (0.9, x), (0.9, 0.6), "inconclusive")
+        for alarms in ("false alarms", "false alarms or reviews"):
+            svg = target_svg(box, "", {"caught": "80 to 90%", alarms: "42.3 to 48.9%"})
+            [(begins, anchor)] = re.findall(r'<text x="([\d.]+)"[^>]*anchor="(\w+)"[^>]*>42', svg)
+            width = 7.3 * len(f"42.3 to 48.9% {alarms}")
+            assert (anchor == "end" and width < 402.0) or float(begins) + width <= 424.0
+
+
+def test_where_some_answers_go_to_review_no_picture_or_table_calls_them_flagged() -> None:
+    names = np.where(np.arange(400) % 8 < 4, "law", "art").tolist()
+    sample = Sample(VALUES + 2.0 * LABELS, LABELS, CODES)
+    asked = {"min_coverage": 0.5, "max_fpr": 0.5, "beta": 0.05}
+    made = document(
+        measure(sample, names=names, by="kind", guarantee="marginal", **asked).to_dict(),
+        classes(VALUES + 2.0 * LABELS),
+    )
+    page = render_page(made.shown_on("page"))
+    labels = [unescape(text) for text in re.findall(r'aria-label="([^"]*)"', page)]
+    words = unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<(style|script).*?</\1>", "", page)))
+    said = " ".join(" ".join([words, *labels]).split()).replace(
+        "The promise about false alarms", ""
+    )
+    assert "art certified, caught or reviewed at least" in said and "false alarms or" in said
+    assert not re.search(r"(?i)false alarms(?! or reviews)|%\s+caught(?! or reviewed)", said)
+    assert not re.search(r"catches at|flags at|share caught(?! or)", said)
+    points = json.loads(re.search(r'(?s)id="operating-points"[^>]*>(.*?)<', page)[1])  # type: ignore[index]
+    assert points["names"] == ["caught or reviewed", "false alarms or reviews"]
+    certificate = document({**report(max_fpr=0.5, guarantee="marginal")}, classes())
+    assert "false alarms or reviews" not in render_page(certificate).casefold()
 
 
 def test_an_end_is_shown_only_where_it_decides() -> None:

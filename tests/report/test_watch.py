@@ -199,7 +199,7 @@ def test_with_groups_each_interval_stands_with_its_level() -> None:
 def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
     terminal = printed(made.year())
     assert "line 77: was changed after it was written" in terminal and "and 7 more" in terminal
-    assert "the log is not as it was written" in terminal
+    assert "The log is not as it was written" in terminal
     page = render_page(monitor.document(made.year()))
     assert "line 86: was changed" in page
     finding = {

@@ -159,10 +159,11 @@ def command_line() -> str:
     words = ["calibrail"]
     arguments = iter(sys.argv[1:])
     for argument in arguments:
-        if argument in ("-o", "--output") or argument.startswith("--output="):
-            if "=" not in argument:
+        name, given, _ = argument.partition("=")
+        if name in ("-o", "--output", "--page"):
+            if not given:
                 next(arguments, None)
-            words += ["-o", "RUN"]
+            words += ["-o", "RUN"] * (name != "--page")
         elif argument not in _OF_SHOWING:
             words.append(argument)
     return shlex.join(words)

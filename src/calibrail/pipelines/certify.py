@@ -455,14 +455,17 @@ def certify(
                 )
                 for name, item in groups[1].items()
             }
-    certificate = replace(certificate, reason=spell(certificate.reason, confidence))
+    reviews = guardrail.rule.upper is not None
+    certificate = replace(
+        certificate, reason=spell(certificate.reason, confidence, reviews=reviews)
+    )
     certificate, verdicts = spell_reasons((certificate, verdicts))
     n_assumed = tally.n_sharing if independent else 0
     reason = " ".join(filter(None, (certificate.reason, assumed(n_assumed))))
     certificate = replace(certificate, reason=reason)
-    blocked = None
-    if guardrail.rule.upper is not None:
-        blocked = conformal.exact_bound(tally.n_flagged(), counts.n_faithful, level)
+    blocked = (
+        conformal.exact_bound(tally.n_flagged(), counts.n_faithful, level) if reviews else None
+    )
     sha256 = examples.digest()
     n_set_aside = tally.n_looked_at - counts.n_hallucinated - counts.n_faithful
     if n_set_aside > 0:

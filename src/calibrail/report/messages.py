@@ -124,10 +124,11 @@ def called(feature: str) -> str:
     return word("audit.features", feature, f"the column {feature}")
 
 
-def spell(reason: str, asked: float | None = None) -> str:
+def spell(reason: str, asked: float | None = None, *, reviews: bool = False) -> str:
     """Return the words of the code of a missing measure; what is no code, unchanged.
 
-    A certificate names the confidence that was ``asked`` in place of its own, where that is given.
+    A certificate names the confidence that was ``asked`` in place of its own, where that is given,
+    and with ``reviews`` what is not passed in place of what is flagged.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def spell(reason: str, asked: float | None = None) -> str:
     code, *numbers = reason.split(":")
     if is_known(f"certificate.{code}"):
         given = [number.split(",") for number in numbers]
-        return say(f"certificate.{code}", given=given, asked=asked)
+        return say(f"certificate.{code}", given=given, asked=asked, reviews=reviews)
     if not is_known(f"measure.{code}"):
         return reason
     return say(f"measure.{code}", {f"_{i}": number for i, number in enumerate(numbers)})

@@ -438,7 +438,7 @@ class Crg(Combined, base.LocalScore):
             return ()
         pairs = zip(self.members.values(), self._state["weights"], strict=True)
         shares = ", ".join(f"{member.name} {weight:.2f}" for member, weight in pairs)
-        return (f"crg learnt these weights on the fit split: {shares}",)
+        return (f"On the fit split crg learnt these weights: {shares}.",)
 
 
 def best_weights(table: NDArray[np.float64], labels: NDArray[np.int8]) -> NDArray[np.float64]:

@@ -34,6 +34,9 @@ def document(result: Json) -> Document:
     all_missed = all(is_missed(item["certificate"]) for item in judges)
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
     about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
+    called = [(item["verdict"], phrases.plain(item["judge"])) for item in judges]
+    about["judges"] = [name for reached, name in called if reached == verdict]
+    usable = [name for reached, name in called if verdict != reached == "certified"]
     segments = f"By {phrases.plain(result['columns']['by'])}"
     summary, lines = _summary(judges, result)
     several = judges if lines else ()
@@ -72,6 +75,7 @@ def document(result: Json) -> Document:
             about,
             (wanted or ("", {}))[1],
         ),
+        alternatives=[say("agree.use", judges=usable)] if usable else [],
         data=result["data"],
     )
 

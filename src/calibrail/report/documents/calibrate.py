@@ -59,7 +59,8 @@ def document(
 
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
-    area, on = report["test"]["auroc"], measures.measured_on(report["test"])
+    area, proven = report["test"]["auroc"], text.is_proven(report["test"]["coverage"])
+    on = "On all answers" if proven else "On the test set"
     rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
@@ -87,7 +88,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             _other_scores(report),
             None if examples is None else error_examples(examples, report),
             parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
-            messages.possible_section(messages.possible(report)),
+            messages.possible_section(messages.possible(report), report),
         ),
         next_step=next_steps.next_step(report),
     )
@@ -149,13 +150,15 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         if step >= 8
     ]
     choices = "Thresholds to choose from"
-    columns = parts.numbers("Threshold", "Caught", "False alarms")
+    about = {**report, "unit": (unit := measures.unit_words(report))}
+    names = [unit["caught"], unit["alarms"]]
+    columns = parts.numbers("Threshold", *map(text.capital, names))
     yield parts.Slider(
-        {**points, "act": "do not pass" if report["three_way"] else "are flagged"},
+        {**points, "act": "do not pass" if report["three_way"] else "are flagged", "names": names},
         label="Try another threshold",
         back="Back" if points["in_use"] is None else "Back to the threshold in use",
         caveat=say("calibrate.slider", report),
-        jumps=[(say(f"calibrate.jump_{name}", report), at) for name, at in points["jumps"].items()],
+        jumps=[(say(f"calibrate.jump_{name}", about), at) for name, at in points["jumps"].items()],
     )
     yield parts.folded(choices, parts.Table(choices, columns, steps))
 

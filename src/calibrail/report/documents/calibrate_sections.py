@@ -32,7 +32,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     ``n_assumed`` answers were taken as independent although they share groups.
     """
     code, data = report["reason_code"], report["data"]
-    parts = [spell(report["certificate"]["reason"])]
+    parts = [spell(report["certificate"]["reason"], reviews=report["three_way"] is not None)]
     if code == "risks":
         parts = [risks_reason(report["verdict"], report["risks"]["measured"])]
     elif code == "looked_before":
@@ -52,12 +52,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     parts.append(assumed(n_assumed))
     if report["requirement"]["assume_independent"]:
         parts.append(assumed(data.get("n_alike", 0), "assumed_apart"))
-    return of_reviews(" ".join(filter(None, parts)), report["three_way"])
-
-
-def of_reviews(text: str, reviews: object) -> str:
-    """Return a reason with the word for what is not passed: with a review flags are not all."""
-    return text.replace("flags", "withholds") if reviews else text
+    return " ".join(filter(None, parts))
 
 
 def looked_before(looks: Sequence[Json]) -> str:
@@ -177,8 +172,7 @@ def verdict_summary(result: Json) -> str:
     silent = is_unasked(result) or result.get("reason_code") in taken_back
     codes = phrases.warned(result)
     meaning = "" if silent else f"{say('verdict.' + result['verdict'], result, codes=codes)} "
-    why = of_reviews(result["reason"], result.get("blocked"))
-    summary = f"{meaning}{why}{_guessing(result)}".lstrip()
+    summary = f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
     if result.get("reason_code") in STEPS or "test" not in result:
         return summary
     n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
@@ -280,9 +274,10 @@ def to_try(scale: Scale, curve: Json, place: int) -> str:
     return scale.to_try(curve["thresholds"][place], below and below[place])
 
 
-def possible_section(points: Json | None) -> parts.Section | None:
-    """Say what `possible` found."""
-    text = say("verdict.possible", points, scale=Scale()) if points else ""
+def possible_section(points: Json | None, of: Json) -> parts.Section | None:
+    """Say what `possible` found, in the words for a report or a certificate."""
+    about = {"scale": Scale(), "unit": unit_words(of)}
+    text = say("verdict.possible", points, about) if points else ""
     return parts.section("What is possible", parts.Text(text))
 
 
@@ -301,8 +296,7 @@ def assumptions(report: Json) -> list[str]:
         "assumption.undefined": True,
         "assumption.refusable": policy == "pass" or (three_way and policy == "flag"),
     }
-    promised = "misses" if policy == "pass" else "false alarms"
-    return [line for _, line in say_each(applies, report, promised=promised)]
+    return [line for _, line in say_each(applies, report)]
 
 
 def review_reasons() -> dict[str, str]:
@@ -369,7 +363,7 @@ def _groups(report: Json, scale: Scale, words: Json) -> parts.Section:
     # Of each group what is caught and what is wrongly acted on, and where what was asked stands.
     rates = ((words["caught"], "coverage", "min_coverage"), (words["harm"], "fpr", "max_fpr"))
     shown = {**by_group, "rows": [measures.together(row) for row in rows]}
-    figure = measures.group_targets(rows, by_group["confidence"]) or parts.Figure(
+    figure = measures.group_targets(rows, by_group["confidence"], words) or parts.Figure(
         "groups",
         partial(groups_svg, shown, names=(words["caught"], words["alarms"])),
         say("calibrate.groups_figure", by_group, unit=words, most=MOST_GROUPS),
@@ -422,7 +416,7 @@ def _groups(report: Json, scale: Scale, words: Json) -> parts.Section:
         replace(figure, lines=lines) if rows else None,
         table,
         parts.Text(f"{text} {say('calibrate.groups_corrected', by_group)}"),
-        parts.Bullets(f"{caught} too few", broken, style="bad"),
+        parts.Bullets(f"Too few {words['caught']}", broken, style="bad"),
     )
 
 

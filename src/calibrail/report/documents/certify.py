@@ -6,7 +6,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures, next_steps
-from calibrail.report.documents.data import known_as_copies, labellers_note
+from calibrail.report.documents.data import labellers_note
 from calibrail.report.messages import say, say_each
 from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
 
@@ -53,9 +53,9 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
                 ),
             ),
             parts.section("The risks", risks),
-            _groups({**certificate["by_group"], **look}) if certificate.get("by_group") else None,
+            _groups(certificate, look) if certificate.get("by_group") else None,
             measures.cost_section(certificate.get("cost")),
-            messages.possible_section(certificate.get("possible")),
+            messages.possible_section(certificate.get("possible"), certificate),
         ),
         warnings=[parts.Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
@@ -63,8 +63,9 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     )
 
 
-def _groups(by_group: Json) -> parts.Section:
+def _groups(certificate: Json, look: Json) -> parts.Section:
     """Show bounds and verdict of every group."""
+    by_group, unit = {**certificate["by_group"], **look}, measures.unit_words(certificate)
     title = f"By {plain(by_group['column'])}"
     trims = any(row.get("kept") for row in by_group["rows"])
     rows: list[parts.Row] = [
@@ -82,9 +83,9 @@ def _groups(by_group: Json) -> parts.Section:
         for row in by_group["rows"]
     ]
     corrected = say("certify.corrected", by_group, n=len(rows), what="group")
-    rates = ("Fully cleaned", "Altered") if trims else ("Caught", "False alarms")
+    rates = unit["caught"].capitalize(), unit["alarms"].capitalize()
     columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
-    figure = measures.group_targets(by_group["rows"], by_group["confidence"])
+    figure = measures.group_targets(by_group["rows"], by_group["confidence"], unit)
     return parts.section(title, figure, parts.Table(title, columns, rows), parts.Text(corrected))
 
 
@@ -159,7 +160,6 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "policy": policy,
         "groups": groups,
         "near_copies": near,
-        "known": known_as_copies(copies) if copies["n"] else "",
     }
     said = [text for _, text in say_each(applies, certificate, data, parameters)]
     return [*said, *labellers_note(certificate["reading"].get("labellers"))]

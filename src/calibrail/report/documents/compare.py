@@ -451,7 +451,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
             None if cost is None else _cost(comparison, cost),
             *_warnings(comparison),
             parts.listing("What the claims rest on", assumptions(comparison), where="page"),
-            possible_section(winner.get("possible")),
+            possible_section(winner.get("possible"), {}),
         ),
         notes=detectors[0]["notes"] if detectors else (),
         next_step=next_step(comparison),

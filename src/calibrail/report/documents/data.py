@@ -47,13 +47,6 @@ def _verdicts(counts: Json) -> str:
     return ", ".join((*named, *more))
 
 
-def export_note(export: Json | None) -> Iterator[str]:
-    """Yield what a reader of a report should know of an export that it rests on."""
-    if export is not None:
-        left = sum(export["left_out"].values())
-        yield say("data.export", export, made=say("data.made", export), left=left)
-
-
 def labellers_note(found: Json | None) -> tuple[str, ...]:
     """Return who labelled, where a column says that a model did, or may have: a sentence, or none.
 
@@ -79,6 +72,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     from calibrail.evaluation.evaluate import many_across
 
     reading, duplicates = data.get("reading") or {}, data["near_duplicates"] or {"count": 0}
+    exports = [reading.get("export")]
     origin, baselines = reading.get("origin") or {}, data.get("baselines") or {}
     labels, copies = reading.get("labels") or {"values": (), "several": None}, data["copies"]
     split, far = data["split"], dict[str, float]()
@@ -115,20 +109,12 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         "data.quarantined": data["n_quarantined"],
         "data.stand_ins": data.get("stand_ins"),
     }
-    known = known_as_copies(copies) if applies["data.copies"] else ""
     return (
         *lessons,
         *(say("data.calls", {"unit": "answer"}, item) for item in data["calls"]),
         *([say("data.groups_by_lot", data, far=far)] if far else []),
         *part_note(reading.get("part")),
-        *export_note(reading.get("export")),
         *labellers_note(reading.get("labellers")),
-        *(note for _, note in say_each(applies, data, read=read, known=known)),
+        *(say("data.export", it, made=say("data.made", it)) for it in exports if it is not None),
+        *(note for _, note in say_each(applies, data, read=read)),
     )
-
-
-def known_as_copies(copies: Json) -> str:
-    """Say by what copies are known."""
-    by_scores = copies["n_by_scores"]
-    codes = {"same_texts": copies["n"] > by_scores, "same_scores": by_scores}
-    return " or ".join(say(f"data.{code}") for code, is_so in codes.items() if is_so)

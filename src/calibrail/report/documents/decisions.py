@@ -4,7 +4,7 @@ from calibrail.formatting import count, listed, number, percent, upper_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Table, TableColumn, Text, Tile, section
 from calibrail.report.documents.measures import part_note
-from calibrail.report.messages import facts, remarks, say, say_first, word
+from calibrail.report.messages import facts, remarks, say, say_each, say_first, word
 
 
 def check_document(content: Json) -> Document:
@@ -16,8 +16,7 @@ def check_document(content: Json) -> Document:
         What ``calibrail check --json`` prints.
     """
     total, outcomes, trimmed = content["checked"], content["outcomes"], content.get("trimmed")
-    failed, trims = outcomes.get("error", 0), trimmed is not None
-    flagged = outcomes.get("flag", 0)
+    failed, flagged = outcomes.get("error", 0), outcomes.get("flag", 0)
     if trimmed is not None:
         # Of the flagged ones, those that were trimmed are told apart.
         results = {**outcomes, **trimmed, "flag": flagged - sum(trimmed.values())}
@@ -42,8 +41,8 @@ def check_document(content: Json) -> Document:
         next_step=say_first(
             {
                 "decisions.mend": outcomes.get("error") == total,
-                "decisions.all_emptied": trims and outcomes.get("emptied", 0) + failed == total,
-                "decisions.read_removed": trims,
+                "decisions.all_emptied": outcomes.get("emptied") == total - failed,
+                "decisions.read_removed": trimmed is not None,
                 "decisions.none_passes": flagged + failed == total > 1 and "beyond" not in content,
                 "decisions.label_some": True,
             },
@@ -108,7 +107,7 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
         "selection from",
         subject=answers,
         headline=f"May be released: {released:,} of {answers}",
-        summary=_summary(selection) if released else say("decisions.nothing_released", selection),
+        summary=_summary(selection),
         tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
             section(
@@ -150,18 +149,19 @@ def _method(row: Json) -> tuple[str, ...]:
 
 
 def _summary(selection: Json) -> str:
-    """Say which answers are released, what holds of them, and what that takes."""
-    method = selection["method"].replace("-", "_")
+    """Say which answers are released, what holds of them, what that takes, and what it costs."""
+    method, released = selection["method"].replace("-", "_"), selection["n_released"]
     scored = selection["n"] - selection["n_undefined"] - selection["n_errors"]
-    every = selection["share"] <= selection["fdr"] and selection["n_released"] == scored
-    alike = selection["n_grouped"] and method != "storey"
+    every = selection["share"] <= selection["fdr"] and released == scored
     about = {
         "mean": say("decisions.mean", selection),
         "reckoned": upper_percent(min(1.0, selection["share"])),
     }
-    sentences = (
-        say(f"decisions.promise_{method}", selection, about),
-        say("decisions.released_all" if every else "decisions.released_some", selection),
-        say("decisions.alike", selection) if alike else "",
-    )
-    return " ".join(filter(None, sentences))
+    applies = {
+        f"decisions.promise_{method}": released,
+        f"decisions.released_{'all' if every else 'some'}": released,
+        "decisions.alike": released and selection["n_grouped"] and method != "storey",
+        "decisions.nothing_released": not released,
+        "decisions.held_back": released < selection["n"],
+    }
+    return " ".join(text for _, text in say_each(applies, selection, about))

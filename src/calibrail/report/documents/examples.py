@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.formatting import Scale, count, listed
+from calibrail.formatting import Scale, listed
 from calibrail.report import document as parts
 from calibrail.report.document import Json, note
 from calibrail.report.documents import guardrail
 from calibrail.report.documents.calibrate_sections import is_clustered, review_reasons
 from calibrail.report.documents.guardrail import all_items, chunk_place, evidence_block, objections
 from calibrail.report.figures.scores import distributions_svg
-from calibrail.report.messages import facts, say
+from calibrail.report.messages import facts, remarks, say
 from calibrail.report.text import excerpt, group_label, merged, parted, short
 
 #: Chunks of a context that are shown.
@@ -38,7 +38,8 @@ def error_examples(examples: Json, report: Json) -> parts.Section:
         Whose errors they are: of all answers, also of those that do not count in its measures.
     """
     scale, clustered = Scale.of(report["score"]), is_clustered(report)
-    shows_texts = any(item["response"] for kind in _ERRORS for item in examples[kind])
+    kinds = {**_ERRORS, "alarms": "withheld"} if report.get("three_way") else _ERRORS
+    shows_texts = any(item["response"] for kind in kinds for item in examples[kind])
     return parts.section(
         "What it gets wrong",
         parts.Text(short(examples["note"], 400)),
@@ -47,7 +48,7 @@ def error_examples(examples: Json, report: Json) -> parts.Section:
                 heading,
                 *_kind(examples[kind], (examples[f"n_{kind}"], clustered), (one, of), scale),
             )
-            for kind, code in _ERRORS.items()
+            for kind, code in kinds.items()
             for (_, heading), (_, one), (_, of) in [facts(f"example.{code}")]
         ),
         note(say("example.label_may_be_wrong", shows_texts=shows_texts)),
@@ -259,20 +260,8 @@ def _trimmed_card(item: Json, called: str, scale: Scale) -> parts.AnswerCard:
         # The evidence is about the one sentence that the answer is shown for.
         about = short(answer[sentence["start"] : sentence["end"]], 60)
         block = replace(block, heading=f'{block.heading}: "{about}"')
-    facts = list(_trimmed_facts(item, scale))
+    facts = [*remarks("example.trimmed_facts", item), *_threshold_and_group(item, scale)]
     return _answer_card(item, called, facts, quotes, block, _withheld(item))
-
-
-def _trimmed_facts(item: Json, scale: Scale) -> Iterator[str]:
-    sentences = item["sentences"]
-    yield "hallucinated answer" if item["label"] == 1 else "faithful answer"
-    removed = [sentence for sentence in sentences if sentence["removed"]]
-    yield f"{len(removed):,} of {count(len(sentences), 'sentence')} removed"
-    if lost := sum(sentence["label"] == 0 for sentence in removed):
-        yield f"{lost:,} of them supported"
-    if left := sum(s["label"] == 1 and not s["removed"] for s in sentences):
-        yield f"{left:,} unsupported left"
-    yield from _threshold_and_group(item, scale)
 
 
 def _withheld(item: Json) -> str:

@@ -38,7 +38,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     cost = measures.costs_in_words(report.get("cost"), _no_bound(report))
     codes = {item["code"] for item in report["warnings"]}
     is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
-    step, *others = _turns(report, about) if is_turned else [_next_step(report, about)]
+    step, *others = _turns(report, about) if is_turned else _next_steps(report, about)
     costly = about["picked"] and report["cost"]["upper"] is not None and not report["cost"]["beats"]
     first = say("fixed_threshold.costs_no_less", report["cost"]) if costly else headline
     return Document(
@@ -162,10 +162,10 @@ def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     if report["test"]["auroc"]["estimate"] in (0.0, 1.0) and sum(counts) >= _ENOUGH:
         yield "No mistake", say("fixed_threshold.told", report, about)
     for item in report["data"].get("stand_ins") or ():
-        if "low" in item:
-            yield "Two units?", say("data.two_units", item)
-        else:
-            yield "No score?", say("data.stand_ins", stand_ins=[item])
+        yield (
+            "Two units?" if "low" in item else "No score?",
+            say("data.stand_ins", stand_ins=[item]),
+        )
     if far := report["data"].get("far"):
         yield f"{about['at']} is far", say("fixed_threshold.far", far)
 
@@ -214,7 +214,8 @@ def _possible(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     """Yield what this score can do about either goal, where it is not shown to meet both."""
     points = sections.possible(report) if about["asked"] and not about["yes_no"] else None
     if points is not None:
-        yield "Possible", say("verdict.possible", points, scale=Scale())
+        unit = measures.unit_words(report)
+        yield "Possible", say("verdict.possible", points, scale=Scale(), unit=unit)
 
 
 def _command(report: Json) -> list[str]:
@@ -223,10 +224,37 @@ def _command(report: Json) -> list[str]:
     return words if report["n_calibration"] > 0 else [words[0], "test", *words[2:]]
 
 
+def _next_steps(report: Json, about: Json) -> list[str]:
+    """Return what to do now; where labels would reject this threshold, first what takes none."""
+    step, (_, wanted) = _next_step(report, about), about["anew"] or ("", {"verdict": ""})
+    apart = about["yes_no"] or about["picked"] or _is_of_other_unit(report)
+    if apart or (report["reason_code"], wanted["verdict"]) != ("bounds", "rejected"):
+        return [step]
+    return [_elsewhere(report, about), step]
+
+
+def _elsewhere(report: Json, about: Json) -> str:
+    """Return how another threshold is found on these answers, or that none does both there."""
+    least = ((sections.possible(report) or {}).get("alarms") or {"rate": 0.0})["rate"]
+    if not about["yes_no"] and least < report["min_coverage"]:
+        return say("fixed_threshold.change", command=next_steps.for_several(report))
+    words, params, score = _command(report), report["score"]["params"], list[str]()
+    kept = shlex.join(next_steps.without_options(words, _GOALS | next_steps.ELSEWHERE)[2:])
+    given = {word.partition("=")[0] for word in words}
+    if about["scale"].column and "--score" not in given:
+        named = {"--score-column": params["column"], "--higher": params["higher"]}
+        score = [part for item in named.items() if item[0] not in given for part in item]
+    alpha, command = round(1.0 - report["min_coverage"], 9), ""
+    # Half of these answers, about, make the threshold.
+    if 0.0 < alpha < 1.0 and report["test"]["n_hallucinated"] >= 2.2 * minimum_n(alpha):
+        end = shlex.join([*score, "--alpha", f"{alpha:g}"])
+        command = f"calibrail calibrate {kept} {end} -o RUN-calibrated"
+    return say("fixed_threshold.search", about, command=command)
+
+
 def _next_step(report: Json, about: Json) -> str:
     """Return what to do now, with its command where a command made the report."""
     words = _command(report)
-    kept = shlex.join(next_steps.without_options(words, _GOALS | next_steps.ELSEWHERE)[2:])
     if _is_of_other_unit(report):
         far = report["data"]["far"]
         again = [*next_steps.without_options(words, {"--threshold="}), "--threshold"]
@@ -246,28 +274,15 @@ def _next_step(report: Json, about: Json) -> str:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
         this = shlex.join(next_steps.without_options(words, next_steps.PLACE))
         return say("fixed_threshold.ask", command=f"{this} {goals}")
-    points = sections.possible(report) or {"alarms": None, "caught": None}
-    least = (points["alarms"] or {"rate": 0.0})["rate"]
-    if fails and not about["yes_no"] and least < report["min_coverage"]:
-        return say("fixed_threshold.change", command=next_steps.for_several(report))
-    alarms = (points["caught"] or {"bound": 2.0})["bound"]
+    alarms = ((sections.possible(report) or {}).get("caught") or {"bound": 2.0})["bound"]
     if fails or (about["anew"] is None and alarms <= report["max_fpr"]):
-        score, params = list[str](), report["score"]["params"]
-        given = {word.partition("=")[0] for word in words}
-        if about["scale"].column and "--score" not in given:
-            named = {"--score-column": params["column"], "--higher": params["higher"]}
-            score = [part for item in named.items() if item[0] not in given for part in item]
-        alpha, command = round(1.0 - report["min_coverage"], 9), ""
-        # Half of these answers, about, make the threshold.
-        if 0.0 < alpha < 1.0 and report["test"]["n_hallucinated"] >= 2.2 * minimum_n(alpha):
-            end = shlex.join([*score, "--alpha", f"{alpha:g}"])
-            command = f"calibrail calibrate {kept} {end} -o RUN-calibrated"
-        return say("fixed_threshold.search", about, command=command)
+        return _elsewhere(report, about)
     if shown == "certified":
         return say("fixed_threshold.export")
     if about["anew"] is None:
         return say("verdict.too_close")
-    return say("fixed_threshold.label_anew", goals=next_steps.goals(report), **about["anew"][1])
+    goals, (_, wanted) = next_steps.goals(report), about["anew"]
+    return say("fixed_threshold.label_anew", about, wanted, goals=goals)
 
 
 def _turns(report: Json, about: Json) -> list[str]:

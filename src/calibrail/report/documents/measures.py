@@ -1,9 +1,9 @@
 """Tables of measures."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,20 +269,30 @@ def share_of_group(row: Json, name: str) -> parts.Cell:
     return parts.Cell(text.share_with_bounds(together(row)[name]), shown_end(name, row))
 
 
-def group_targets(rows: Sequence[Json], confidence: float) -> parts.Figure | None:
-    """Return a small target for each of the first groups; None where they have no verdicts."""
+def group_targets(
+    rows: Sequence[Json], confidence: float, unit: Mapping[str, str]
+) -> parts.Figure | None:
+    """Return a small target for each of the first groups; None where they have no verdicts.
+
+    ``unit`` are the words of the report or the certificate.
+    """
     first = [
         (row, text.group_of(row), box)
         for row in rows[: figures.MOST_GROUPS]
         if (box := target_box(row)) and box.corner
     ]
+    rates = [(unit["caught"], "coverage"), (unit["alarms"], "fpr")]
     groups = [
-        ", ".join([f"{name} {verdict_word(row)}", *(shown_end(rate, row) for rate in _BOTH)])
+        ", ".join(
+            [f"{name} {verdict_word(row)}"]
+            + [f"{called} {end}" for called, rate in rates if (end := shown_end(rate, row))]
+        )
         for row, name, _ in first
     ]
     if not groups:
         return None
-    about = {"groups": groups, "confidence": confidence, "more": len(rows) - len(groups)}
+    about: dict[str, Any] = {"groups": groups, "confidence": confidence, "unit": unit}
+    about["more"] = len(rows) - len(groups)
     about["inside"] = verdict_word({**rows[0], "verdict": "certified"})
     about["agrees"] = all(_VERDICTS[box.lies] == row["verdict"] for row, _, box in first)
     boxes = [(name, word("verdict.in_box", text.tone(row)), box) for row, name, box in first]
@@ -394,11 +404,6 @@ def cost_section(cost: Json | None) -> parts.Section | None:
     columns = (*parts.texts("Way"), *parts.numbers("Cost", bound))
     table = parts.Table(title, columns, rows)
     return parts.section("Expected cost", table, parts.Text(costs_in_words(cost)[1]))
-
-
-def measured_on(test: Json) -> str:
-    """Return on which answers a report measures: the test set, or all without one."""
-    return "On all answers" if text.is_proven(test["coverage"]) else "On the test set"
 
 
 def of_verdict(measured: Json, asked: Json) -> list[Line]:

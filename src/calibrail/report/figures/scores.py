@@ -178,7 +178,10 @@ def target_svg(
     if y > bottom - 18 * len(ends):
         # Above the box, or within it where that is the field: what is required stands above it.
         y = max(top, _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(ends) - 8)
-    x, anchor = (x, "start") if x < (left + right) / 2 else (right, "end")
+    # A letter takes about 7.3 of the 424 that the picture is wide.
+    longest = 7.3 * max(len(f"{span} {name}") for name, span in ends.items())
+    fits = x < min((left + right) / 2, 424.0 - longest)
+    x, anchor = (x, "start") if fits else (right, "end")
     halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
     for name, span in ends.items():
         drawn.append(_text(f"{span} {name}", x, y := y + 18, box.verdict or "ink", anchor, halo))
@@ -286,18 +289,13 @@ def groups_svg(
     """
     rows = section["rows"][:MOST_GROUPS]
     with plots.drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as plot:
+        caught = ("coverage", "min_coverage", -1, plots.HALLUCINATED, "o", names[0])
+        alarms = ("fpr", "max_fpr", 1, plots.FAITHFUL, "s", names[1])
         for place, row in enumerate(rows):
-            plot.interval(
-                place - 0.14, row["coverage"], plots.HALLUCINATED, "o", names[0], scale=100.0
-            )
-            plot.interval(place + 0.14, row["fpr"], plots.FAITHFUL, "s", names[1], scale=100.0)
-            limits = (
-                ("min_coverage", plots.HALLUCINATED, -0.32),
-                ("max_fpr", plots.FAITHFUL, 0.32),
-            )
-            for key, colour, reach in limits:
-                if row.get(key) is not None:
-                    x, y = [100 * row[key]] * 2, [place, place + reach]
+            for rate, limit, way, colour, mark, called in (caught, alarms):
+                plot.interval(place + 0.14 * way, row[rate], colour, mark, called, scale=100.0)
+                if row.get(limit) is not None:
+                    x, y = [100 * row[limit]] * 2, [place, place + 0.32 * way]
                     plot.axes.plot(x, y, color=colour, linewidth=1.2, linestyle=(0, (2, 1.5)))
         plot.rows([plots.axis_text(group_of(row)) for row in rows])
         bounds = f"% of the class,{_NEXT[narrow]}exact bounds, all together"
