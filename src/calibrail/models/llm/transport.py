@@ -575,7 +575,8 @@ class OpenAITransport:
         with errors_as(ModelError, ImportError, "judge_extra_missing", endpoint=endpoint):
             import openai
         self._endpoint, self._sdk = endpoint, openai
-        self._broken = (openai.APIConnectionError, *connection_errors())
+        broken = connection_errors()
+        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *broken)
         self._key = key_for(endpoint)
         # At its most talkative level the SDK would log what is sent, texts and all.
         for name in ("openai", "openai._base_client"):
