@@ -66,9 +66,8 @@ class Asking:
         if not isinstance(self.url, str) or not _is_address(self.url):
             # A password may stand in it: the message does not repeat it.
             raise InputError.on("client_url")
-        if token is not None and not (
-            isinstance(token, str) and token and token.isascii() and token.isprintable()
-        ):
+        is_text = isinstance(token, str) and token and token.isascii() and token.isprintable()
+        if token is not None and not is_text:
             # It is a secret: the message does not repeat it.
             raise InputError("token must be a text of visible ASCII characters")
         fields.seconds(self.timeout, "timeout")
@@ -82,15 +81,14 @@ class Asking:
         # Reading the certificates of all authorities takes longer than a decision; a context
         # without any trusts nobody. SSL_CERT_FILE and SSL_CERT_DIR count as elsewhere.
         plain = urlsplit(self.url).scheme == "http"
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else http().create_ssl_context()
         return {
             "base_url": self.url.rstrip("/"),
             "headers": headers,
             "params": {} if self.guardrail is None else {"guardrail": self.guardrail},
             # A proxy that the environment names for other things would read token and texts.
             "trust_env": False,
-            "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if plain
-            else http().create_ssl_context(),
+            "verify": verify,
         }
 
 

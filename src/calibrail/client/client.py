@@ -48,8 +48,7 @@ class Writing:
         del self._first["response"]
         self._connection = self._h11.Connection(self._h11.CLIENT)
         self._written, self._half, self._shown = "", "", 0
-        self._status, self._body, self._events = 0, b"", b""
-        self._problem = ""
+        self._status, self._body, self._problem = 0, b"", ""
         self.decision: Decision | None = None
         self.stopped: Mapping[str, Any] | None = None
 

@@ -178,9 +178,8 @@ def _connect(ray: Any, options: EngineOptions) -> None:
         )
     if options.gpus and not ray.cluster_resources().get("GPU"):
         ray.shutdown()
-        raise InputError.on(
-            "ray_without_gpu", option=spell_option(EngineOptions, "gpus", options.gpus)
-        )
+        option = spell_option(EngineOptions, "gpus", options.gpus)
+        raise InputError.on("ray_without_gpu", option=option)
 
 
 def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
@@ -194,9 +193,7 @@ def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
             socket.create_connection((host, int(port)), _LONGEST_KNOCK).close()
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError, OverflowError) as error:
-        raise InputError.on(
-            "ray_not_joined", address=address, error_line=error_line(error)
-        ) from error
+        raise InputError.on("ray_not_joined", address=address, part=error_line(error)) from error
 
 
 def _pool(ray: Any, n_cores: float, options: EngineOptions) -> tuple[int, int]:
@@ -210,17 +207,10 @@ def _pool(ray: Any, n_cores: float, options: EngineOptions) -> tuple[int, int]:
 
 #: Seconds until every node of a network file system sees a file that the driver wrote.
 _PATIENCE: Final = 10.0
+_NUMBERS, _TEXTS = ("number", "attempts"), ("error", "node", "unfit")
 #: What an actor says of a shard. ``unfit`` is why its node can compute none at all: one of the
 #: codes below, or what went wrong.
-_ANSWER: Final = pa.schema(
-    {
-        "number": pa.int64(),
-        "error": pa.string(),
-        "attempts": pa.int64(),
-        "node": pa.string(),
-        "unfit": pa.string(),
-    }
-)
+_ANSWER: Final = pa.schema(dict.fromkeys(_NUMBERS, pa.int64()) | dict.fromkeys(_TEXTS, pa.string()))
 #: The node does not see the rows of a shard.
 UNSEEN: Final = "unseen"
 _DIED: Final = f"the process that computed it died {MOST_ATTEMPTS} times; is there memory enough?"
@@ -253,7 +243,7 @@ class ShardActor:
         input, result = Path(row["input"]), Path(row["result"])
         unfit = self._unfit or (None if result.is_file() or is_visible(input) else UNSEEN)
         error, attempts = (None, 0) if unfit else self._compute(input, result)
-        answer = [row["number"], error, attempts, socket.gethostname(), unfit]
+        answer = [row["number"], attempts, error, socket.gethostname(), unfit]
         return pa.table([[value] for value in answer], _ANSWER)
 
     def _compute(self, input: Path, result: Path) -> tuple[str | None, int]:
@@ -261,8 +251,7 @@ class ShardActor:
             attempt = _begin_attempt(input)
         except OSError as error:
             return f"{socket.gethostname()} cannot write beside {input}: {error.strerror}", 1
-        given_up = attempt > MOST_ATTEMPTS
-        failure = _DIED if given_up else perform(self._task, input, result)
+        failure = _DIED if attempt > MOST_ATTEMPTS else perform(self._task, input, result)
         for marker in _markers(input)[:attempt]:
             marker.unlink(missing_ok=True)
         return failure, min(attempt, MOST_ATTEMPTS)

@@ -93,7 +93,6 @@ class Checker(Protocol):
         columns: Mapping[str, Cell] | None = None,
     ) -> Decision:
         """Return the decision about one answer."""
-        ...
 
 
 #: What every adapter takes as its guardrail.
@@ -349,7 +348,6 @@ class Gate:
         """Return a decision once the log has it; the failure policy's where it cannot be logged."""
         if self._log is None or self.guardrail is None:
             return decision
-
         try:
             self._log.write([decision_log.Entry.of(self.guardrail, example, decision)])
         except Exception as error:

@@ -93,11 +93,8 @@ def guardrail_scorer(guardrail: Guarding, contexts: Contexts = "contexts") -> Sc
 
 
 def _score(gate: Gate, decision: Decision, answer: str) -> Score:
-    said: dict[str, Any] = {
-        "answer": answer,
-        "explanation": gate.explained(decision),
-        "metadata": gate.details(decision),
-    }
+    said: dict[str, Any] = {"answer": answer, "explanation": gate.explained(decision)}
+    said["metadata"] = gate.details(decision)
     if decision.outcome == "error":
         return Score.unscored(reason="scoring_failed", **said)
     return Score(value=CORRECT if decision.outcome == "pass" else INCORRECT, **said)

@@ -100,8 +100,7 @@ def checked_of(values: Mapping[str, Any]) -> dict[str, Any]:
         # An empty list says that there are none; a name that is not known must not.
         raise _missing("sources", "contexts", values)
     chunks = tool_results(messages) if found is None else values[found]
-    if isinstance(chunks, str | Document):
-        chunks = [chunks]
+    chunks = [chunks] if isinstance(chunks, str | Document) else chunks
     return {
         "question": question(messages) if asked is None else _plain(values[asked]),
         "contexts": [_plain(item) for item in chunks],
@@ -173,8 +172,7 @@ class GuardrailMiddleware(middleware.AgentMiddleware):
         """Ask the model, and decide about what it says."""
         with _held_back():
             response = handler(request)
-        answer = _final(response)
-        if answer is None:
+        if (answer := _final(response)) is None:
             return response
         decision = self._gate.check(**self._asked(request.messages, answer))
         return _decided(self._gate, response, decision)
@@ -187,8 +185,7 @@ class GuardrailMiddleware(middleware.AgentMiddleware):
         """Ask and decide while the event loop goes on."""
         with _held_back():
             response = await handler(request)
-        answer = _final(response)
-        if answer is None:
+        if (answer := _final(response)) is None:
             return response
         decision = await self._gate.acheck(**self._asked(request.messages, answer))
         return _decided(self._gate, response, decision)
@@ -317,13 +314,11 @@ def _step(
 
     def run(given: Any) -> dict[str, Any]:
         values = values_of(given)
-        decision = gate.check(**checked_of(values))
-        return result(values, _updates(gate, values, decision))
+        return result(values, _updates(gate, values, gate.check(**checked_of(values))))
 
     async def arun(given: Any) -> dict[str, Any]:
         values = values_of(given)
-        decision = await gate.acheck(**checked_of(values))
-        return result(values, _updates(gate, values, decision))
+        return result(values, _updates(gate, values, await gate.acheck(**checked_of(values))))
 
     return RunnableLambda(run, afunc=arun, name="calibrail")
 

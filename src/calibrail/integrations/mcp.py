@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tomllib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from importlib.resources import files
+from typing import Annotated, Any, Final, Literal
 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.integrations.gate import Gate, Guarding, needs
@@ -21,33 +23,28 @@ with needs("mcp"):
     from pydantic import BaseModel, Field
 
 
+#: What ``mcp.toml`` says of the server, its tool and its options, by name.
+_TEXTS: Final = {
+    name: " ".join(text.split())
+    for name, text in tomllib.loads((files(__package__) / "mcp.toml").read_text("utf-8")).items()
+}
+
+
 class ToolResult(BaseModel):
     """What the tool returns: the decision, and which guardrail made it."""
 
     id: str
-    outcome: Literal["pass", "flag", "review", "error"] = Field(
-        description="pass: the answer may be shown. flag: it does not seem to be supported by the "
-        "contexts. review: a person must look at it. error: it could not be checked. Whatever is "
-        "not pass must not be shown as it is."
-    )
-    score: float | None = Field(description="Higher = more likely hallucinated.")
-    threshold: float | None = Field(description="An answer passes below it.")
-    p_value: float | None = Field(
-        description="Conformal p-value of the hypothesis that the answer is hallucinated."
-    )
+    outcome: Literal["pass", "flag", "review", "error"] = Field(description=_TEXTS["outcome"])
+    score: float | None = Field(description=_TEXTS["score"])
+    threshold: float | None = Field(description=_TEXTS["threshold"])
+    p_value: float | None = Field(description=_TEXTS["p_value"])
     reason: str
-    guardrail: str | None = Field(description="The digest of the guardrail that decided.")
-    column: str | None = Field(None, description="The column that the score is read from, if any.")
+    guardrail: str | None = Field(description=_TEXTS["guardrail"])
+    column: str | None = Field(None, description=_TEXTS["column"])
     column_value: float | None = None
     column_threshold: float | None = None
-    text: str | None = Field(
-        None,
-        description="Of a guardrail that removes sentences, where that is asked for: what may be "
-        "shown in the answer's place. Null where nothing may be.",
-    )
-    removed: list[dict[str, Any]] | None = Field(
-        None, description="The sentences that it removes, by their places, with the reasons."
-    )
+    text: str | None = Field(None, description=_TEXTS["text"])
+    removed: list[dict[str, Any]] | None = Field(None, description=_TEXTS["removed"])
 
 
 def server(guardrail: Guarding) -> MCPServer[Any]:
@@ -66,13 +63,7 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
     """
     gate = Gate.of(guardrail)
     local = gate.guardrail
-    made = MCPServer(
-        "calibrail",
-        instructions="Before an answer is shown, check it with check_answer against the texts that "
-        "it rests on, and show it only where the outcome is pass; where the outcome is flag and "
-        "the verdict has a text, that text may be shown in its place.",
-        log_level="WARNING",
-    )
+    made = MCPServer("calibrail", instructions=_TEXTS["instructions"], log_level="WARNING")
     hints = ToolAnnotations(
         title="Check an answer against its sources",
         read_only_hint=True,
@@ -82,15 +73,13 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
 
     @made.tool(annotations=hints)
     async def check_answer(
-        question: Annotated[str, Field(description="What was asked.")],
-        contexts: Annotated[
-            list[str], Field(description="The texts that the answer must rest on, as retrieved.")
-        ],
-        response: Annotated[str, Field(description="The answer, word for word.")],
-        id: Annotated[str, Field(description="Comes back with the outcome.")] = "",
+        question: Annotated[str, Field(description=_TEXTS["question"])],
+        contexts: Annotated[list[str], Field(description=_TEXTS["contexts"])],
+        response: Annotated[str, Field(description=_TEXTS["response"])],
+        id: Annotated[str, Field(description=_TEXTS["id"])] = "",
         columns: Annotated[
             dict[str, float | str | list[float | None] | None] | None,
-            Field(description="Values of score or group columns, where the guardrail reads any."),
+            Field(description=_TEXTS["columns"]),
         ] = None,
     ) -> ToolResult:
         """Say whether an answer is supported by its sources, with a calibrated threshold."""
@@ -111,20 +100,12 @@ def server(guardrail: Guarding) -> MCPServer[Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve a guardrail as the command line says."""
     parser = argparse.ArgumentParser("python -m calibrail.integrations.mcp", description=__doc__)
-    parser.add_argument(
-        "guardrail",
-        help="the guardrail's file, or the address of a service of `calibrail serve` (its token is "
-        "read from CALIBRAIL_TOKEN)",
-    )
-    parser.add_argument("--log", metavar="FOLDER", help="keep every decision in this folder")
-    parser.add_argument(
-        "--trim",
-        action="store_true",
-        help="of a guardrail of sentences: give what is left of an answer without what it removes",
-    )
+    parser.add_argument("guardrail", help=_TEXTS["file"])
+    parser.add_argument("--log", metavar="FOLDER", help=_TEXTS["log"])
+    parser.add_argument("--trim", action="store_true", help=_TEXTS["trim"])
     parser.add_argument("--transport", choices=("stdio", "streamable-http"), default="stdio")
-    parser.add_argument("--host", default="127.0.0.1", help="of streamable-http")
-    parser.add_argument("--port", type=int, default=8000, help="of streamable-http, at /mcp")
+    parser.add_argument("--host", default="127.0.0.1", help=_TEXTS["host"])
+    parser.add_argument("--port", type=int, default=8000, help=_TEXTS["port"])
     options = parser.parse_args(arguments)
     try:
         made = server(Gate(_guardrail(options.guardrail), log=options.log, trim=options.trim))

@@ -202,14 +202,10 @@ def log_guardrail(guardrail: str | Path, name: str = "guardrail", **options: Any
         )
 
 
+_NUMBERS: Final = ("score", "threshold", "p_value")
 _DECIDED: Final[Mapping[str, DataType]] = {
-    "id": DataType.string,
-    "outcome": DataType.string,
-    "score": DataType.double,
-    "threshold": DataType.double,
-    "p_value": DataType.double,
-    "reason": DataType.string,
-    "guardrail": DataType.string,
+    name: DataType.double if name in _NUMBERS else DataType.string
+    for name in ("id", "outcome", *_NUMBERS, "reason", "guardrail")
 }
 
 

@@ -109,8 +109,7 @@ def _check(config: RailsConfig) -> None:
     flows = {flow["id"]: flow for flow in config.flows}
     if FLOW not in output.flows or FLOW not in flows:
         raise InputError.on("no_output_rail", flow=FLOW)
-    asked = [element.get("action_name") for element in flows[FLOW]["elements"]]
-    if ACTION not in asked:
+    if ACTION not in [element.get("action_name") for element in flows[FLOW]["elements"]]:
         raise InputError.on("flow_without_action", flow=FLOW, action=ACTION)
     streaming = output.streaming
     held_back = streaming.chunk_size >= _WHOLE and not streaming.stream_first

@@ -338,8 +338,7 @@ class MiniCheck(EntailmentHead):
 
     def answered(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return how likely the answer is one of the two at all, shape (windows,)."""
-        either = _softmax(super().logits(windows))[:, self._answers]
-        return np.asarray(either.sum(axis=1))
+        return np.asarray(_softmax(super().logits(windows))[:, self._answers].sum(axis=1))
 
     @staticmethod
     def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
@@ -448,8 +447,7 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
         If the names do not say which output is entailment, and what the others are.
     """
     names = id2label if isinstance(id2label, dict) else {}
-    in_order = [str(names.get(str(index))) for index in range(len(names))]
-    labels = tuple(map(meaning, in_order))
+    labels = tuple(meaning(str(names.get(str(index)))) for index in range(len(names)))
     known = [{ENTAILMENT, *others} for others in _OTHERS]
     if len(set(labels)) != len(labels) or set(labels) not in known:
         listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
@@ -666,9 +664,8 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         """Return the outputs, which of them mean a hallucinated token, and the prompt."""
         names = self._names()
         chosen = [names[index] for index in self._hallucinated()]
-        return {"head": "token classifier", "labels": names, "hallucinated": chosen} | {
-            "prompt": self._prompt
-        }
+        outputs = {"labels": names, "hallucinated": chosen}
+        return {"head": "token classifier", **outputs, "prompt": self._prompt}
 
     def probabilities(self, items: Sequence[Reading]) -> list[TokenProbabilities]:
         """Return what the model says of each answer; see `reading`.
@@ -769,11 +766,9 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         is_true = np.array([start < len(true) for start, _ in tokens.short.offsets])
         supported, contradicted = lowest[is_true].mean(), lowest[~is_true].mean()
         if supported > contradicted + SWAPPED:
-            raise ModelError(
-                f"{self.model}: its outputs look swapped. Given {contexts[0]!r} it finds "
-                f"{true!r} hallucinated with {supported:.2f}, and {false.strip()!r} with "
-                f"{contradicted:.2f}; name the other output as label="
-            )
+            said = {"context": contexts[0], "true": true, "false": false.strip()}
+            found = {"supported": supported, "contradicted": contradicted}
+            raise ModelError.on("outputs_swapped", model=self.model, **said, **found)
 
 
 def reading(question: str, contexts: Sequence[str], answer: str) -> Reading:

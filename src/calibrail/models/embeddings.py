@@ -262,9 +262,7 @@ class ApiEncoder(RemoteModel, Encoder):
         (vector, cut), tokens = kept
         self._width = self._width or len(vector)
         if len(vector) != self._width:
-            raise ModelError.on(
-                "another_encoder", encoder=self, before=self._width, now=len(vector)
-            )
+            raise ModelError.on("another_encoder", encoder=self, now=len(vector))
         self.count_answer((tokens, 0), n_cached)
         self.n_embedded += 1
         self.n_truncated += cut

@@ -220,8 +220,7 @@ class Runtime:
         """
         offer = OFFERS[self.backend]
         if missing := [name for name in offer.modules if find_spec(name) is None]:
-            needs = " and ".join(missing)
-            raise ModelError.on("backend_needs", of=self, needs=needs, offer=offer)
+            raise ModelError.on("backend_needs", of=self, needs=" and ".join(missing), offer=offer)
 
 
 def torch_device(device: str | None) -> str:
@@ -234,11 +233,8 @@ def torch_device(device: str | None) -> str:
     """
     import torch
 
-    there = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-    }
+    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    there = {"cpu": True, "cuda": cuda, "mps": mps}
     if device is None:
         return "cuda" if there["cuda"] else "cpu"
     if not there[device]:
@@ -260,7 +256,6 @@ class Renewable(Protocol):
 
     def renew_after_fork(self) -> None:
         """Make anew, in the child, what must not be shared with the parent."""
-        ...
 
 
 _holders: Final[WeakSet[Any]] = WeakSet()

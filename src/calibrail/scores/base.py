@@ -114,8 +114,7 @@ class Scores:
             raise TypeError(error_text("score_values_type", values=values))
         if np.isinf(values).any():
             raise ValueError("values must not be infinite; use NaN with a reason instead")
-        undefined = {int(i) for i in np.flatnonzero(np.isnan(values))}
-        if undefined != set(self.reasons):
+        if set(np.flatnonzero(np.isnan(values)).tolist()) != set(self.reasons):
             raise ValueError("every NaN needs a reason, and nothing else has one")
 
     @classmethod
@@ -363,10 +362,8 @@ def parts_of(score: object) -> Iterator[Any]:
 
 def whole_answers(scores: Iterable[Score]) -> str | None:
     """Return why one of the scores is of whole answers only; None where none is."""
-    for score in scores:
-        if why := getattr(score, "whole_answers", None):
-            return str(why)
-    return None
+    whys = (getattr(score, "whole_answers", None) for score in scores)
+    return next((str(why) for why in whys if why), None)
 
 
 def require_sentences(scores: Iterable[Score]) -> None:
@@ -771,11 +768,9 @@ def both_classes(
             raise InputError.on("learns_from_labels", name=name, example=example)
         labels.append(example.label)
     for label, kind in ((1, "hallucinated"), (0, "faithful")):
-        if (count := labels.count(label)) < FEWEST:
+        if (n := labels.count(label)) < FEWEST:
             more = spell_option(SplitOptions, "fit_share")
-            raise InputError.on(
-                "class_too_few", name=name, least=FEWEST, n=count, kind=kind, more=more
-            )
+            raise InputError.on("class_too_few", name=name, least=FEWEST, n=n, kind=kind, more=more)
     return np.array(labels, dtype=np.int8)
 
 

@@ -359,15 +359,12 @@ class CustomScore:
             where = f"answer {examples[0].id!r}" if n == 1 else f"{n} answers"
             # What takes a list fails on its first answer with a type error.
             hint = self._hint if isinstance(error, TypeError) else ""
-            raise InputError(
-                f"the detector {self.key} failed on {where}: {type(error).__name__}: {error}{hint}"
-            ) from error
+            raise InputError.on("call_failed", of=self, at=where, error=error, hint=hint) from error
 
     @property
     def _hint(self) -> str:
-        return (
-            error_text("function_of_lists") if self._estimator is None and not self._batch else ""
-        )
+        takes_one = self._estimator is None and not self._batch
+        return error_text("function_of_lists") if takes_one else ""
 
     def _numbers(self, raw: Any, n: int) -> list[float]:
         try:

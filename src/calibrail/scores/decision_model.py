@@ -195,9 +195,8 @@ class DecisionScore(base.ModelScore):
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what the endpoint answered."""
-        lessons = []
-        if self.route == "auto" and self._known_route == "chat":
-            lessons.append(error_text("asked_in_chat", of=self))
+        in_chat = self.route == "auto" and self._known_route == "chat"
+        lessons = [error_text("asked_in_chat", of=self)] if in_chat else []
         return (*lessons, *judge.several_names(self._names))
 
     def inputs(self, example: Example) -> tuple[DecisionRequest, ...]:

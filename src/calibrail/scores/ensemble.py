@@ -199,12 +199,11 @@ def _logistic(
         value = float(-log_expit(signs * total).sum() + weights @ weights / (2.0 * strength))
         return value, np.append(inputs.T @ slope + weights / strength, slope.sum())
 
-    bounds = [(0.0 if held else None, None) for held in bound] + [(None, None)]
     best = minimize(
         loss,
         np.zeros(inputs.shape[1] + 1),
         jac=True,
-        bounds=bounds,
+        bounds=[(0.0 if held else None, None) for held in bound] + [(None, None)],
         method="L-BFGS-B",
         options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9},
     ).x

@@ -368,8 +368,7 @@ class TokenScore(base.LocalScore):
     def value(self, example: Example) -> base.Valued | str:
         """Return the highest probability of a token, or their mean."""
         (found,) = self.classifier.probabilities(self.inputs(example))
-        start = len(example.before or "")
-        tokens = _written(_answer(example), zip(*found, strict=True), start)
+        tokens = _written(_answer(example), zip(*found, strict=True), len(example.before or ""))
         if not tokens:
             return "the model reads no token of the response"
         values = [token.hallucinated for token in tokens]

@@ -393,8 +393,7 @@ class Crg(Combined, base.LocalScore):
         encoder = {"model": self.model, "revision": self.revision, **all_of_them}
         nli = {"model": self.nli_model, "revision": self.nli_revision, **all_of_them}
         distance, grounding = Rad(**encoder), Tfg(gamma=self.gamma, **encoder)
-        entailment = Sec(window=self.window, **nli)
-        self.combine([distance, entailment, grounding])
+        self.combine([distance, Sec(window=self.window, **nli), grounding])
         self.model, self.gamma = distance.model, grounding.gamma
         if self.weights != "learned":
             parts = [1.0, 1.0, 1.0] if self.weights == "equal" else numbers(self.weights, float)

@@ -211,12 +211,10 @@ def _check(text: str, words: Sequence[str], known: Sequence[str]) -> None:
         if field is not None and (field not in known or form or conversion):
             raise InputError(f"the template holds {{{field}}}, which is no field; {remedy}")
     for name in known:
-        is_needed = name in ("contexts", "response")
-        if fields[name] > 1 or fields[name] < is_needed:
+        n, is_needed = fields[name], name in ("contexts", "response")
+        if n > 1 or n < is_needed:
             often = "once" if is_needed else "once at most"
-            raise InputError.on(
-                "field_often", name=name, often=often, n=fields[name], remedy=remedy
-            )
+            raise InputError.on("field_often", name=name, often=often, n=n, remedy=remedy)
     literal = "".join(part for part, _, _, _ in parts).lower()
     for word in words:
         if word.lower() not in literal:
@@ -315,9 +313,8 @@ class Judge(base.ModelScore):
         if self.effort is not None:
             one_of(self.effort, Effort, "effort")
         temperature = self.temperature
-        if temperature is not None and not (
-            base.is_number(temperature) and 0.0 <= temperature <= 2.0
-        ):
+        is_known = temperature is None or (base.is_number(temperature) and 0 <= temperature <= 2)
+        if not is_known:
             raise InputError(f"temperature must lie in [0, 2]; got {temperature!r}")
         if self.mode == "votes" and temperature == 0.0:
             raise InputError("votes at temperature 0 are one vote; leave temperature out, or set 1")
@@ -476,8 +473,7 @@ class Judge(base.ModelScore):
         for reply in replies:
             if isinstance(reply, chat.Failure) or reply.refusal:
                 continue
-            value = self._read(reply)
-            if not isinstance(value, str) or self.served not in (None, reply.served):
+            if not isinstance(self._read(reply), str) or self.served not in (None, reply.served):
                 self._unread = None
                 return None
             self._unread.append(reply)

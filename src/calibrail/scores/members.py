@@ -162,9 +162,8 @@ class Hybrid(base.Learning, Members):
         if (low is None) != (high is None):
             raise InputError("low and high bound the band together; give both or neither")
         if low is not None and high is not None:
-            if not (
-                base.is_number(low) and base.is_number(high) and -np.inf < low <= high < np.inf
-            ):
+            are_numbers = base.is_number(low) and base.is_number(high)
+            if not are_numbers or not -np.inf < low <= high < np.inf:
                 raise InputError.on("band_limits", low=low, high=high)
             self._state = {"band": np.array([low, high], dtype=np.float64)}
         if not base.is_number(lost) or not 0.0 <= lost < 0.5:
@@ -271,9 +270,7 @@ class Hybrid(base.Learning, Members):
         verdicts = expensive.score([examples[row] for row in judged])
         known = verdicts.values[~np.isnan(verdicts.values)]
         if not ((known >= 0.0) & (known <= 1.0)).all():
-            raise InputError.on(
-                "verdict_range", score=expensive, least=known.min(), most=known.max()
-            )
+            raise InputError.on("verdict_range", of=expensive, least=known.min(), most=known.max())
         reasons |= {judged[place]: why for place, why in verdicts.reasons.items()}
         self.n_judged += len(judged)
         places = {row: place for place, row in enumerate(judged)}
@@ -446,9 +443,8 @@ class WorstSentence(Members):
         if why := self.lacks(example):
             return base.Scores.of([why])
         parts = sentences_to_score(example)
-        return companion_scores(
-            example, parts, [base.scored_alone(self.member, part) for part in parts]
-        )
+        scored = [base.scored_alone(self.member, part) for part in parts]
+        return companion_scores(example, parts, scored)
 
 
 def companion_scores(

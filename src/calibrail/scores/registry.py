@@ -209,9 +209,8 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     own = {} if spec.name in BUILT_IN else getattr(_factory(spec.name), "presets", {})
     given, known = dict(spec.params), PRESETS.get(spec.name, own)
     if (name := given.pop("preset")) not in known:
-        raise InputError.on(
-            "preset_unknown", spec=spec, name=name, value=", ".join(known) or "none"
-        )
+        names = ", ".join(known) or "none"
+        raise InputError.on("preset_unknown", spec=spec, name=name, value=names)
     return ScoreSpec(spec.name, {**known[name], **given})
 
 

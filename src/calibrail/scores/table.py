@@ -365,8 +365,7 @@ class ScoreFile:
         if problems:
             usable = np.array([at not in problems for at in range(len(rows))], np.bool_)
             table = table.take(number_array(np.cumsum(usable) - 1, usable))
-            names = [column_of(name, REASON) for name in scores]
-            for name in ("id", *names):
+            for name in ("id", *(column_of(score, REASON) for score in scores)):
                 cells = table[name].to_pylist()
                 for at, row in problems.items():
                     why = f"row {row.row} cannot be used: {row.why}"

@@ -438,14 +438,12 @@ def application(service: Service) -> FastAPI:
     # Another address is answered, not redirected to: ``Host`` would name where.
     app.router.redirect_slashes = False
     # Requests are refused by `RequestLimits`; here the token is only described.
-    said = schemas.FIELDS["token"]
-    bearer = HTTPBearer(scheme_name="token", auto_error=False, description=said)
+    bearer = HTTPBearer(scheme_name="token", auto_error=False, description=schemas.FIELDS["token"])
     closed = [Depends(bearer)] if service.tokens.needed else []
     routes = APIRouter(dependencies=closed, default_response_class=JSONResponse)
 
     @app.exception_handler(schemas.ServiceProblem)
-    async def refused(_: Request, problem: Exception) -> Response:
-        assert isinstance(problem, schemas.ServiceProblem)
+    async def refused(_: Request, problem: schemas.ServiceProblem) -> Response:
         return problem.response()
 
     @app.exception_handler(RequestValidationError)
@@ -453,8 +451,7 @@ def application(service: Service) -> FastAPI:
         return schemas.ServiceProblem.of("invalid", error="?format= is json, html or md").response()
 
     @app.exception_handler(HTTPException)
-    async def unrouted(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
+    async def unrouted(request: Request, error: HTTPException) -> Response:
         detail = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
         kind = {404: "no-such-route", 405: "no-such-method"}.get(error.status_code, "refused")
         response = schemas.ServiceProblem(error.status_code, kind, detail).response()
@@ -470,8 +467,6 @@ def application(service: Service) -> FastAPI:
 
     Decider = Annotated[Loaded, Depends(decider)]  # noqa: N806 - a type
 
-    takes = _taking(schemas.Check, {"texts": _ANSWER, "column": _COLUMN})
-
     # One at a time: drawing a page takes as long as many decisions.
     drawing, asked_for = asyncio.Lock(), set[Request]()
 
@@ -479,7 +474,7 @@ def application(service: Service) -> FastAPI:
         "/v1/check",
         response_model=schemas.DecisionReply,
         responses=_ONE_DECIDED,
-        openapi_extra=takes,
+        openapi_extra=_taking(schemas.Check, {"texts": _ANSWER, "column": _COLUMN}),
     )
     async def check(loaded: Decider, request: Request, format: Format = "json") -> Response:
         """Decide about one answer; as a page with the answer, its sources and known scores."""
@@ -503,13 +498,11 @@ def application(service: Service) -> FastAPI:
         finally:
             asked_for.remove(request)
 
-    takes = _taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}})
-
     @routes.post(
         "/v1/check/batch",
         response_model=schemas.BatchReply,
         responses=_DECIDING,
-        openapi_extra=takes,
+        openapi_extra=_taking(schemas.CheckBatch, {"texts": {"items": [_ANSWER]}}),
     )
     async def check_batch(loaded: Decider, request: Request) -> Response:
         """Decide about answers, each as if it were alone."""
@@ -538,9 +531,7 @@ def application(service: Service) -> FastAPI:
 
     @routes.get("/v1/guardrail", response_model=dict[str, Any], responses=_CARDS)
     async def guardrail(
-        request: Request,
-        guardrail: Which = None,
-        format: Format = "json",
+        request: Request, guardrail: Which = None, format: Format = "json"
     ) -> Response:
         """Say what decides, since when, and what it promises: `format` is json, html or md."""
         _refuse_other_parameters(request, "guardrail", "format")

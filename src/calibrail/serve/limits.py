@@ -402,8 +402,5 @@ def protocol(
     refused : callable
         Takes the status of each request that is refused before any application sees it.
     """
-    return type(
-        "Patient",
-        (_Patient,),
-        {"seconds": seconds, "pause": pause + _GRACE, "refused": staticmethod(refused)},
-    )
+    given = {"seconds": seconds, "pause": pause + _GRACE, "refused": staticmethod(refused)}
+    return type("Patient", (_Patient,), given)

@@ -156,9 +156,8 @@ class Metrics:
                 gauge.set(np.nan if (end := figure.get(bound)) is None else end)
         if (edges := _buckets(loaded)) != self._edges.get(name):
             self._edges[name] = edges
-            described = ("calibrail_score", "Scores of answers.", ["guardrail"])
             self._scores[name] = prometheus_client.Histogram(
-                *described, registry=None, buckets=edges
+                "calibrail_score", "Scores of answers.", ["guardrail"], registry=None, buckets=edges
             )
 
     @_harmless

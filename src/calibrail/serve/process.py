@@ -456,9 +456,8 @@ def _serve_here(
 
         async def run() -> bool:
             service = Service(options, guardrails, log)
-            app = RequestLimits(application(service), service)
             config = uvicorn.Config(
-                app,
+                RequestLimits(application(service), service),
                 http=protocol(options.read_timeout, options.deadline, service.metrics.refused),
                 access_log=False,
                 log_level="warning",
@@ -537,24 +536,21 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End; whoever stands in the queue of the socket by then is taken and answered, too."""
         taken, end = list[Any](), self._loop.time() + LAST_CALL
+        kind: Any = self.config.http_protocol_class
+        make = partial(kind, self.config, self.server_state, {}, self._loop)
         for listener in sockets or ():
             listener.setblocking(False)
             # Until nobody is left, which is an error, too.
             with contextlib.suppress(OSError):
                 while self._loop.time() < end:
                     accepted, _ = listener.accept()
-                    made = await self._loop.connect_accepted_socket(self._protocol, accepted)
-                    taken.append(made[1])
+                    _, connection = await self._loop.connect_accepted_socket(make, accepted)
+                    taken.append(connection)
         while any(item.cycle is None and not item.transport.is_closing() for item in taken):
             if self._loop.time() > end:
                 break
             await asyncio.sleep(0.01)
         await super().shutdown(sockets)
-
-    def _protocol(self) -> asyncio.Protocol:
-        kind: Any = self.config.http_protocol_class
-        made: asyncio.Protocol = kind(self.config, self.server_state, {}, self._loop)
-        return made
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""

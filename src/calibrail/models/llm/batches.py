@@ -648,9 +648,7 @@ class _BatchRun:
             if error.status == 404 and time.time() > batch.created + _KEPT:
                 # Nobody has its answers any more.
                 return BatchState(True, 0), self._left(batch, ())
-            raise ModelError.on(
-                "batch_not_known", batch=batch, error=error, leave_out=_LEAVE_OUT
-            ) from None
+            raise ModelError.on("batch_not_known", of=batch, error=error, by=_LEAVE_OUT) from None
 
     def _left(self, batch: Batch, results: Iterable[BatchResult]) -> Left:
         """Keep the answers of a batch, and return the questions that it did not answer."""

@@ -56,8 +56,7 @@ def default_cache() -> Path | None:
 
 def cache_folder() -> Path:
     """Return calibrail's folder within the user's cache folder, ``XDG_CACHE_HOME``."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "calibrail"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "calibrail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +264,7 @@ class Account:
             limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
                 larger = cli_or_python("--max-calls", "CallLimits(max_calls=...)")
-                n = self.n_answered
-                raise BudgetError.on("budget_spent", limit=limit, n=n, larger=larger)
+                raise BudgetError.on("budget_spent", limit=limit, n=self.n_answered, larger=larger)
             self.n_sent += 1
 
     def answered(
@@ -577,10 +575,8 @@ class OpenAITransport:
         with errors_as(ModelError, ImportError, "judge_extra_missing", endpoint=endpoint):
             import openai
         self._endpoint, self._sdk = endpoint, openai
-        self._broken: tuple[type[Exception], ...] = (
-            openai.APIConnectionError,
-            *connection_errors(),
-        )
+        broken = connection_errors()
+        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *broken)
         self._key = key_for(endpoint)
         # At its most talkative level the SDK would log what is sent, texts and all.
         for name in ("openai", "openai._base_client"):
@@ -801,8 +797,7 @@ def cut_body(response: Any, most: int = 0) -> None:
             if len(content) >= most:
                 break
         response.stream.close()
-        made = importlib.import_module(library).ByteStream
-        response.stream = made(bytes(content[:most]))
+        response.stream = importlib.import_module(library).ByteStream(bytes(content[:most]))
 
 
 HOOKS: Final[Mapping[str, Any]] = {"response": [cut_body]}
@@ -1010,9 +1005,8 @@ class Caller:
                 if not error.too_long and self._learn(error.about, fields):
                     continue
                 if {*error.about} & fields.keys() == {"reasoning_effort"}:
-                    asked = fields["reasoning_effort"]
                     raise ModelError.on(
-                        "effort_refused", of=self, asked=asked, error=error
+                        "effort_refused", of=self, asked=fields["reasoning_effort"], error=error
                     ) from None
                 raise
             try:
