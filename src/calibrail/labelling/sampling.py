@@ -201,8 +201,7 @@ class Pool:
     def write(self, waiting: Iterable[PooledAnswer]) -> None:
         """Add answers behind those that are there; the file is written whole or not at all."""
         before = self.path.read_bytes() if self.path.exists() else b""
-        lines = (json_line(item.to_dict()) for item in waiting)
-        Log(self.path).rewrite(chain((before,), lines))
+        Log(self.path).rewrite(chain((before,), (json_line(item.to_dict()) for item in waiting)))
 
     def refresh(self) -> None:
         """Take in what was written since; only at the end is anything ever added.
