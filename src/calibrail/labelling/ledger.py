@@ -839,9 +839,7 @@ class LabelLedger:
         answers, drawing = self.answers[start:stop], self.plan.drawing
         draws = [item.draw for item in answers]
         labels = [item.label for item in answers]
-        unsure = [
-            draw.handed_out and label is None for draw, label in zip(draws, labels, strict=True)
-        ]
+        unsure = [item.draw.handed_out and item.label is None for item in answers]
         columns: dict[str, Any] = {"flagged": [bool(draw.flagged) for draw in draws]}
         columns |= {"hallucinated": np.array(labels, np.float64), "unsure": unsure}
         if drawing.weighted:

@@ -511,11 +511,9 @@ class Sampler:
                 least = self._folder.plan.drawing.floors[0 if outcome and outcome.flagged else 1]
                 chance, handed_out = self._lots.fell(item.example.id, least)
             head = index + 1, unit, stop - first, item.example.id, item.example.group, item.digest
-            verdict: tuple[float | None, bool | None] = (None, None)
-            if outcome is not None:
-                verdict = (plain(outcome.score), outcome.flagged)
-            plan = self._folder.agreed_on[:DIGITS]
-            draws.append(Draw(*head, chance, handed_out, *verdict, guess, column, plan))
+            score, flagged = outcome or (None, None)
+            more = plain(score), flagged, guess, column, self._folder.agreed_on[:DIGITS]
+            draws.append(Draw(*head, chance, handed_out, *more))
         return draws
 
     def _chance(self, place: int) -> tuple[float | None, float]:

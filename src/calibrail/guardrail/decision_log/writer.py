@@ -147,7 +147,7 @@ def parse_line_if_sound(raw: bytes) -> LogLine | None:
 
 
 def parse_raw_line(raw: bytes) -> tuple[LogLine | None, bool]:
-    """Return what stands after a file's last line end: a line, and whether a tear may leave it.
+    """Return what one line of a file holds, and whether a tear may leave it as it is.
 
     A write that was torn leaves the beginning of a line, or all of it but its end. A line that is
     all there, with anything but its end after it, was changed.
