@@ -43,12 +43,12 @@ def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
             if own and not folder.is_symlink():
                 # Whoever was killed while it was removed may have left it without its lock.
                 with suppress(FileNotFoundError), (folder / _LOCK).open("r+b") as lock:
-                    _lock(lock.fileno())
+                    lock_file(lock.fileno())
                 shutil.rmtree(folder)
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     with suppress(OSError):
-        _lock(handle)
+        lock_file(handle)
     # It is looked for by this name. Windows renames no folder in which a file is open.
     folder = folder if sys.platform == "win32" else folder.rename(f"{folder}{_OWN}")
     try:
@@ -58,7 +58,7 @@ def own_folder(parent: Path, prefix: str = "run-") -> Iterator[Path]:
         os.close(handle)
 
 
-def _lock(handle: int, *, wait: bool = False) -> None:
+def lock_file(handle: int, *, wait: bool = False) -> None:
     """Lock an open file; an ``OSError`` where another process holds it, or there are no locks."""
     if sys.platform != "win32":
         import fcntl
@@ -76,7 +76,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     try:
         # A file system of a network may know no locks.
         with suppress(OSError):
-            _lock(handle, wait=True)
+            lock_file(handle, wait=True)
         yield
     finally:
         os.close(handle)
@@ -99,7 +99,7 @@ def append_whole(path: Path, raw: bytes, *, durable: bool = False) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
     try:
         with suppress(OSError):
-            _lock(handle, wait=True)
+            lock_file(handle, wait=True)
         before = os.fstat(handle).st_size
         # A pipe has no size, and is not read.
         if before:

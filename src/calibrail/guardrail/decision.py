@@ -37,16 +37,13 @@ CauseCode = Literal[
     "other",
 ]
 
-#: Those after which the failure policy decided.
-FAILURES: Final = frozenset[CauseCode](["detector_failed", "calibrail_failed", "answer_unfinished"])
-
 #: How the reason begins where there is no score.
 UNDEFINED: Final = "undefined score"
 
 #: The whole of it for an answer that is not selected from.
 SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
 
-#: How it begins where something failed.
+#: How it begins where something failed, so that the failure policy decided.
 FAILED: Final[Mapping[CauseCode, str]] = {
     "detector_failed": "the detector failed",
     "calibrail_failed": "calibrail failed",
@@ -106,7 +103,7 @@ class Cause(Record):
     @property
     def failed(self) -> bool:
         """Whether the failure policy decided."""
-        return self.code in FAILURES
+        return self.code in FAILED
 
     @classmethod
     def from_dict(cls, content: object) -> Self:
@@ -123,8 +120,7 @@ class Cause(Record):
             kinds = isinstance(error, str | None) and type(row) in (int, type(None))
             if kinds and isinstance(timeout, bool):
                 return cls(content["code"], error, timeout, row)
-        codes = ", ".join(get_args(CauseCode))
-        raise InputError.on("decision_cause", codes=codes, content=content)
+        raise InputError.on("decision_cause", codes=", ".join(get_args(CauseCode)), content=content)
 
 
 #: Of every decision that has a score.
@@ -512,7 +508,6 @@ class Decision(Shown):
         numbers, scale = (score, threshold, p_value), _scale(content, score, threshold)
         text, removed = parse_trimming(content)
         row, file, made_by = (content.get(name) for name in ("row", "file", "guardrail"))
-        told = parse_probability(content.get("probability"))
         return cls(
             content["id"],
             content["outcome"],
@@ -525,7 +520,7 @@ class Decision(Shown):
             cause,
             row if type(row) is int else None,
             file if isinstance(file, str) else None,
-            told,
+            parse_probability(content.get("probability")),
             made_by if isinstance(made_by, str) else None,
         )
 

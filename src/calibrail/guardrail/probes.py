@@ -150,8 +150,7 @@ def local_members(score: base.Score) -> dict[str, base.Score]:
         if (why := not_computed(member)) is None:
             found[name] = member
         elif why == "endpoint":
-            inner = local_members(member).items()
-            found |= {f"{name}/{below}": lower for below, lower in inner}
+            found |= {f"{name}/{below}": lower for below, lower in local_members(member).items()}
     return found
 
 

@@ -246,8 +246,7 @@ class Guardrail(Shown):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
-        by = columns_of_groups(self.config.promise.by)
-        return (*getattr(self.score, "columns", ()), *by)
+        return (*getattr(self.score, "columns", ()), *columns_of_groups(self.config.promise.by))
 
     @property
     def texts(self) -> tuple[str, ...]:

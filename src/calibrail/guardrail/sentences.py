@@ -503,8 +503,7 @@ class StreamCheck:
     def _require_judged(self) -> None:
         """Refuse to decide about an answer of which a sentence was left out."""
         if self._waiting and not self.failed:
-            waiting = count(len(self._waiting), "sentence")
-            raise InputError.on("sentences_unjudged", waiting=waiting)
+            raise InputError.on("sentences_unjudged", waiting=count(len(self._waiting), "sentence"))
 
     def _judge_all(self, sentences: list[Sentence]) -> list[SentenceVerdict]:
         # The answer has failed with its first sentence that could not be judged.

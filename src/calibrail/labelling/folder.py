@@ -215,9 +215,8 @@ def read_plan(folder: Path, maker: str = "label") -> SessionPlan:
         The folder holds no labels, or ``session.json`` is damaged.
     """
     path = folder / PLAN
-    remedy = f"; name a folder that `calibrail {maker}` made"
     with errors_as(DataError, (ValueError, RecursionError), "plan_damaged", path=path):
-        with file_errors(f"cannot read {path}", remedy):
+        with file_errors(f"cannot read {path}", f"; name a folder that `calibrail {maker}` made"):
             content = json.loads(read_regular(path))
         name, _, number = str(schema := content.get("schema")).partition("/")
         if name == SessionPlan.schema.partition("/")[0] and number.isdecimal() and number != "1":

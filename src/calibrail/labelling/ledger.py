@@ -10,6 +10,7 @@ same traces, in whatever order they are stored, are drawn in the same one.
 import hashlib
 import json
 import os
+import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import IO, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from calibrail.atomic_files import append_whole, write_atomically
+from calibrail.atomic_files import append_whole, lock_file, write_atomically
 from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.data.example import Example
@@ -31,11 +32,6 @@ from calibrail.options import Promise, Requirement
 from calibrail.options.fields import spell_option
 from calibrail.options.labelling import Drawing
 from calibrail.serialization import Record
-
-try:
-    import fcntl
-except ImportError:  # Windows: one process at a time in a folder
-    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +185,12 @@ class Lock:
             is told in place of waiting.
         """
         with self._threads:
-            if self._depth == 0 and fcntl is not None:
+            # Windows: one process at a time in a folder.
+            if self._depth == 0 and sys.platform != "win32":
                 with file_errors(f"cannot write into {self._path.parent}", "; name another folder"):
                     self._stream = self._path.open("ab")
                     try:
-                        fcntl.flock(self._stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                        lock_file(self._stream.fileno(), wait=not busy)
                     except BlockingIOError as error:
                         self._stream.close()
                         raise DataError(str(busy)) from error
@@ -380,8 +377,7 @@ def parse_label(line: StoredLine, path: Path) -> Label:
         "seen": (isinstance(line.content.get("seen"), dict | None), "must be labels by name"),
         "note": (isinstance(line.content.get("note", ""), str), "must be a text"),
     }
-    content = _checked(line, path, Label, due)
-    return Label(**{**content, "spans": tuple(map(tuple, spans))})
+    return Label(**{**_checked(line, path, Label, due), "spans": tuple(map(tuple, spans))})
 
 
 def _checked(
@@ -473,7 +469,7 @@ class Order:
 
 
 #: What rounding may take from a probability, and from its being the same for all.
-_ROUNDING: Final = 1e-12
+ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +508,7 @@ class Lots:
         if not self.weighted:
             # Of equal ones those that were labelled are a uniform sample themselves.
             return 1.0, True
-        if (given := row["probability"]) < least - _ROUNDING:
+        if (given := row["probability"]) < least - ROUNDING:
             where, floor = row["where"], spell_option(Drawing, "floor")
             raise InputError.on(
                 "below_least", where=where, id=id, given=given, least=least, floor=floor
@@ -843,9 +839,7 @@ class LabelLedger:
         answers, drawing = self.answers[start:stop], self.plan.drawing
         draws = [item.draw for item in answers]
         labels = [item.label for item in answers]
-        unsure = [
-            draw.handed_out and label is None for draw, label in zip(draws, labels, strict=True)
-        ]
+        unsure = [item.draw.handed_out and item.label is None for item in answers]
         columns: dict[str, Any] = {"flagged": [bool(draw.flagged) for draw in draws]}
         columns |= {"hallucinated": np.array(labels, np.float64), "unsure": unsure}
         if drawing.weighted:

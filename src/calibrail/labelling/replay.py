@@ -20,7 +20,7 @@ from calibrail.conformal.sequential.sequential_test import (
 from calibrail.data.example import TEXT_FIELDS, Example, Filtered, LabelOrigin, SourceRow
 from calibrail.errors import DataError, error_text
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
-from calibrail.labelling.ledger import Draw, LabelLedger, LedgerAnswer, Order, SessionPlan
+from calibrail.labelling.ledger import ROUNDING, Draw, LabelLedger, LedgerAnswer, Order, SessionPlan
 from calibrail.labelling.sampling import Pool
 from calibrail.labelling.session import has_text
 from calibrail.options.fields import spell_option
@@ -28,8 +28,6 @@ from calibrail.options.labelling import Drawing
 
 #: Most points of the courses that are kept.
 _POINTS: Final = 40
-#: What rounding may take from a floor.
-_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +177,7 @@ def replay(folder: Path) -> Replay:
     files = LabelFolder(folder)
     with files.lock():
         files.refresh()
-    draws = [answer.draw for answer in files.ledger.answers]
-    check_draws(draws, files.plan, files.draws.path)
+    check_draws([answer.draw for answer in files.ledger.answers], files.plan, files.draws.path)
     return Replay(files)
 
 
@@ -235,7 +232,7 @@ def _wrong_lot(draw: Draw, plan: SessionPlan, order: Order) -> str | None:
     if frozen and draw.flagged is None:
         return f"it says not whether the guardrail flags {draw.id!r}"
     least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
-    if draw.probability < least - _ROUNDING:
+    if draw.probability < least - ROUNDING:
         outcome = "flagged" if draw.flagged else "passed"
         return error_text("drawn_below_floor", least=least, of=outcome, plan=plan, draw=draw)
     fell = order.lot("labelled", draw.digest) < draw.probability
@@ -267,8 +264,7 @@ def labelled_answers(folder: Path) -> tuple[Iterator[SourceRow | Filtered], Labe
         option = spell_option(Drawing, "design", plan.drawing.design)
         raise DataError.on("drawn_unequally", folder=folder, plan=plan, option=option)
     judge = next((item.judge for item in ledger.answers if item.judge), None)
-    n_changed = sum(item.changed for item in ledger.answers)
-    whose = plan.guardrail, judge, n_changed
+    whose = plan.guardrail, judge, sum(item.changed for item in ledger.answers)
     origin = LabelOrigin(plan.purpose, plan.drawing.design, plan.seed, *whose)
     return _rows(ledger, Pool(folder / POOL_FILE)), origin
 

@@ -201,8 +201,7 @@ class Pool:
     def write(self, waiting: Iterable[PooledAnswer]) -> None:
         """Add answers behind those that are there; the file is written whole or not at all."""
         before = self.path.read_bytes() if self.path.exists() else b""
-        lines = (json_line(item.to_dict()) for item in waiting)
-        Log(self.path).rewrite(chain((before,), lines))
+        Log(self.path).rewrite(chain((before,), (json_line(item.to_dict()) for item in waiting)))
 
     def refresh(self) -> None:
         """Take in what was written since; only at the end is anything ever added.
@@ -512,11 +511,9 @@ class Sampler:
                 least = self._folder.plan.drawing.floors[0 if outcome and outcome.flagged else 1]
                 chance, handed_out = self._lots.fell(item.example.id, least)
             head = index + 1, unit, stop - first, item.example.id, item.example.group, item.digest
-            verdict: tuple[float | None, bool | None] = (None, None)
-            if outcome is not None:
-                verdict = (plain(outcome.score), outcome.flagged)
-            plan = self._folder.agreed_on[:DIGITS]
-            draws.append(Draw(*head, chance, handed_out, *verdict, guess, column, plan))
+            score, flagged = outcome or (None, None)
+            more = plain(score), flagged, guess, column, self._folder.agreed_on[:DIGITS]
+            draws.append(Draw(*head, chance, handed_out, *more))
         return draws
 
     def _chance(self, place: int) -> tuple[float | None, float]:

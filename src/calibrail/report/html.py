@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import embedded_json, source_hash
 from calibrail.report.markdown import render_comment
 from calibrail.report.messages import catalogue
-from calibrail.report.text import JOINT, clean, last_part, short, tile_line
+from calibrail.report.text import JOINT, clean, last_part, leaves, short, tile_line
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -230,18 +230,16 @@ def _signs(text: str) -> str:
     return re.sub(r"^([<>])= (?=\d)", lambda sign: "≤ " if sign[1] == "<" else "≥ ", text)
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _flat(mapping: object) -> Iterator[tuple[str, str]]:
     """Yield the leaves that hold anything with their dotted path, lists as compact JSON."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(item, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, str):
-        yield path, value
-    elif isinstance(value, float):
-        yield path, number(value, 6)
-    elif value is not None and value != []:
-        counts = path.startswith("n_") and type(value) is int
-        yield path, f"{value:,}" if counts else json.dumps(value, ensure_ascii=False)
+    for path, value in leaves(mapping):
+        if isinstance(value, str):
+            yield path, value
+        elif isinstance(value, float):
+            yield path, number(value, 6)
+        elif value is not None and value != []:
+            counts = path.startswith("n_") and type(value) is int
+            yield path, f"{value:,}" if counts else json.dumps(value, ensure_ascii=False)
 
 
 #: Characters of a line.

@@ -1,7 +1,7 @@
 """Markdown and JUnit."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final
 from xml.etree import ElementTree
@@ -10,7 +10,7 @@ from calibrail.formatting import count
 from calibrail.report import document as parts
 from calibrail.report.document import Document
 from calibrail.report.messages import say
-from calibrail.report.text import clean
+from calibrail.report.text import clean, leaves
 
 #: What Markdown, or the HTML in it, would read as more than a character.
 _ACTIVE: Final = re.compile(
@@ -112,7 +112,8 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
         head = "" if number else "Next: "
         end += [f"{head}{_text(step)}".rstrip(), "", *(_code(command) if command else ())]
     for heading, mapping in (("Reproduce", document.reproduce), ("Data", document.data)):
-        if facts := [(str(key), str(value)) for key, value in _leaves(mapping)]:
+        known = (item for item in leaves(mapping) if item[1] not in (None, "", [], ()))
+        if facts := [(path, str(value)) for path, value in known]:
             body += [*_fold(heading), *_facts(facts), "", "</details>", ""]
     return begin, body, [*end, f"Written by calibrail. {_text(document.footer)}", ""]
 
@@ -217,14 +218,6 @@ def _code(text: str) -> list[str]:
 def _fold(summary: str) -> list[str]:
     """Return how a part begins that a reader opens."""
     return [f"<details>\n<summary>{_unlinked(escape(_flat(summary)))}</summary>", ""]
-
-
-def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{path}.{key}" if path else str(key))
-    elif value not in (None, "", [], ()):
-        yield path, value
 
 
 def _text(text: str) -> str:

@@ -72,8 +72,7 @@ def say_each(
 
 def title(code: str) -> str:
     """Return a message in a few words: its title, or the words that its code is made of."""
-    words = code.rpartition(".")[2].replace("_", " ")
-    return _entry(code, {}).get("title", words)
+    return _entry(code, {}).get("title", code.rpartition(".")[2].replace("_", " "))
 
 
 def is_known(code: str) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, TypeGuard
 
@@ -85,8 +85,7 @@ def is_proven(value: Json | None) -> TypeGuard[Json]:
 
 def warned(result: Json) -> list[str]:
     """Return the codes of warnings: of a report, which has them whole, or of a guardrail."""
-    given = result.get("warnings", ())
-    return [item["code"] if isinstance(item, dict) else item for item in given]
+    return [it["code"] if isinstance(it, dict) else it for it in result.get("warnings", ())]
 
 
 def conditional(codes: Iterable[str]) -> bool:
@@ -249,7 +248,6 @@ def last_part(path: str) -> str:
 
 #: Format characters that letters of some scripts need: joiners, and the marks of right to left.
 _NEEDED: Final = "\u200c\u200d"
-_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 #: Characters of the longest word that a cut spares.
 _WORD: Final = 30
@@ -278,7 +276,7 @@ def clean(text: str) -> str:
         if letter in "\n\t" or letter in _NEEDED or kind[0] != "C":
             kept.append(letter)
         elif kind in ("Cs", "Cn"):
-            kept.append(_REPLACEMENT)
+            kept.append("\N{REPLACEMENT CHARACTER}")
     return "".join(kept)
 
 
@@ -376,6 +374,15 @@ def third(feature: str, name: str) -> str:
     if feature not in ("length", "question_length", "context_length"):
         return name
     return {"low": "short", "high": "long"}.get(name, name)
+
+
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yield what mappings within mappings hold, each with its path: names with points between."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(item, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
 
 
 def by_sentence(content: Json) -> bool:

@@ -425,11 +425,7 @@ class _LineReader:
                 return None
             tally.find_once("no_chain", file)
             return Logged(content, name, number - 1, None, math.nan, file, number)
-        line, torn = (
-            (line_format.parse_line_if_sound(text), False)
-            if text != raw
-            else line_format.parse_unended(text)
-        )
+        line, torn = line_format.parse_raw_line(raw)
         if line is None:
             tally.lines += 1
             tally.refuse("torn" if torn else "changed", file, number)

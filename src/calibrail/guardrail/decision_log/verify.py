@@ -226,9 +226,8 @@ class _Verification:
             for n, _, _, line, code, _ in line_format.file_lines(path):
                 torn = code == "torn" and number == max(files) and n > 1
                 if code:
-                    (self.notes if torn and not state.get("closed") else problems).add(
-                        code, name, n
-                    )
+                    where = self.notes if torn and not state.get("closed") else problems
+                    where.add(code, name, n)
                 if line is None:
                     if code == "changed":
                         n_lines, previous = n_lines + 1, None
@@ -409,9 +408,8 @@ def verify_log(folders: Folders, *, noted: Iterable[str] = ()) -> LogCheck:
                 torn.append(line_format.LogFinding("noted_torn", item, n))
         if len(hashes) == before:
             raise InputError.on("noted_no_hashes", item=item)
-    paths = _paths(folders)
     with file_errors("cannot read the decision log"):
-        check = verify(paths, hashes)
+        check = verify(_paths(folders), hashes)
     notes = (*torn, *check.notes)[:_LISTED]
     return replace(check, n_notes=check.n_notes + len(torn), notes=notes)
 

@@ -146,12 +146,14 @@ def parse_line_if_sound(raw: bytes) -> LogLine | None:
     return LogLine(content, seq, previous, digest, time)
 
 
-def parse_unended(raw: bytes) -> tuple[LogLine | None, bool]:
-    """Return what stands after a file's last line end: a line, and whether a tear may leave it.
+def parse_raw_line(raw: bytes) -> tuple[LogLine | None, bool]:
+    """Return what one line of a file holds, and whether a tear may leave it as it is.
 
     A write that was torn leaves the beginning of a line, or all of it but its end. A line that is
     all there, with anything but its end after it, was changed.
     """
+    if raw.endswith(b"\n"):
+        return parse_line_if_sound(raw[:-1]), False
     if (seal := _SEALED.search(raw)) is not None:
         line = parse_line_if_sound(raw[: seal.end()])
         return line, line is not None and seal.end() == len(raw)
@@ -202,7 +204,7 @@ def file_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[FileLin
         for raw in file:
             number, offset = number + 1, offset + len(raw)
             ended = raw.endswith(b"\n")
-            line, torn = (parse_line_if_sound(raw[:-1]), False) if ended else parse_unended(raw)
+            line, torn = parse_raw_line(raw)
             sound = ended and line is not None
             code: Literal["", "changed", "torn"] = "torn" if torn else "" if sound else "changed"
             yield FileLine(number, offset, len(raw), line, code, ended)

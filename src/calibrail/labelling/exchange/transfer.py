@@ -22,7 +22,7 @@ from calibrail.data.labels import UNDECIDED, LabelReader, TieError, label_key, l
 from calibrail.data.outputs import Output, refuse_foreign, refuse_other
 from calibrail.data.spreadsheets import csv_rows
 from calibrail.errors import DataError, InputError, errors_as, file_errors
-from calibrail.labelling.ledger import Balance, Lots, Span, json_line
+from calibrail.labelling.ledger import ROUNDING, Balance, Lots, Span, json_line
 from calibrail.labelling.session import Session, Task
 from calibrail.options import ReadOptions, fields
 from calibrail.options.data import SKIP, judge_of
@@ -676,8 +676,6 @@ def import_labels(
     return Imported(**counts, problems=tuple(problems))
 
 
-#: What rounding may take from a probability, and from its being the same for all.
-_ROUNDING: Final = 1e-12
 #: Chance of so great a difference, or a greater one, below which labels are refused.
 _REFUSED: Final = 0.001
 
@@ -703,8 +701,7 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
         if label is None or (isinstance(label, str) and not label.strip()):
             continue
         if id in rows:
-            first = rows[id]["where"]
-            raise InputError.on("import_twice", where=where, id=id, first=first)
+            raise InputError.on("import_twice", where=where, id=id, first=rows[id]["where"])
         given, share = row.get("probability"), math.nan
         with suppress(TypeError, ValueError):
             share = float(given or 0)
@@ -715,13 +712,13 @@ def read_lots(path: str | Path, drawing: Drawing) -> Lots:
         raise InputError(f"{place} holds no label; give rows of id, label and probability")
     weighted = drawing.weighted
     shares = [row["probability"] for row in rows.values()]
-    if not weighted and max(shares) - min(shares) > _ROUNDING:
+    if not weighted and max(shares) - min(shares) > ROUNDING:
         add, low, high = fields.spell_option(Drawing, "design", "active"), min(shares), max(shares)
         raise InputError.on("import_unequal", path=path, low=low, high=high, add=add)
     if not weighted and drawing.whole_groups:
         option = fields.spell_option(Drawing, "whole_groups", True)
         raise InputError.on("import_whole_groups", path=path, option=option)
-    below = [row for row in rows.values() if row["probability"] < drawing.floors[0] - _ROUNDING]
+    below = [row for row in rows.values() if row["probability"] < drawing.floors[0] - ROUNDING]
     if weighted and below:
         where, id, share = (below[0][name] for name in ("where", "id", "probability"))
         about = f"{where}: probability must be at least {drawing.floor:g}; got {share:g} for {id!r}"
@@ -781,8 +778,7 @@ def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) 
         below, above = binom.cdf(len(shares), n, share), binom.sf(len(shares) - 1, n, share)
         p = min(1.0, 2.0 * float(min(below, above)))
     else:
-        least = floor if lots.weighted else share
-        p = _bernstein(estimate, n, list(units.values()), least)
+        p = _bernstein(estimate, n, list(units.values()), floor if lots.weighted else share)
     weighed = Balance(len(shares), n, estimate, p)
     if p < _REFUSED:
         path, below = lots.path, _REFUSED

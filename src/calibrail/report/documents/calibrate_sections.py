@@ -105,9 +105,7 @@ def add_messages(report: calibrail.Report) -> calibrail.Report:
 
 def message(code: str, report: Json, values: Json) -> str:
     """Return what a warning says; ``values`` are the numbers that the report does not hold."""
-    topic = "warning"
-    if by_sentence(report) and is_known(f"sentence_warning.{code}"):
-        topic = "sentence_warning"
+    of_sentences = by_sentence(report) and is_known(f"sentence_warning.{code}")
     parameters = {"scale": Scale.of(report["score"]), "unit": unit_words(report), "values": values}
     if code == "labels_look_inverted":
         words = (report["data"].get("reading") or {}).get("turned")
@@ -124,7 +122,7 @@ def message(code: str, report: Json, values: Json) -> str:
     elif code == "few_distinct_scores":
         parameters["shares"] = [percent(k / report["n_calibration"]) for k in values["caught"]]
         parameters["instead"] = _attainable_instead(report["attainable"], parameters)
-    return say(f"{topic}.{code}", report, **parameters)
+    return say(f"{'sentence_' if of_sentences else ''}warning.{code}", report, **parameters)
 
 
 def _better_baselines(report: Json) -> dict[str, Any]:
@@ -200,8 +198,7 @@ def verdict_word(result: Json) -> str:
 
 def verdict_headline(result: Json) -> str:
     """Return the verdict of a report, or that a threshold was found where none was asked for."""
-    data = result.get("data") or {}
-    judge = judge_of(data.get("reading") or result.get("reading"))
+    judge = judge_of((result.get("data") or {}).get("reading") or result.get("reading"))
     codes = phrases.warned(result)
     if not is_unasked(result):
         return say("verdict.with_doubt", verdict=result["verdict"], codes=codes, judge=judge)
@@ -263,8 +260,7 @@ def possible(report: Json) -> Json | None:
     for name, rate, end in (("alarms", "coverage", "lower"), ("caught", "fpr", "upper")):
         if (place := edges(report)[name]) is not None:
             values = {"rate": curve[rate]["estimate"][place], "bound": curve[rate][end][place]}
-            at = float(to_try(scale, curve, place))
-            points[name] = {"threshold": at, **values}
+            points[name] = {"threshold": float(to_try(scale, curve, place)), **values}
     return {"max_fpr": most, "min_coverage": least, "confidence": curve["confidence"], **points}
 
 

@@ -1,5 +1,6 @@
 """Document of `calibrail compare`: its headline, tables and notes."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -346,9 +347,9 @@ def _codes(comparison: Json) -> list[str]:
     return [code for item in comparison["detectors"] for code in text.warned(item)]
 
 
-def _worse(test: Json, measure: str, winner: Json) -> bool:
+def _worse(test: Json, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
-    gap = test[measure]
+    gap = test["fpr"]
     return bool(gap["p_adjusted"] <= winner["level"] and (gap["estimate"] or 0.0) < 0.0)
 
 
@@ -361,7 +362,7 @@ def _confirmed(winner: Json) -> Json:
 
 def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     """Say who raises fewer false alarms than the best detector, and who cannot be told apart."""
-    beaten = [test for test in tests if _worse(test, "fpr", winner)]
+    beaten = [test for test in tests if _worse(test, winner)]
     alike = [t for t in tests if t["name"] in winner["not_separated"] and t not in beaten]
     names = {kind: [it["name"] for it in alike if it["baseline"] == kind] for kind in (0, 1)}
     about = {"beaten": [test["name"] for test in beaten], "others": names[0], "trivial": names[1]}
@@ -379,7 +380,7 @@ def next_step(comparison: Json) -> str:
     certificate, undecided = winner["certificate"] or {}, winner["name"] is None
     alike = [winner["candidate"], *winner["not_separated"], *winner["contradicted_by"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
-    beaten = any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"])
+    beaten = any(_worse(test, winner) for test in comparison["paired"]["against_best"])
     alone = len(detectors) == 1 and not comparison["baselines"]
     once = any(map(is_clustered, detectors[:1]))
     level, asked = certificate.get("confidence"), certificate.get("max_fpr") is not None
@@ -476,8 +477,7 @@ def _tiles(comparison: Json) -> Iterator[parts.Tile]:
             yield parts.Tile(say("compare.tile", item), text.share(alarms), text.interval(alarms))
             gap, p = _difference(other["fpr"], 100.0, 1), p_value(other["fpr"]["p_adjusted"])
             against = say("compare.tile_against", other)
-            below = ", ".join(filter(None, (gap.below, p)))
-            yield parts.Tile(against, f"{gap.text} points", below)
+            yield parts.Tile(against, f"{gap.text} points", ", ".join(filter(None, (gap.below, p))))
 
 
 def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
@@ -494,21 +494,18 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
     ]
     alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
     caption = say("compare.forest", comparison, first)
-    draw = partial(figures.forest_svg, comparison)
-    figure = parts.Figure("forest", draw, caption, lines=alarms)
+    figure = parts.Figure("forest", partial(figures.forest_svg, comparison), caption, lines=alarms)
     yield parts.section("False alarms and ranking", figure)
 
 
 def _warnings(comparison: Json) -> Iterator[parts.Block]:
     """Yield warnings in a few words for a terminal, and folded for the page, each kind once."""
     names = [plain(item["name"]) for item in comparison["detectors"]]
-    warned: dict[str, dict[str, list[str]]] = {}
+    warned: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for name, item in zip(names, comparison["detectors"], strict=True):
         for warning in item["warnings"]:
-            same = warned.setdefault(warning["code"], {})
-            same.setdefault(warning["message"], []).append(name)
-    brief = list(_in_brief(warned, names))
-    yield parts.Bullets("Warnings", brief, "warning", where="terminal")
+            warned[warning["code"]][warning["message"]].append(name)
+    yield parts.Bullets("Warnings", list(_in_brief(warned, names)), "warning", where="terminal")
     lists = []
     for code, messages in warned.items():
         named = [name for several in messages.values() for name in several]
@@ -524,10 +521,10 @@ def _warnings(comparison: Json) -> Iterator[parts.Block]:
 
 def _in_brief(warned: Mapping[str, Mapping[str, list[str]]], names: list[str]) -> Iterator[str]:
     """Yield what the same detectors are warned of in one line, those of most detectors first."""
-    alike: dict[frozenset[str], list[str]] = {}
+    alike: dict[frozenset[str], list[str]] = defaultdict(list)
     for code, messages in warned.items():
         who = frozenset(name for several in messages.values() for name in several)
-        alike.setdefault(who, []).append(title(f"warning.{code}"))
+        alike[who].append(title(f"warning.{code}"))
     for who, titles in sorted(alike.items(), key=lambda item: -len(item[0])):
         others = [name for name in names if name not in who]
         said = few([name for name in names if name in who])

@@ -74,10 +74,8 @@ def _kind(
 def _card(item: Json, title: str, scale: Scale) -> parts.AnswerCard:
     """Return one wrongly decided answer."""
     answer, evidence = item["response"], item["evidence"]
-    places = objections(evidence, len(answer))
-    quotes = quote_of("Answer", answer, places, 600, "answer")
-    facts = list(_facts(item, scale))
-    return _answer_card(item, title, facts, quotes, evidence_block(evidence))
+    quotes = quote_of("Answer", answer, objections(evidence, len(answer)), 600, "answer")
+    return _answer_card(item, title, list(_facts(item, scale)), quotes, evidence_block(evidence))
 
 
 def _answer_card(
@@ -294,8 +292,7 @@ def _struck(item: Json, scale: Scale) -> parts.Struck:
         if rest := parted(text, end, min(len(text), end + _MOST), ()):
             stretches.append(parts.SentenceText(rest))
         end = min(len(text), end + _MOST)
-    cut = start > 0 or end < len(text)
-    whole = say("example.shortened", n=len(text)) if cut else ""
+    whole = say("example.shortened", n=len(text)) if start > 0 or end < len(text) else ""
     about = "Answer, and what of it is removed"
     return parts.Struck(about, stretches, start > 0, end < len(text), whole)
 

@@ -108,8 +108,7 @@ def _lines(content: Json) -> list[str]:
     # Of members, and of a guardrail of sentences, there are more scores than answers.
     answers = not probes.get("members") and probes.get("n") == 16
     code = f"guardrail.{probes['state']}"
-    known = code if is_known(code) else "guardrail.probes"
-    compared = remarks(known, probes, of_answers=answers)
+    compared = remarks(code if is_known(code) else "guardrail.probes", probes, of_answers=answers)
     before, after = ("unchanged", "signature", "detector"), say("guardrail.verdict", content)
     return [*(say(f"guardrail.{name}", content) for name in before), *compared, after]
 
@@ -333,7 +332,6 @@ def log_document(check: Json) -> Document:
     ]
     title = "Chains: note the last hash elsewhere, and a cut-off end is also found"
     heads = (*parts.numbers("Decisions"), *parts.texts("Until", "Last hash"))
-    table = parts.Table(title, (*parts.texts("Chain"), *heads), rows, where="page")
     return Document(
         "decision log",
         headline=word("log.headlines", verdict),
@@ -344,7 +342,7 @@ def log_document(check: Json) -> Document:
             _findings("Missing at the beginning", check["missing"], len(check["missing"])),
             _findings("To be known", check["notes"], check["n_notes"]),
             Text(say("log.not_closed", n=n_open, total=len(chains)) if n_open else ""),
-            table,
+            parts.Table(title, (*parts.texts("Chain"), *heads), rows, where="page"),
         ),
         next_step=say_first(
             {
@@ -357,9 +355,7 @@ def log_document(check: Json) -> Document:
 
 def _findings(heading: str, findings: list[Json], n: int) -> parts.Bullets:
     more = [f"and {n - len(findings):,} more"] if findings and n > len(findings) else []
-    return parts.Bullets(
-        heading, [parts.Bullet(text) for text in (*map(sentence, findings), *more)]
-    )
+    return parts.Bullets(heading, [*map(sentence, findings), *more])
 
 
 def sentence(finding: Json, *, of_watch: bool = False) -> str:

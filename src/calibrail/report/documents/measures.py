@@ -106,9 +106,8 @@ def trim_rates(measured: Json, asked: Json) -> list[Line]:
         over = f"mean over {count(kept['n'], 'answer')}"
         least = _asked("kept", asked)
         lines.append(("Supported sentences kept", share(kept), text.interval(kept), least, over))
-    lines.append(
-        share_line("Faithful answers altered", measured["fpr"], _asked("fpr", asked), " faithful")
-    )
+    most = _asked("fpr", asked)
+    lines.append(share_line("Faithful answers altered", measured["fpr"], most, " faithful"))
     if emptied := measured.get("emptied"):
         lines.append(share_line("Nothing left", emptied, about=" answers"))
     return lines
@@ -297,9 +296,8 @@ def group_targets(
     about["agrees"] = all(_VERDICTS[box.lies] == row["verdict"] for row, _, box in first)
     boxes = [(name, word("verdict.in_box", text.tone(row)), box) for row, name, box in first]
     draw = partial(figures.group_targets_svg, boxes, say("calibrate.targets", about))
-    return parts.Figure(
-        "groups", draw, say("calibrate.targets_caption", about, most=figures.MOST_GROUPS)
-    )
+    caption = say("calibrate.targets_caption", about, most=figures.MOST_GROUPS)
+    return parts.Figure("groups", draw, caption)
 
 
 def target_section(report: Json, *more: parts.Block) -> parts.Section:
@@ -401,8 +399,7 @@ def cost_section(cost: Json | None) -> parts.Section | None:
     rows = [(name, amount(cost[way]), most * (way == "estimate")) for name, way in ways.items()]
     title = say("fixed_threshold.cost_title", cost, errors=_errors(cost))
     bound = f"At most ({floor_percent(cost['confidence'])})"
-    columns = (*parts.texts("Way"), *parts.numbers("Cost", bound))
-    table = parts.Table(title, columns, rows)
+    table = parts.Table(title, (*parts.texts("Way"), *parts.numbers("Cost", bound)), rows)
     return parts.section("Expected cost", table, parts.Text(costs_in_words(cost)[1]))
 
 

@@ -514,8 +514,7 @@ def _timeline(status: Json) -> Iterator[parts.Figure]:
         events.insert(len(events) - len(later), (broken, "promise broken", True))
     if len(status["timeline"]) > 1:
         draw = partial(figures.timeline_svg, status, events)
-        names = [name for _, name, _ in events]
-        about = {"windows": promise.get("windows", ()), "names": names}
+        about = {"windows": promise.get("windows", ()), "names": [name for _, name, _ in events]}
         yield parts.Figure("timeline", draw, say("monitor.timeline_figure", about))
 
 
@@ -612,8 +611,7 @@ def _level(promise: Json) -> str:
 
 def _evidence(promise: Json) -> str:
     """Say with which evidence the state fell."""
-    decided = promise["decided"]
-    if decided is not None:
+    if (decided := promise["decided"]) is not None:
         again = decided["restart"]
         return say(
             "monitor.evidence_broken",
@@ -625,8 +623,7 @@ def _evidence(promise: Json) -> str:
             restart_day=day(again["time"]) if again else "",
         )
     if promise["state"] == "kept":
-        since = promise["since"]
-        return say("monitor.evidence_kept", since, day=day(since["time"]))
+        return say("monitor.evidence_kept", promise["since"], day=day(promise["since"]["time"]))
     return say("monitor.evidence_undecided")
 
 
@@ -666,7 +663,6 @@ def _warnings(status: Json) -> Iterator[str]:
 
 def _next_step(status: Json) -> str:
     promise, traffic = status["promise"], status["traffic"]
-    since = traffic["since"] and day(traffic["since"])
     return say_first(
         {
             "monitor.make_anew": promise["state"] == "broken",
@@ -675,7 +671,7 @@ def _next_step(status: Json) -> str:
             "monitor.draw_some": not promise["n_labels"],
         },
         promise,
-        since=since,
+        since=traffic["since"] and day(traffic["since"]),
     )
 
 

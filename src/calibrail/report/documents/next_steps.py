@@ -184,8 +184,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         verdicts = [row["verdict"] for row in report["by_group"]["rows"]]
         return "look_at_groups", {"verdicts": verdicts, "seen": reused}
     certificate, required = report["certificate"], report["min_coverage"]
-    loose = report["guarantee"] not in OF_THIS_THRESHOLD
-    if loose and certificate["coverage"]["lower"] < required:
+    if report["guarantee"] not in OF_THIS_THRESHOLD and certificate["coverage"]["lower"] < required:
         if sentences:
             return "use_pac_sentences", {}
         if not report["by_group"]:

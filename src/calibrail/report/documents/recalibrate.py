@@ -77,11 +77,10 @@ def _logged(log: Json) -> str:
 
 def reason(content: Json) -> str:
     """Return why the verdict is what it is, in a sentence or two."""
-    promise = content["promise"]
     return say(
         f"recalibrate.{content['reason']}",
         content,
-        promised=floor_percent(1.0 - promise["alpha"]),
+        promised=floor_percent(1.0 - content["promise"]["alpha"]),
         sure=_sure(content),
         seen=say("recalibrate.seen", content),
     )

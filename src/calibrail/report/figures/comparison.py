@@ -1,6 +1,6 @@
 """Forest, coverage, sweep; audit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +12,8 @@ from calibrail.report.text import capital, plain, third
 #: Told apart without colour, too.
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.3)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 3)))
 _MARKS: Final = ("o", "s", "^", "D", "v", "P")
+#: How a quiet text stands around its point.
+_IN_THE_MIDDLE: Final[Mapping[str, Any]] = {"color": plots.QUIET, "ha": "center", "va": "center"}
 #: Rows that a forest plot shows at most.
 _MOST_ROWS: Final = 40
 #: Coverage from which a picture shows what it costs.
@@ -111,9 +113,7 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
             if not entry["rank"]:
                 axes.axvspan(x - 0.45, x + 0.45, color=plots.QUIET, alpha=0.12, linewidth=0)
                 text = f"not with n = {entry['n']:,}"
-                axes.text(
-                    x, 50, text, color=plots.QUIET, size=9.0, rotation=90, ha="center", va="center"
-                )
+                axes.text(x, 50, text, size=9.0, rotation=90, **_IN_THE_MIDDLE)
         targets = [floor_percent(1.0 - entry["alpha"]).removesuffix("%") for entry in sweep]
         axes.set_xticks(range(len(sweep)), targets)
         axes.set(xlim=(len(sweep) - 0.5, -0.5), xlabel="promised, % of hallucinations caught")
@@ -164,8 +164,7 @@ def line_style(place: int, name: str) -> dict[str, Any]:
     text = plots.axis_text(name) or "(none)"
     # A leading underscore would hide it there.
     label = f" {text}" if text.startswith("_") else text
-    dashes = _DASHES[_style(place)]
-    return {"color": look(place)[0], "linestyle": dashes, "label": label}
+    return {"color": look(place)[0], "linestyle": _DASHES[_style(place)], "label": label}
 
 
 _WIDTH: Final = 6.0
@@ -193,17 +192,13 @@ def matched_svg(detector: Json, narrow: bool = False) -> str:
             pairs = "this detector, pairs that are alike"
             plot.interval(place - 0.12, row["matched"], plots.HALLUCINATED, label=pairs)
             if row["matched"]["estimate"] is None:
-                point = (0.5, place - 0.12)
-                axes.annotate(
-                    "too few pairs", point, color=plots.QUIET, ha="center", va="center", size=9
-                )
+                axes.annotate("too few pairs", (0.5, place - 0.12), size=9, **_IN_THE_MIDDLE)
         axes.axhline(0.5, color=plots.QUIET, linewidth=0.6)
         called = [_SHORT.get(row["feature"], row["called"]) for row in rows]
         features = [f"{alike}{plots.axis_text(name, narrow)}" for name in called]
         plot.rows(["all pairs", *features], 0.4, 0.6)
         measures = [row[key] for row in rows for key in ("matched", "feature_auroc")]
-        limits = _limits([detector["auroc"], *measures])
-        axes.set(xlim=limits, xlabel="AUROC (0.5 = guessing)")
+        axes.set(xlim=_limits([detector["auroc"], *measures]), xlabel="AUROC (0.5 = guessing)")
         plot.legend(fontsize=10, handletextpad=0.3, borderaxespad=0.0)
         return plot.svg(
             f"AUROC of {_name(detector)} over all pairs, and over pairs that are alike in each "

@@ -76,8 +76,7 @@ class Plot:
             return
         if value["lower"] is not None and value["upper"] is not None:
             ends = [scale * value["lower"], scale * value["upper"]]
-            width = 2.0 if size > 5.0 else 1.0
-            self.axes.plot(ends, [place, place], color=colour, linewidth=width)
+            self.axes.plot(ends, [place] * 2, color=colour, linewidth=2.0 if size > 5.0 else 1.0)
         if label in self.axes.get_legend_handles_labels()[1]:
             label = None
         estimate = [scale * value["estimate"]]
@@ -109,7 +108,8 @@ class Plot:
     ) -> None:
         """Write right of a point, or left of it where the offset (in points) says so."""
         side = "right" if offset[0] < 0 else "left"
-        self.axes.annotate(text, point, offset, textcoords="offset points", ha=side, **style)
+        style |= {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        self.axes.annotate(text, point, offset, ha=side, **style)
 
     def legend(self, ncols: int = 1, loc: str = "outside upper center", **style: Any) -> None:
         """Say what is what, if anything bears a label."""
@@ -119,15 +119,11 @@ class Plot:
     def svg(self, label: str) -> str:
         """Return the figure as one inline element without date, metadata or addresses."""
         buffer = io.StringIO()
-        metadata = {"Date": None}
-        part = laid_out(self.figure)
-        self.figure.savefig(
-            buffer, format="svg", bbox_inches=part, transparent=True, metadata=metadata
-        )
+        options: Any = {"format": "svg", "transparent": True, "metadata": {"Date": None}}
+        self.figure.savefig(buffer, bbox_inches=laid_out(self.figure), **options)
         text = buffer.getvalue()
         text = text[text.index("<svg") :]
-        text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-        text = re.sub(r"\s*<!--.*?-->", "", text, flags=re.DOTALL)
+        text = re.sub(r"<metadata>.*?</metadata>\s*|\s*<!--.*?-->", "", text, flags=re.DOTALL)
         opening = re.match(r'<svg[^>]*viewBox="([^"]*)"[^>]*>', text)
         if opening is None:
             raise ValueError("matplotlib wrote a figure without a view box")

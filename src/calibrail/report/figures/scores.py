@@ -84,14 +84,13 @@ def distributions_svg(
         if threshold is not None:
             plot.target(threshold, 1.4)
             offset = -5 if (threshold - low) / (high - low) > 0.7 else 5
-            place = ("data", "axes fraction")
             about = "about " * (number(threshold) != exact(threshold))
             text = f"{acted[0]} {'up to' if scale.negated else 'from'} {about}{number(threshold)}"
-            plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
+            plot.note(text, (threshold, 0.99), (offset, 0), va="top")
         for score in marked:
             axes.axvline(score, ymax=0.85, color=plots.INK, linewidth=3.0)
             side = -5 if score > (low + high) / 2.0 else 5
-            plot.note("this answer", (score, 0.8), (side, 0), xycoords=("data", "axes fraction"))
+            plot.note("this answer", (score, 0.8), (side, 0))
         axes.set(xlim=(low, high), ylabel="% of the class")
         higher = names[1] if scale.negated else names[0]
         axes.set_xlabel(f"{plots.axis_text(name)}{_NEXT[narrow]}(higher = more likely {higher})")
@@ -339,8 +338,7 @@ def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
         Draw for a phone.
     """
     tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
-    width = 4.1 if narrow else 7.2
-    with plots.drawing(width, 0.9 + 0.34 * max(1, len(tests))) as plot:
+    with plots.drawing(4.1 if narrow else 7.2, 0.9 + 0.34 * max(1, len(tests))) as plot:
         for place, item in enumerate(tests):
             colour = plots.HALLUCINATED if item["finding"] == "broken" else plots.FAITHFUL
             plot.interval(place, item["coverage"], colour, scale=100.0)
@@ -413,9 +411,8 @@ def freed_and_kept_svg(
         for end, along in (("kept_supported", True), ("freed", False)):
             ends = [100 * at[end][side] for side in ("lower", "upper")]
             across = [100 * at["freed" if along else "kept_supported"]["estimate"]] * 2
-            axes.plot(
-                *((ends, across) if along else (across, ends)), color=plots.INK, linewidth=1.2
-            )
+            x, y = (ends, across) if along else (across, ends)
+            axes.plot(x, y, color=plots.INK, linewidth=1.2)
         x, y = _places([at])
         axes.plot(x, y, "o", color=plots.INK, markersize=6, label="in use")
         axes.set(xlim=_RANGE[:2], ylim=_RANGE[2:])

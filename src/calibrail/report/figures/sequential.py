@@ -159,15 +159,13 @@ def _draw(plot: plots.Plot, plan: Json, colours: Mapping[str, str]) -> None:
     if high > 50 * low:
         axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.axhline(
-        100.0 * plan["power"], color=colours[plots.QUIET], linewidth=0.9, linestyle=plots.DOTTED
-    )
+    quiet = colours[plots.QUIET]
+    axes.axhline(100.0 * plan["power"], color=quiet, linewidth=0.9, linestyle=plots.DOTTED)
     if plan["at"] and low <= plan["n"] <= high:
         plot.target(plan["n"], 1.1, colours[plots.INK])
         text = f"{plan['n']:,} answers:\nat least {percent(plan['power'])} from here on"
         offset = -7 if plan["n"] > 0.7 * high else 7
-        place = ("data", "axes fraction")
-        plot.note(text, (plan["n"], 0.5), (offset, 0), xycoords=place, va="center")
+        plot.note(text, (plan["n"], 0.5), (offset, 0), va="center")
     axes.set(xlim=(low, high), ylim=(-1.0, 102.0))
     axes.set(xlabel="labelled answers", ylabel="probability of the verdict, %")
     plot.legend(3, handlelength=2.6)
@@ -295,8 +293,7 @@ def timeline_svg(status: Json, events: Events, narrow: bool = False) -> str:
     timeline, periods = status["timeline"], status["prevalence"]["periods"]
     windows, limits = status["promise"].get("windows", ()), status["promise"]["limits"]
     n_panels = 3 if windows else 1
-    height = 2.0 + 1.5 * (n_panels - 1)
-    with plots.drawing(4.1 if narrow else 7.2, height + 0.4) as whole:
+    with plots.drawing(4.1 if narrow else 7.2, 2.4 + 1.5 * (n_panels - 1)) as whole:
         whole.figure.clear()
         rows = whole.figure.subplots(n_panels, 1, sharex=True, squeeze=False)
         panels = [replace(whole, axes=axes) for axes in rows[:, 0]]
@@ -335,8 +332,7 @@ def _mark(at: CoursePoints, panels: Sequence[plots.Plot], events: Events, narrow
         left = where > low + 0.7 * (high - low)
         offset = (-3 if left else 3, 3 + 11 * (number % _LEVELS))
         text = str(number + 1) if narrow else name
-        above: Any = ("data", "axes fraction")
-        panels[0].note(text, (where, 1.0), offset, xycoords=above, fontsize=9, color=colour)
+        panels[0].note(text, (where, 1.0), offset, fontsize=9, color=colour)
 
 
 def prevalence_svg(status: Json, narrow: bool = False) -> str:
@@ -373,8 +369,7 @@ def traffic_svg(status: Json, narrow: bool = False) -> str:
     timeline, traffic = status["timeline"], status["traffic"]
     with plots.drawing(*_size(narrow)) as plot:
         at, axes = CoursePoints.of_periods(plot, timeline), plot.axes
-        evidence = [_power(item["log_e"]) for item in timeline]
-        at.line(evidence, plots.INK, "evidence", scale=1.0)
+        at.line([_power(item["log_e"]) for item in timeline], plots.INK, "evidence", scale=1.0)
         plot.limit(traffic["threshold"], plots.REJECTED)
         _finish(at, "e-value", traffic["alarms"], bottom=None)
         _logarithmic(plot, _MOST * traffic["threshold"])
@@ -431,9 +426,8 @@ def watch_wealth_svg(status: Json, narrow: bool = False) -> str:
     goal = max(promise[name].get("wanted") or 0.0 for name in ("coverage", "fpr"))
     with plots.drawing(*_size(narrow)) as plot:
         at = CoursePoints.of_course(plot, promise["course"])
-        won = promise["course"]["log_wealth_broken"]
         for name, colour in (("coverage", plots.HALLUCINATED), ("fpr", plots.FAITHFUL)):
-            if wealth := won.get(name):
+            if wealth := promise["course"]["log_wealth_broken"].get(name):
                 values = [_power(min(goal + 3.0, value)) for value in wealth]
                 at.line(values, colour, BETS[f"{name}_broken"][0], scale=1.0)
         plot.limit(math.exp(goal), plots.REJECTED)
