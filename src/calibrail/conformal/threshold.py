@@ -39,7 +39,7 @@ from scipy.special import bdtrik, betaincc, betaincinv
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import lowest_limit, wealth_of_counts
-from calibrail.errors import InputError, TooFewExamplesError, error_text
+from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.fields import one_of, spell_option
 from calibrail.options.guarantee import OF_THIS_THRESHOLD, RANKED, Guarantee, Promise, Undefined
 from calibrail.serialization import Record
@@ -366,7 +366,10 @@ class Calibration(Record):
         InputError
             If a field is missing, or the threshold is not the score that the rank names.
         """
-        try:
+        with (
+            errors_as(InputError, KeyError, "calibration_lacks"),
+            errors_as(InputError, TypeError, "calibration_damaged"),
+        ):
             defined = argument_checks.vector(content["scores"], "scores")
             n_undefined = argument_checks.whole(content["n_undefined"], "n_undefined")
             promise = Promise(
@@ -379,10 +382,6 @@ class Calibration(Record):
             again = cls._again(np.append(defined, np.full(n_undefined, np.nan)), promise, content)
             expected = again.to_dict()
             different = [key for key in expected if content[key] != expected[key]]
-        except KeyError as error:
-            raise InputError(f"the calibration lacks the field {error}") from error
-        except TypeError as error:
-            raise InputError(f"the calibration is damaged: {error}") from error
         if "scores" in different:
             raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
         for key in different:
@@ -525,12 +524,9 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
     if 0 <= position < len(defined):
         # Of -0.0 and 0.0, which are one score, chance says which is sorted first.
         return float(defined[position]) + 0.0
-    lacking = f"scores: {n_undefined} of {len(defined) + n_undefined} are undefined"
-    use = "use a score that is defined more often"
-    if undefined != "pass":
-        raise InputError(f"{lacking}, so the threshold would be one of them; {use}")
-    # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
-    raise InputError.on("promise_not_possible_here", lacking=lacking, use=use)
+    # See the notes of ``calibrate_threshold``: what fails under "pass" belongs to the promise.
+    code = "promise_not_possible_here" if undefined == "pass" else "threshold_undefined"
+    raise InputError.on(code, n_undefined=n_undefined, n=len(defined) + n_undefined)
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:

@@ -578,18 +578,11 @@ def _built(
 def _too_few(answers: AuditedScores, promise: Promise) -> TooFewExamplesError:
     n, n_open = int(np.count_nonzero(answers.label == 1.0)), int(np.count_nonzero(answers.open))
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    said = f"{n} audited answers are labelled hallucinated"
-    if n_open:
-        said += f" and {n_open} have no label that says which"
-    if n < least:
-        remedy = error_text("audited_few", least=least, promise=promise, more=least - n)
-    elif n_open:
-        remedy = "those may all have been missed: label them"
-    else:
-        remedy = "too many of them score below any threshold that is tried: label more"
-    return TooFewExamplesError(
-        f"{said}; no threshold is shown to miss at most {promise.alpha:g}; {remedy}", least
-    )
+    seen = error_text("audited_and_open" if n_open else "audited", n=n, n_open=n_open)
+    code = "audited_few" if n < least else "audited_label_open" if n_open else "audited_label_more"
+    remedy = error_text(code, least=least, promise=promise, more=least - n)
+    why = error_text("audited_none_shown", seen=seen, promise=promise, remedy=remedy)
+    return TooFewExamplesError(why, least)
 
 
 #: More further answers than this are as good as never.
