@@ -828,13 +828,10 @@ def rates_behind(
     >>> coverage, fpr
     (Interval(lower=0.75, upper=1.0), Interval(lower=0.2, upper=0.25))
     """
-    coverage = _over_corners(
-        _part(f * share, (1.0 - f) * other)
-        for f, share, other in product(flagged, in_flagged, in_passed)
-    )
+    corners = list(product(flagged, in_flagged, in_passed))
+    coverage = _over_corners(_part(f * share, (1.0 - f) * other) for f, share, other in corners)
     fpr = _over_corners(
-        _part(f * (1.0 - share), (1.0 - f) * (1.0 - other))
-        for f, share, other in product(flagged, in_flagged, in_passed)
+        _part(f * (1.0 - share), (1.0 - f) * (1.0 - other)) for f, share, other in corners
     )
     return coverage, fpr
 

@@ -121,11 +121,8 @@ class Rule(Record):
             elif "weights" in calibration:
                 build = AuditedCalibration
             groups, upper = content.get("groups"), content.get("upper")
-            kind: type[group_thresholds.GroupedCalibration | OverlappingCalibration] = (
-                group_thresholds.GroupedCalibration
-            )
-            if groups is not None and "columns" in groups:
-                kind = OverlappingCalibration
+            overlap = groups is not None and "columns" in groups
+            kind: Any = OverlappingCalibration if overlap else group_thresholds.GroupedCalibration
             return cls(
                 build.from_dict(calibration),
                 None if groups is None else kind.from_dict(groups),
@@ -331,8 +328,6 @@ def least_withheld(base_rate: float, share: float) -> float:
     >>> least_withheld(0.03, 0.05)
     0.0
     """
-    rate, allowed = (
-        argument_checks.rate(base_rate, "base_rate"),
-        argument_checks.share(share, "share"),
-    )
+    rate = argument_checks.rate(base_rate, "base_rate")
+    allowed = argument_checks.share(share, "share")
     return max(0.0, (rate - allowed) / (1.0 - allowed))
