@@ -155,6 +155,21 @@ def first_where(holds: Callable[[int], bool], most: int, guess: int) -> int:
     return high
 
 
+def turning_point(
+    holds: Callable[[float], bool], halvings: int, low: float = 0.0, high: float = 1.0
+) -> tuple[float, float]:
+    """Return the ends between which ``holds`` turns from true to false, after so many halvings.
+
+    >>> low, high = turning_point(lambda x: x * x < 0.5, 40)
+    >>> low * low < 0.5 <= high * high, round(high, 6)
+    (True, 0.707107)
+    """
+    for _ in range(halvings):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
+
+
 def _exceeds(count: int, n: int, alpha: float, delta: float) -> bool:
     """Return whether BinomCDF(count; n, alpha) > delta, for count < n."""
     cdf = float(betaincc(count + 1, n - count, alpha))

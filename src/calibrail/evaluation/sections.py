@@ -328,8 +328,8 @@ def risk_bounds(
     measured = []
     for risk in risks:
         at = of_all if risk.name == "abstention" else counts
-        sizes, flagged = (at.n_hallucinated, at.n_faithful), np.array([at.caught, at.false_alarms])
-        wrong, trials = map(int, risk.counts(*flagged, sizes))
+        caught, alarms = np.array([at.caught, at.false_alarms])
+        wrong, trials = map(int, risk.counts(caught, alarms, (at.n_hallucinated, at.n_faithful)))
         share = (trials - wrong if risk.relation == ">=" else wrong), trials
         bound = conformal.exact_bound(*share, level)
         # All risks have to be shown to be kept, so each may take the whole error.

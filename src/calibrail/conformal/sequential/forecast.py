@@ -662,9 +662,9 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
     if drawing.design == "uniform" and not drawing.whole_groups:
 
         def won(n: int, faithful: bool) -> float:
-            counts = np.array([0.0, n] if faithful else [n, 0.0])
-            edge = edges[faithful]
-            return float(betting.wealth_of_counts(*counts, edge, above=not faithful))
+            hits, misses = np.array([0.0, n] if faithful else [n, 0.0])
+            wealth = betting.wealth_of_counts(hits, misses, edges[faithful], above=not faithful)
+            return float(wealth)
 
     else:
         perfect = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
