@@ -605,8 +605,7 @@ Method = Literal["berk-jones", "dkw"]
 
 #: All ranks are controlled up to this n; beyond it, this many at most, evenly spread on the scale
 #: on which shares have the same error everywhere, and the bound of the next rank serves in between.
-_ALL: Final = 1000
-_SIMULTANEOUS_MOST: Final = 1000
+_CONTROLLED: Final = 1000
 #: Ranks next to either end that are always controlled.
 _EDGE: Final = 64
 #: The local level is found to within this share of the error that it may use up.
@@ -695,9 +694,9 @@ def largest_level(crossed: Callable[[float], float], error: float, start: float)
 @lru_cache(maxsize=64)
 def controlled_ranks(n: int) -> Ints:
     """Return the ranks, ascending from 1, at which a band of n scores is controlled."""
-    if n <= _ALL:
+    if n <= _CONTROLLED:
         return np.arange(1, n + 1)
-    steps = min(_SIMULTANEOUS_MOST, math.ceil(4.0 * math.pi * math.sqrt(n)))
+    steps = min(_CONTROLLED, math.ceil(4.0 * math.pi * math.sqrt(n)))
     angles = np.linspace(0.0, math.pi / 2.0, steps + 1)
     spread = np.rint(n * np.sin(angles) ** 2).astype(np.int64)
     edges = np.arange(1, _EDGE + 1)

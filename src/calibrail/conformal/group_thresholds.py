@@ -487,9 +487,7 @@ def _calibrate_clusters(
     least = threshold.minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
         n, others = len(values), threshold.other_ways(total, promise)
-        text = error_text(
-            "groups_few", n=n, total=total, of=guarantee, alpha=alpha, least=least, others=others
-        )
+        text = error_text("groups_few", n=n, total=total, of=promise, least=least, others=others)
         raise TooFewExamplesError(text, least, total, "groups")
     position, sizes = 0, np.bincount(numbers)
     if by_lot is None:

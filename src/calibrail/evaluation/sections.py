@@ -59,10 +59,9 @@ def attainable(
     if n_distinct > FEW_DISTINCT or 2 * n_distinct > len(calibration.scores):
         # Many values, and yet nothing between two of them where most answers share one.
         used_at = int(np.searchsorted(distinct, calibration.threshold))
-        if isinstance(calibration, conformal.ClusteredCalibration):
-            # Between two scores of many the answers of a large group leave a gap, too.
-            return None
-        if calibration.flag_all or used_at >= n_distinct:
+        # Between two scores of many the answers of a large group leave a gap, too.
+        clustered = isinstance(calibration, conformal.ClusteredCalibration)
+        if clustered or calibration.flag_all or used_at >= n_distinct:
             return None
         if 1.0 - calibration.least_alpha(int(below[used_at])) - target <= slack:
             return None

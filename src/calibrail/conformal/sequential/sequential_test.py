@@ -253,10 +253,8 @@ class SequentialTest(Record):
         if self.weighted:
             (at_least, _), (_, at_most) = betting.confidence_set(self.state(), edges, kept_at)
         else:
-            at_least = float(
-                betting.lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at)
-            )
-            passed = self.n_faithful - self.false_alarms
+            missed, passed = self.n_hallucinated - self.caught, self.n_faithful - self.false_alarms
+            at_least = float(betting.lowest_limit(self.caught, missed, kept_at))
             at_most = 1.0 - float(betting.lowest_limit(passed, self.false_alarms, kept_at))
         coverage, fpr = self._intervals(level)
         names = ("coverage_kept", "coverage_broken", "fpr_kept", "fpr_broken")
