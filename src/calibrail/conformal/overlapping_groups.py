@@ -406,8 +406,8 @@ def calibrate_overlapping(
     names = [tuple(sorted(name for name in size if size[name] >= least)) for size in sizes]
     n_vectors = math.prod(len(item) + 1 for item in names)
     if n_vectors > _MOST_VECTORS:
-        given = {"names": ", ".join(columns), "option": spell_option(Promise, "min_n")}
-        raise InputError.on("vectors_many", n=n_vectors, most=_MOST_VECTORS, **given)
+        of, option = ", ".join(columns), spell_option(Promise, "min_n")
+        raise InputError.on("vectors_many", of=of, n=n_vectors, most=_MOST_VECTORS, option=option)
     fits = VectorFits(values, coded(members, names), least, promise)
     vectors = list(np.ndindex(*(len(item) + 1 for item in names)))
     owned = [fits.prepare(vector) for vector in vectors]

@@ -109,8 +109,9 @@ class Design:
             float(1 - decimal(alpha)),
             float(_roc(np.array(alpha), self.separation)),
         )
-        caught = 100.0 * coverage
-        who = error_text("assumed_threshold" if self.rates else "assumed_detector", caught=caught)
+        who, caught = error_text("assumed_threshold"), 100.0 * coverage
+        if not self.rates:
+            who = error_text("assumed_detector", caught=caught)
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
             return error_text("catches_less", who=who, caught=caught, least=100.0 * self.required)
         if self.limit <= fpr and self.limit < 1.0:

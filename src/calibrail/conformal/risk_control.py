@@ -443,7 +443,7 @@ def control_risks(
             for risk, ks, ms in zip(promised, wrong.tolist(), trials.tolist(), strict=True)
         ),
         threshold=float(accepted[-1 if highest else 0]) if len(accepted) else None,
-        rule=error_text("highest_valid" if highest else "lowest_valid"),
+        rule=error_text("highest_valid") if highest else error_text("lowest_valid"),
         reason=reason,
         n_hallucinated=int(truth[~learn].sum()),
         n_faithful=int((1 - truth[~learn]).sum()),

@@ -539,9 +539,11 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
     if 0 <= position < len(defined):
         # Of -0.0 and 0.0, which are one score, chance says which is sorted first.
         return float(defined[position]) + 0.0
-    # See the notes of ``calibrate_threshold``: what fails under "pass" belongs to the promise.
-    code = "promise_not_possible_here" if undefined == "pass" else "threshold_undefined"
-    raise InputError.on(code, n_undefined=n_undefined, n=len(defined) + n_undefined)
+    n = len(defined) + n_undefined
+    if undefined != "pass":
+        raise InputError.on("threshold_undefined", n_undefined=n_undefined, n=n)
+    # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
+    raise InputError.on("promise_not_possible_here", n_undefined=n_undefined, n=n)
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import argument_checks, group_thresholds, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
+from calibrail.conformal.group_thresholds import calibrate_groups
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.conformal.sequential.audited_calibration import AuditedCalibration
 from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
@@ -255,12 +256,10 @@ def fit_rule(
     upper = None
     if names is not None:
         members = [names[row] for row in np.flatnonzero(source).tolist()]
-        overlap = isinstance(promise.by, tuple)
-        grouped = (
-            replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
-            if overlap
-            else group_thresholds.calibrate_groups(scores, members, promise, together=together)
-        )
+        if isinstance(promise.by, tuple):
+            grouped = replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
+        else:
+            grouped = calibrate_groups(scores, members, promise, together=together)
         calibration = grouped.fallback
     elif clusters is not None:
         calibration = group_thresholds.calibrate_clusters(scores, clusters[source], promise)

@@ -258,11 +258,9 @@ def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | N
     ({'name': 'en', 'n': 40, 'n_wrong': 20}, 0.0005)
     """
     rows = rows & (division.members >= 0)
-    names = range(len(division.names))
-    sizes, errors = (
-        np.array([np.sum(part & (division.members == k)) for k in names])
-        for part in (rows, rows & wrong)
-    )
+    strata = [division.members == k for k in range(len(division.names))]
+    sizes = np.array([np.sum(rows & members) for members in strata])
+    errors = np.array([np.sum(rows & wrong & members) for members in strata])
     filled = sizes > 0
     if filled.sum() < 2 or errors.sum() in (0, sizes.sum()):
         return None

@@ -574,9 +574,13 @@ def _built(
 def _too_few(answers: AuditedScores, promise: Promise) -> TooFewExamplesError:
     n, n_open = int(np.count_nonzero(answers.label == 1.0)), int(np.count_nonzero(answers.open))
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    seen = error_text("audited_and_open" if n_open else "audited", n=n, n_open=n_open)
-    code = "audited_few" if n < least else "audited_label_open" if n_open else "audited_label_more"
-    remedy = error_text(code, least=least, promise=promise, more=least - n)
+    seen = error_text("audited", n=n)
+    remedy = error_text("audited_label_more")
+    if n_open:
+        seen = error_text("audited_and_open", n=n, n_open=n_open)
+        remedy = error_text("audited_label_open")
+    if n < least:
+        remedy = error_text("audited_few", least=least, promise=promise, more=least - n)
     why = error_text("audited_none_shown", seen=seen, promise=promise, remedy=remedy)
     return TooFewExamplesError(why, least)
 

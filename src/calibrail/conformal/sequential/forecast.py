@@ -184,10 +184,8 @@ def follow(
         if learner is not None:
             learner.told(going, taken, labelled)
         answer = unit.guess + labelled / q * (unit.hallucinated - unit.guess)
-        w, hits, flagged = (
-            np.sum(unit.weight * value, axis=2)
-            for value in (answer, answer * unit.flagged, unit.flagged)
-        )
+        values = answer, answer * unit.flagged, unit.flagged
+        w, hits, flagged = (np.sum(unit.weight * value, axis=2) for value in values)
         rows = np.stack([w, 1.0 - w, hits, flagged - hits], axis=2)
         path = log[going][:, None] + np.cumsum(betting.required_steps(rows, edges, floors), axis=1)
         wealth = betting.mixture(path)

@@ -319,8 +319,10 @@ class SequentialTest(Record):
         least = np.where(flagged, *self.drawing.floors)
         if np.any(low := q < least - 1e-12):
             row = int(np.argmax(low))
-            of = {"kind": "flagged" if flagged[row] else "passed", "floor": self.drawing.floor}
-            raise InputError.on("below_floor", least=least[row], got=q[row], row=row + 1, **of)
+            kind, drawing = "flagged" if flagged[row] else "passed", self.drawing
+            raise InputError.on(
+                "below_floor", least=least[row], kind=kind, of=drawing, got=q[row], row=row + 1
+            )
         return weights
 
     def units(self, groups: ArrayLike | None, n: int) -> argument_checks.Ints:
