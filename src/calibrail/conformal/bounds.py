@@ -40,7 +40,7 @@ from scipy.special import bdtr, betainccinv, betaincinv, betaln, gammaln, xlogy
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import FRACTIONS, lowest_limit, mixture
-from calibrail.conformal.threshold import Calibration, first_where
+from calibrail.conformal.threshold import Calibration, first_where, turning_point
 from calibrail.errors import InputError
 from calibrail.serialization import Record
 
@@ -349,12 +349,12 @@ def ratio_at_most(parts: Floats, wholes: Floats, confidence: float) -> float:
     >>> [round(bound, 2) for bound in bounds]
     [0.28, 0.21]
     """
-    tail, low, high = 1.0 - argument_checks.share(confidence, "confidence"), 0.0, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2.0
-        shown = _refuted(np.clip((1.0 + middle * wholes - parts) / 2.0, 0.0, 1.0), 0.5, tail)
-        low, high = (low, middle) if shown else (middle, high)
-    return high
+    tail = 1.0 - argument_checks.share(confidence, "confidence")
+
+    def stands(ratio: float) -> bool:
+        return not _refuted(np.clip((1.0 + ratio * wholes - parts) / 2.0, 0.0, 1.0), 0.5, tail)
+
+    return turning_point(stands, _STEPS)[1]
 
 
 def further_values(
@@ -403,12 +403,8 @@ def further_values(
 
 def _lower(shares: Floats, tail: float) -> float:
     """Return the highest mean that is refuted, wrongly with a probability of at most ``tail``."""
-    low, high = 0.0, 1.0
     bets = _bets(shares, tail)
-    for _ in range(_STEPS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _wins(shares, bets, middle, tail) else (low, middle)
-    return low
+    return turning_point(lambda mean: _wins(shares, bets, mean, tail), _STEPS)[0]
 
 
 def _refuted(shares: Floats, limit: float, tail: float) -> bool:
@@ -609,8 +605,7 @@ Method = Literal["berk-jones", "dkw"]
 
 #: All ranks are controlled up to this n; beyond it, this many at most, evenly spread on the scale
 #: on which shares have the same error everywhere, and the bound of the next rank serves in between.
-_ALL: Final = 1000
-_SIMULTANEOUS_MOST: Final = 1000
+_CONTROLLED: Final = 1000
 #: Ranks next to either end that are always controlled.
 _EDGE: Final = 64
 #: The local level is found to within this share of the error that it may use up.
@@ -699,9 +694,9 @@ def largest_level(crossed: Callable[[float], float], error: float, start: float)
 @lru_cache(maxsize=64)
 def controlled_ranks(n: int) -> Ints:
     """Return the ranks, ascending from 1, at which a band of n scores is controlled."""
-    if n <= _ALL:
+    if n <= _CONTROLLED:
         return np.arange(1, n + 1)
-    steps = min(_SIMULTANEOUS_MOST, math.ceil(4.0 * math.pi * math.sqrt(n)))
+    steps = min(_CONTROLLED, math.ceil(4.0 * math.pi * math.sqrt(n)))
     angles = np.linspace(0.0, math.pi / 2.0, steps + 1)
     spread = np.rint(n * np.sin(angles) ** 2).astype(np.int64)
     edges = np.arange(1, _EDGE + 1)
@@ -828,13 +823,10 @@ def rates_behind(
     >>> coverage, fpr
     (Interval(lower=0.75, upper=1.0), Interval(lower=0.2, upper=0.25))
     """
-    coverage = _over_corners(
-        _part(f * share, (1.0 - f) * other)
-        for f, share, other in product(flagged, in_flagged, in_passed)
-    )
+    corners = list(product(flagged, in_flagged, in_passed))
+    coverage = _over_corners(_part(f * share, (1.0 - f) * other) for f, share, other in corners)
     fpr = _over_corners(
-        _part(f * (1.0 - share), (1.0 - f) * (1.0 - other))
-        for f, share, other in product(flagged, in_flagged, in_passed)
+        _part(f * (1.0 - share), (1.0 - f) * (1.0 - other)) for f, share, other in corners
     )
     return coverage, fpr
 
@@ -896,13 +888,12 @@ def _least(estimated: Floats, weight: Floats, floor: float, goal: float) -> floa
     higher the lower c is, so that bisection finds the end.
     """
     most = 1.0 / floor - 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        gains = (estimated - middle) / (middle + most)
-        won = float(mixture(weight @ np.log1p(gains[:, None] * FRACTIONS)))
-        low, high = (middle, high) if won >= goal else (low, middle)
-    return low
+
+    def won(limit: float) -> bool:
+        gains = (estimated - limit) / (limit + most)
+        return float(mixture(weight @ np.log1p(gains[:, None] * FRACTIONS))) >= goal
+
+    return turning_point(won, _HALVINGS)[0]
 
 
 def _part(of: float, other: float) -> float | None:

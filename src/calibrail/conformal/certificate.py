@@ -476,7 +476,7 @@ def _decide(
         at_least = promised
     sides = [
         _Side("coverage", region.coverage, coverage.upper, at_least, required),
-        _Side("fpr", region.fpr, fpr.lower, at_most, limit, least=False),
+        _Side("fpr", region.fpr, fpr.lower, at_most, limit, good=-1),
     ]
     verdict, code, reason = _concluded(sides, (level, confidence, region.confidence))
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
@@ -502,7 +502,8 @@ REASON_CODES: Final[Mapping[Verdict, str]] = {
 class _Side(NamedTuple):
     """A share with its limit, the end that may refute it and the end that may prove it.
 
-    ``bound`` holds together with those of the other sides.
+    ``bound`` holds together with those of the other sides. Good are values above the limit (1), or
+    below it (-1).
     """
 
     name: str
@@ -510,21 +511,17 @@ class _Side(NamedTuple):
     refuting: float
     proving: float
     limit: float | None
-    least: bool = True
+    good: Literal[1, -1] = 1
 
     @property
     def broken(self) -> bool:
         """Whether the limit is shown to be missed."""
-        if self.limit is None:
-            return False
-        return self.refuting < self.limit if self.least else self.refuting > self.limit
+        return self.limit is not None and self.good * self.refuting < self.good * self.limit
 
     @property
     def kept(self) -> bool:
         """Whether the limit is shown to be kept."""
-        if self.limit is None:
-            return False
-        return self.proving >= self.limit if self.least else self.proving <= self.limit
+        return self.limit is not None and self.good * self.proving >= self.good * self.limit
 
 
 def _concluded(
@@ -799,7 +796,7 @@ def certify_trimming(
     most_kept = bounds.mean_bound(shares, refuting).upper
     frees = _Side("freed", region.coverage, freed, at_least, required)
     keeps = _Side("kept", region.kept, most_kept, kept_at_least, least)
-    spares = _Side("touched", region.fpr, touched, at_most, limit, least=False)
+    spares = _Side("touched", region.fpr, touched, at_most, limit, good=-1)
     sides = [frees, keeps] if limit is None else [frees, keeps, spares]
     level = region.confidence
     verdict, code, reason = _concluded(sides, (level, level, level))

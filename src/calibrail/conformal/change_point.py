@@ -79,19 +79,14 @@ def bets(ranks: ArrayLike) -> Floats:
         Positive; of mean 1 where a rank is uniform. 1 where the rank is NaN.
     """
     p = np.asarray(ranks, np.float64)
-    factors = np.empty((p.shape[0], N_BETS, p.shape[1]))
-    slope = 2.0 * p - 1.0
+    slope, of_bets = 2.0 * p - 1.0, list[Floats]()
     bow = 1.5 * slope * slope - 0.5
-    column = 0
     for size, form in (*product(_SHIFTS, [slope]), *product(_SPREADS, [bow])):
-        factors[:, column] = 1.0 + size * form
-        factors[:, column + 1] = 1.0 - size * form
-        column += 2
+        of_bets += [1.0 + size * form, 1.0 - size * form]
     for end, stake in _ENDS:
         won, lost = 1.0 - stake + stake / end, 1.0 - stake
-        factors[:, column] = np.where(p >= 1.0 - end, won, lost)
-        factors[:, column + 1] = np.where(p < end, won, lost)
-        column += 2
+        of_bets += [np.where(p >= 1.0 - end, won, lost), np.where(p < end, won, lost)]
+    factors = np.stack(of_bets, axis=1)
     np.copyto(factors, 1.0, where=np.isnan(p)[:, None])
     return factors
 

@@ -395,12 +395,10 @@ class ClusteredCalibration(Calibration):
             turn = _missed_in_turn(np.arange(self.n), len(self.scores), self.undefined)
             below = int(np.isin(turn[:below], self._drawn()).sum())
             return float(betaincinv(below + 1, len(sizes) - below, 1.0 - self.delta))
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            alpha = (low + high) / 2.0
-            enough = _log_wealth(sizes, missed, alpha, self.delta)[-1] >= -math.log(self.delta)
-            low, high = (low, alpha) if enough else (alpha, high)
-        return high
+        delta, goal = self.delta, -math.log(self.delta)
+        return threshold.turning_point(
+            lambda alpha: not _log_wealth(sizes, missed, alpha, delta)[-1] >= goal, 40
+        )[1]
 
     def one_per_cluster(self) -> Floats:
         """Return the score of one example of each cluster, drawn by a fixed lot: shape (K,).
@@ -489,9 +487,7 @@ def _calibrate_clusters(
     least = threshold.minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
         n, others = len(values), threshold.other_ways(total, promise)
-        text = error_text(
-            "groups_few", n=n, total=total, of=guarantee, alpha=alpha, least=least, others=others
-        )
+        text = error_text("groups_few", n=n, total=total, of=promise, least=least, others=others)
         raise TooFewExamplesError(text, least, total, "groups")
     position, sizes = 0, np.bincount(numbers)
     if by_lot is None:

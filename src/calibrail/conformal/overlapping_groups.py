@@ -407,18 +407,14 @@ def calibrate_overlapping(
     n_vectors = math.prod(len(item) + 1 for item in names)
     if n_vectors > _MOST_VECTORS:
         of, option = ", ".join(columns), spell_option(Promise, "min_n")
-        raise InputError.on(
-            "vectors_many", names=of, n=n_vectors, most=_MOST_VECTORS, option=option
-        )
+        raise InputError.on("vectors_many", of=of, n=n_vectors, most=_MOST_VECTORS, option=option)
     fits = VectorFits(values, coded(members, names), least, promise)
     vectors = list(np.ndindex(*(len(item) + 1 for item in names)))
     owned = [fits.prepare(vector) for vector in vectors]
     owning = set().union(*owned)
     levels = tuple(sorted({*_LEVELS, fallback.alpha}))
-    table = np.full((n_vectors, len(levels)), -math.inf)
-    for number, level in enumerate(levels):
-        for place in range(n_vectors):
-            table[place, number] = fits.threshold(place, level)
+    places = range(n_vectors)
+    table = np.array([[fits.threshold(place, level) for level in levels] for place in places])
     in_promised = [not own.isdisjoint(enumerate(v)) for own, v in zip(owned, vectors, strict=True)]
     # Among small groups alone, which have too few together, no group's promise is at stake.
     covered = in_promised | (table[:, levels.index(fallback.alpha)] > -math.inf)
@@ -448,9 +444,8 @@ def calibrate_overlapping(
 def _one_threshold(values: Floats, level: float, promise: Promise) -> float:
     """Return the threshold that serves all answers at another level."""
     try:
-        return calibrate_threshold(
-            values, Promise(level, undefined=promise.undefined, allow_flag_all=True)
-        ).threshold
+        other = Promise(level, undefined=promise.undefined, allow_flag_all=True)
+        return calibrate_threshold(values, other).threshold
     except InputError:
         # It would be an undefined score: at this level nothing passes.
         return -math.inf

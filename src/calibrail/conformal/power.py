@@ -109,15 +109,13 @@ class Design:
             float(1 - decimal(alpha)),
             float(_roc(np.array(alpha), self.separation)),
         )
-        who = "the assumed threshold"
+        who, caught = error_text("assumed_threshold"), 100.0 * coverage
         if not self.rates:
-            who = f"such a detector, set to catch {100.0 * coverage:.4g}% of hallucinations,"
+            who = error_text("assumed_detector", caught=caught)
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
-            caught, least = 100.0 * coverage, 100.0 * self.required
-            return f"{who} catches {caught:.4g}%, not more than the {least:.4g}% required"
+            return error_text("catches_less", who=who, caught=caught, least=100.0 * self.required)
         if self.limit <= fpr and self.limit < 1.0:
-            alarms, most = 100.0 * fpr, 100.0 * self.limit
-            return f"{who} flags {alarms:.4g}% of faithful answers, not less than {most:.4g}%"
+            return error_text("flags_more", who=who, alarms=100.0 * fpr, most=100.0 * self.limit)
         return None
 
     def smallest(self, power: float) -> int | None:

@@ -443,13 +443,7 @@ def control_risks(
             for risk, ks, ms in zip(promised, wrong.tolist(), trials.tolist(), strict=True)
         ),
         threshold=float(accepted[-1 if highest else 0]) if len(accepted) else None,
-        rule=(
-            "the highest valid threshold: recall is promised, so as few answers as possible are "
-            "flagged"
-            if highest
-            else "the lowest valid threshold: the promises limit what is flagged, so as many "
-            "hallucinations as possible are caught"
-        ),
+        rule=error_text("highest_valid") if highest else error_text("lowest_valid"),
         reason=reason,
         n_hallucinated=int(truth[~learn].sum()),
         n_faithful=int((1 - truth[~learn]).sum()),

@@ -39,7 +39,7 @@ from scipy.special import bdtrik, betaincc, betaincinv
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.conformal.sequential.betting import lowest_limit, wealth_of_counts
-from calibrail.errors import InputError, TooFewExamplesError, error_text
+from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.fields import one_of, spell_option
 from calibrail.options.guarantee import OF_THIS_THRESHOLD, RANKED, Guarantee, Promise, Undefined
 from calibrail.serialization import Record
@@ -153,6 +153,21 @@ def first_where(holds: Callable[[int], bool], most: int, guess: int) -> int:
         if not low < k < high:
             k = (low + high) // 2
     return high
+
+
+def turning_point(
+    holds: Callable[[float], bool], halvings: int, low: float = 0.0, high: float = 1.0
+) -> tuple[float, float]:
+    """Return the ends between which ``holds`` turns from true to false, after so many halvings.
+
+    >>> low, high = turning_point(lambda x: x * x < 0.5, 40)
+    >>> low * low < 0.5 <= high * high, round(high, 6)
+    (True, 0.707107)
+    """
+    for _ in range(halvings):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def _exceeds(count: int, n: int, alpha: float, delta: float) -> bool:
@@ -366,7 +381,10 @@ class Calibration(Record):
         InputError
             If a field is missing, or the threshold is not the score that the rank names.
         """
-        try:
+        with (
+            errors_as(InputError, KeyError, "calibration_lacks"),
+            errors_as(InputError, TypeError, "calibration_damaged"),
+        ):
             defined = argument_checks.vector(content["scores"], "scores")
             n_undefined = argument_checks.whole(content["n_undefined"], "n_undefined")
             promise = Promise(
@@ -379,10 +397,6 @@ class Calibration(Record):
             again = cls._again(np.append(defined, np.full(n_undefined, np.nan)), promise, content)
             expected = again.to_dict()
             different = [key for key in expected if content[key] != expected[key]]
-        except KeyError as error:
-            raise InputError(f"the calibration lacks the field {error}") from error
-        except TypeError as error:
-            raise InputError(f"the calibration is damaged: {error}") from error
         if "scores" in different:
             raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
         for key in different:
@@ -525,12 +539,11 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
     if 0 <= position < len(defined):
         # Of -0.0 and 0.0, which are one score, chance says which is sorted first.
         return float(defined[position]) + 0.0
-    lacking = f"scores: {n_undefined} of {len(defined) + n_undefined} are undefined"
-    use = "use a score that is defined more often"
+    n = len(defined) + n_undefined
     if undefined != "pass":
-        raise InputError(f"{lacking}, so the threshold would be one of them; {use}")
+        raise InputError.on("threshold_undefined", n_undefined=n_undefined, n=n)
     # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
-    raise InputError.on("promise_not_possible_here", lacking=lacking, use=use)
+    raise InputError.on("promise_not_possible_here", n_undefined=n_undefined, n=n)
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:

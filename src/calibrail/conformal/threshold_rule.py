@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import argument_checks, group_thresholds, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
+from calibrail.conformal.group_thresholds import calibrate_groups
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.guarantee import Promise, Undefined
@@ -122,11 +123,8 @@ class Rule(Record):
 
                 build = AuditedCalibration
             groups, upper = content.get("groups"), content.get("upper")
-            kind: type[group_thresholds.GroupedCalibration | OverlappingCalibration] = (
-                group_thresholds.GroupedCalibration
-            )
-            if groups is not None and "columns" in groups:
-                kind = OverlappingCalibration
+            overlap = groups is not None and "columns" in groups
+            kind: Any = OverlappingCalibration if overlap else group_thresholds.GroupedCalibration
             return cls(
                 build.from_dict(calibration),
                 None if groups is None else kind.from_dict(groups),
@@ -259,12 +257,10 @@ def fit_rule(
     upper = None
     if names is not None:
         members = [names[row] for row in np.flatnonzero(source).tolist()]
-        overlap = isinstance(promise.by, tuple)
-        grouped = (
-            replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
-            if overlap
-            else group_thresholds.calibrate_groups(scores, members, promise, together=together)
-        )
+        if isinstance(promise.by, tuple):
+            grouped = replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
+        else:
+            grouped = calibrate_groups(scores, members, promise, together=together)
         calibration = grouped.fallback
     elif clusters is not None:
         calibration = group_thresholds.calibrate_clusters(scores, clusters[source], promise)
@@ -332,8 +328,6 @@ def least_withheld(base_rate: float, share: float) -> float:
     >>> least_withheld(0.03, 0.05)
     0.0
     """
-    rate, allowed = (
-        argument_checks.rate(base_rate, "base_rate"),
-        argument_checks.share(share, "share"),
-    )
+    rate = argument_checks.rate(base_rate, "base_rate")
+    allowed = argument_checks.share(share, "share")
     return max(0.0, (rate - allowed) / (1.0 - allowed))

@@ -23,8 +23,6 @@ from calibrail.evaluation.stats.tests import partial, spearman
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
-_RANGES = {"plain": (-math.inf, math.inf), "fisher": (-1.0, 1.0)}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditAnswers:
@@ -107,8 +105,7 @@ class AuditAnswers:
             Where the interval is symmetric.
         """
         value, (variance, n) = statistic.value, statistic.variance(self.clusters)
-        low, high = _RANGES[scale]
-        if variance <= 0.0 or not low + 1e-12 < value < high - 1e-12:
+        if variance <= 0.0 or (scale == "fisher" and abs(value) >= 1.0 - 1e-12):
             return Measure(value, None, None, method, self.confidence)
         half = float(stdtrit(n - 1, (1.0 + self.confidence) / 2.0)) * math.sqrt(variance)
         return Measure(value, *intervals.interval(value, half, scale), method, self.confidence)

@@ -23,6 +23,7 @@ from scipy.special import bdtr, expit, gammaln, ndtri, xlog1py, xlogy
 from scipy.stats import binomtest, f, fisher_exact
 
 from calibrail.conformal import bounds
+from calibrail.conformal.threshold import turning_point
 from calibrail.data import labels
 from calibrail.evaluation.confounds import Division
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, missing
@@ -257,11 +258,9 @@ def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | N
     ({'name': 'en', 'n': 40, 'n_wrong': 20}, 0.0005)
     """
     rows = rows & (division.members >= 0)
-    names = range(len(division.names))
-    sizes, errors = (
-        np.array([np.sum(part & (division.members == k)) for k in names])
-        for part in (rows, rows & wrong)
-    )
+    strata = [division.members == k for k in range(len(division.names))]
+    sizes = np.array([np.sum(rows & members) for members in strata])
+    errors = np.array([np.sum(rows & wrong & members) for members in strata])
     filled = sizes > 0
     if filled.sum() < 2 or errors.sum() in (0, sizes.sum()):
         return None
@@ -369,8 +368,7 @@ def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
     return Agreement(
         table={
             f"{names[human]}_{names[judge]}": int(table[human, judge])
-            for human in (1, 0)
-            for judge in (1, 0)
+            for human, judge in product((1, 0), repeat=2)
         },
         agreement=bounds.exact_bound(hits + faithful, n, level),
         sensitivity=bounds.exact_bound(hits, int(table[1].sum()), level),
@@ -1211,8 +1209,4 @@ def _difference_at_most(first: int, second: int, n: int, tail: float) -> float:
         chance = np.where(inside, (shares * reached).sum(axis=1), 0.0)
         return bool(chance.max() > (1.0 - _BEYOND) * tail)
 
-    least, largest = gap, 1.0
-    for _ in range(18):
-        middle = (least + largest) / 2.0
-        least, largest = (middle, largest) if likely(middle) else (least, middle)
-    return largest
+    return turning_point(likely, 18, gap)[1]

@@ -59,10 +59,9 @@ def attainable(
     if n_distinct > FEW_DISTINCT or 2 * n_distinct > len(calibration.scores):
         # Many values, and yet nothing between two of them where most answers share one.
         used_at = int(np.searchsorted(distinct, calibration.threshold))
-        if isinstance(calibration, conformal.ClusteredCalibration):
-            # Between two scores of many the answers of a large group leave a gap, too.
-            return None
-        if calibration.flag_all or used_at >= n_distinct:
+        # Between two scores of many the answers of a large group leave a gap, too.
+        clustered = isinstance(calibration, conformal.ClusteredCalibration)
+        if clustered or calibration.flag_all or used_at >= n_distinct:
             return None
         if 1.0 - calibration.least_alpha(int(below[used_at])) - target <= slack:
             return None
@@ -324,23 +323,16 @@ def risk_bounds(
     confidence : float
         Of the bounds together (Bonferroni), and of the claim that all risks are kept.
     """
-    caught, alarms, n_faithful = counts.caught, counts.false_alarms, counts.n_faithful
-    shares = {
-        "precision": (caught, caught + alarms),
-        "recall": (caught, counts.n_hallucinated),
-        "accuracy": (caught + n_faithful - alarms, counts.n_hallucinated + n_faithful),
-        "fpr": (alarms, n_faithful),
-        "abstention": (
-            of_all.caught + of_all.false_alarms,
-            of_all.n_hallucinated + of_all.n_faithful,
-        ),
-    }
     level = 1.0 - (1.0 - confidence) / len(risks)
     measured = []
     for risk in risks:
-        bound = conformal.exact_bound(*shares[risk.name], level)
+        at = of_all if risk.name == "abstention" else counts
+        caught, alarms = np.array([at.caught, at.false_alarms])
+        wrong, trials = map(int, risk.counts(caught, alarms, (at.n_hallucinated, at.n_faithful)))
+        share = (trials - wrong if risk.relation == ">=" else wrong), trials
+        bound = conformal.exact_bound(*share, level)
         # All risks have to be shown to be kept, so each may take the whole error.
-        lower, upper = bounds.interval(*shares[risk.name], bounds.proof_level(confidence))
+        lower, upper = bounds.interval(*share, bounds.proof_level(confidence))
         state = shown(bound, risk.relation, risk.level, (float(lower), float(upper)))
         measured.append({**risk.to_dict(), "test": bound.to_dict(), "shown": state})
     return measured

@@ -439,11 +439,10 @@ class PairTests:
         gap = self._flagged[name].astype(np.float64) - self._flagged[against]
         in_groups = np.bincount(self._member, gap)
         few = math.sqrt(np.count_nonzero(in_groups) + 4.0) / len(in_groups)
-        half = (
-            -float(stdtrit(df, tail)) * max(error, few)
-            if error
-            else math.sqrt(-2.0 * math.log(tail) / df)
-        )
+        if error:
+            half = -float(stdtrit(df, tail)) * max(error, few)
+        else:
+            half = math.sqrt(-2.0 * math.log(tail) / df)
         ends = max(-1.0, estimate - half), min(1.0, estimate + half)
         return Measure(estimate, *ends, f"{self.METHOD}, max-T", self._level)
 

@@ -106,10 +106,8 @@ class Rows:
         wrong = np.flatnonzero(nothing != (undefined | failed))
         if len(wrong) or (wrong := np.flatnonzero(undefined & failed)).size:
             row = int(wrong[0])
-            raise InputError(
-                f"row {row}: its score is {values[row]}, undefined is {bool(undefined[row])} and "
-                f"failed is {bool(failed[row])}; a row has a score, or exactly one of both is true"
-            )
+            score, lost, fault = values[row], undefined[row], failed[row]
+            raise InputError.on("score_or_reason", row=row, score=score, lost=lost, fault=fault)
         numbers = {name: _numbers(columns.get(name), name, n) for name in _MEASURED}
         language = _languages(columns.get("language"), n)
         ref = columns.get("ref")

@@ -330,7 +330,8 @@ class Traffic:
         latest = self.alarms[-1] if self.alarms else None
         names = [item.feature for item in self.bins or []]
         reference = self.reference
-        watching = reference.n == reference.size and bool(names)
+        complete = reference.n == reference.size
+        now = zip(names, self.now.tolist(), strict=True) if complete else ()
         return {
             "alarm": bool(latest),
             "since": latest and latest["since"]["time"],
@@ -340,23 +341,16 @@ class Traffic:
             "threshold": self.threshold,
             "reference": {
                 **{name: getattr(reference, name) for name in ("n", "size", "given")},
-                "complete": reference.n == reference.size,
+                "complete": complete,
                 "row": None if reference.given else reference.row,
                 "from": history.moment(reference.begin),
                 "to": history.moment(reference.end),
             },
             "watched": names,
-            "unwatched": []
-            if self.bins is None
-            else [n for n in history.FEATURES if n not in names],
+            "unwatched": [n for n in history.FEATURES if self.bins is not None and n not in names],
             "n_alarms": self.n_alarms,
             "alarms": copy.deepcopy(self.alarms),
-            "now": {
-                name: math.log(value) if value > 0.0 else 0.0
-                for name, value in zip(names, self.now.tolist(), strict=True)
-            }
-            if watching
-            else {},
+            "now": {name: math.log(value) if value > 0.0 else 0.0 for name, value in now},
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -388,13 +382,10 @@ class Traffic:
             traffic.sample = [np.array(content["sample"], np.float64)]
         if content["bins"] is not None:
             traffic.bins = [history.Bins.from_dict(item) for item in content["bins"]]
-            sizes = [item.n for item in traffic.bins]
-            traffic.counts = np.zeros((len(sizes), history.MOST_BINS), np.int64)
+            traffic.counts = np.zeros((len(traffic.bins), history.MOST_BINS), np.int64)
             for row, counts in zip(traffic.counts, content["counts"], strict=True):
                 row[: len(counts)] = counts
-            traffic.won = np.array(content["won"], np.float64).reshape(
-                len(sizes), change_point.N_BETS
-            )
+            traffic.won = np.array(content["won"], np.float64).reshape(-1, change_point.N_BETS)
             traffic.now = np.array(content["now"], np.float64)
             traffic.history = history.History.from_dict(content["history"])
             traffic.recent = Recent.from_dict(content["recent"])
@@ -417,17 +408,14 @@ def _uniforms(seed: int, row: int, n: int) -> Floats:
 
 def _counted(bins: Ints, values: Floats, block: Ints) -> tuple[Ints, Floats]:
     """Return how many values of each block fell into each bin, and their sums."""
-    n, features = int(block[-1]) + 1, len(bins)
-    place = (block * features + np.arange(features)[:, None]) * (history.MOST_BINS + 1)
-    cells = np.where(bins < 0, history.MOST_BINS, bins) + place
-    counts = np.bincount(cells.ravel(), minlength=n * features * (history.MOST_BINS + 1))
+    n, features, size = int(block[-1]) + 1, len(bins), history.MOST_BINS + 1
+    place = block * features + np.arange(features)[:, None]
+    cells = np.where(bins < 0, history.MOST_BINS, bins) + place * size
+    counts = np.bincount(cells.ravel(), minlength=n * features * size)
     # One value after the other: the order of the sum is that of the rows.
-    totals = np.bincount(
-        (block * features + np.arange(features)[:, None]).T.ravel(),
-        np.nan_to_num(values, nan=0.0).T.ravel(),
-        n * features,
-    )
-    shaped = counts.reshape(n, features, history.MOST_BINS + 1)[:, :, : history.MOST_BINS]
+    known = np.nan_to_num(values, nan=0.0)
+    totals = np.bincount(place.T.ravel(), known.T.ravel(), n * features)
+    shaped = counts.reshape(n, features, size)[:, :, : history.MOST_BINS]
     return np.asarray(shaped, np.int64), np.asarray(totals.reshape(n, features), np.float64)
 
 
@@ -713,9 +701,8 @@ def labelled_rows(sketch: TrafficSketch, options: WatchOptions) -> Rows | None:
         n, n_bad = np.arange(1, len(labels) + 1), int(labels.sum())
         n_spare = np.maximum(0, n - (len(labels) - n_bad))
         # More hallucinated ones drawn than there are, or too few for the faithful ones.
-        wrong = bdtrc(np.minimum(n_bad, n), n, rate) + np.where(
-            n_spare, bdtr(n_spare - 1, n, rate), 0.0
-        )
+        wrong = bdtrc(np.minimum(n_bad, n), n, rate)
+        wrong += np.where(n_spare, bdtr(n_spare - 1, n, rate), 0.0)
         most = int(n[wrong <= _INFEASIBLE].max(initial=0))
         rng = np.random.default_rng(options.seed)
         drawn = int(rng.binomial(most, rate))

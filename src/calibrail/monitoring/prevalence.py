@@ -28,7 +28,7 @@ import numpy as np
 
 from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
 from calibrail.conformal import bounds as intervals
-from calibrail.conformal.argument_checks import Bools, Floats
+from calibrail.conformal.argument_checks import Floats
 from calibrail.conformal.threshold import first_where
 from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
@@ -180,6 +180,8 @@ def periods_status(
     """Return flag rate and prevalence of each period of a timeline, each for one look."""
     begins = [seconds(item["from"]) for item in timeline]
     starts = np.array([np.nan if begin is None else begin for begin in begins])
+    # A period ends where the next one begins.
+    ends = np.append(starts[1:], np.inf)
     known = sample is not None and not np.isnan(starts).any()
     statuses = []
     for number, item in enumerate(timeline):
@@ -187,7 +189,7 @@ def periods_status(
         rate = flag_rate(flagged, n, 1.0 - delta / 3.0, ever=False)
         labels = None
         if sample is not None and known and n:
-            mine = _within(sample.time, starts, number)
+            mine = (sample.time >= starts[number]) & (sample.time < ends[number])
             if mine.any():
                 labels = labels_status(promise.take_rows(sample, mine), delta, ever=False)
         flags = flags_status(rate, headline, delta)
@@ -201,12 +203,6 @@ def periods_status(
             }
         )
     return statuses
-
-
-def _within(time: Floats, starts: Floats, number: int) -> Bools:
-    """Return which draws were logged in a period: it ends where the next one begins."""
-    last = starts[number + 1] if number + 1 < len(starts) else np.inf
-    return np.asarray((time >= starts[number]) & (time < last))
 
 
 def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:

@@ -149,9 +149,8 @@ def informative(
     base, (coverage_open, fpr_open) = known
     neither = np.logical_not(np.logical_or(coverage_open, fpr_open))
     weights = []
-    for edge, mass, is_open in zip(
-        edges, (base, 1.0 - base), (coverage_open, fpr_open), strict=True
-    ):
+    claims = zip(edges, (base, 1.0 - base), (coverage_open, fpr_open), strict=True)
+    for edge, mass, is_open in claims:
         # The variance of one answer of this class on the limit, for all answers drawn.
         scale = np.logical_or(is_open, neither) / (mass * edge * (1.0 - edge))
         weights.append((scale, np.where(flagged, 1.0 - edge, edge) ** 2))
@@ -287,10 +286,8 @@ def fitted(rows: Floats, hallucinated: Floats, faithful: Floats) -> Floats:
     for _ in range(_STEPS):
         chance = expit(np.einsum("snf,sf->sn", rows, slopes))
         middle = expit(slopes[:, 0])
-        gradient = (
-            np.einsum("sn,snf->sf", hallucinated - times * chance, rows)
-            - (slopes - expected) @ held
-        )
+        gradient = np.einsum("sn,snf->sf", hallucinated - times * chance, rows)
+        gradient -= (slopes - expected) @ held
         gradient += _BLANK * (0.5 - middle)[:, None] * first
         weight = times * chance * (1.0 - chance)
         curve = np.einsum("sn,snf,sng->sfg", weight, rows, rows, optimize=True) + held
@@ -418,9 +415,8 @@ class AuditedScores:
         label = np.where(self.open, open_as, self.label)
         g = np.where(np.isnan(self.guess), 0.0, self.guess)
         known = self.handed_out
-        return np.asarray(
-            np.where(known, g + (np.where(known, label, 0.0) - g) / self.probability, g)
-        )
+        off = (np.where(known, label, 0.0) - g) / self.probability
+        return np.asarray(np.where(known, g + off, g))
 
     def floors(self, threshold: float | None = None) -> tuple[float, float]:
         """Return the least probabilities of a label among those that a threshold flags, and passes.
@@ -578,18 +574,15 @@ def _built(
 def _too_few(answers: AuditedScores, promise: Promise) -> TooFewExamplesError:
     n, n_open = int(np.count_nonzero(answers.label == 1.0)), int(np.count_nonzero(answers.open))
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    said = f"{n} audited answers are labelled hallucinated"
+    seen = error_text("audited", n=n)
+    remedy = error_text("audited_label_more")
     if n_open:
-        said += f" and {n_open} have no label that says which"
+        seen = error_text("audited_and_open", n=n, n_open=n_open)
+        remedy = error_text("audited_label_open")
     if n < least:
         remedy = error_text("audited_few", least=least, promise=promise, more=least - n)
-    elif n_open:
-        remedy = "those may all have been missed: label them"
-    else:
-        remedy = "too many of them score below any threshold that is tried: label more"
-    return TooFewExamplesError(
-        f"{said}; no threshold is shown to miss at most {promise.alpha:g}; {remedy}", least
-    )
+    why = error_text("audited_none_shown", seen=seen, promise=promise, remedy=remedy)
+    return TooFewExamplesError(why, least)
 
 
 #: More further answers than this are as good as never.

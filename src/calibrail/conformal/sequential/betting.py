@@ -246,12 +246,10 @@ def wealth_of_counts(hits: Floats, misses: Floats, limit: ArrayLike, *, above: b
     if np.any(far):
         a, b, edge = (item[far] for item in np.broadcast_arrays(a, b, edge))
         # I_x(a, b) = x^a (1 - x)^b / (a B(a, b)) * fraction: all that is tiny cancels.
-        far_wealth = (
-            np.log(edge / b * _fraction(b, a, 1.0 - edge))
-            if above
-            else np.log((1.0 - edge) / a * _fraction(a, b, edge))
-        )
-        wealth[far] = far_wealth
+        if above:
+            wealth[far] = np.log(edge / b * _fraction(b, a, 1.0 - edge))
+        else:
+            wealth[far] = np.log((1.0 - edge) / a * _fraction(a, b, edge))
     return wealth
 
 

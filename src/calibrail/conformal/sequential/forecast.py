@@ -176,27 +176,21 @@ def follow(
             unit = taken._replace(guess=learner.guess(going, taken))
         known = share_so_far(mass[going], start.drawn + n_drawn)[:, None, None]
         still = (best[going] < goal)[:, :, None, None]
-        q = (
-            informative(
-                unit.flagged, unit.guess, edges, floors, (known, (still[:, 0], still[:, 2]))
-            )
-            if drawing.design == "active"
-            else np.ones_like(unit.guess)
-        )
+        q = np.ones_like(unit.guess)
+        if drawing.design == "active":
+            claims = known, (still[:, 0], still[:, 2])
+            q = informative(unit.flagged, unit.guess, edges, floors, claims)
         labelled = rng.random(q.shape) < q
         if learner is not None:
             learner.told(going, taken, labelled)
         answer = unit.guess + labelled / q * (unit.hallucinated - unit.guess)
-        w, hits, flagged = (
-            np.sum(unit.weight * value, axis=2)
-            for value in (answer, answer * unit.flagged, unit.flagged)
-        )
+        values = answer, answer * unit.flagged, unit.flagged
+        w, hits, flagged = (np.sum(unit.weight * value, axis=2) for value in values)
         rows = np.stack([w, 1.0 - w, hits, flagged - hits], axis=2)
         path = log[going][:, None] + np.cumsum(betting.required_steps(rows, edges, floors), axis=1)
         wealth = betting.mixture(path)
-        counts = n_labels[going][:, None] + np.cumsum(
-            np.sum(labelled & (unit.weight > 0.0), axis=2), axis=1
-        )
+        labels_of_unit = np.sum(labelled & (unit.weight > 0.0), axis=2)
+        counts = n_labels[going][:, None] + np.cumsum(labels_of_unit, axis=1)
         drawn = n_drawn + 1 + np.broadcast_to(np.arange(block), counts.shape)
         reached = wealth >= goal
         for name, counted in (("labelled", counts), ("drawn", drawn)):
@@ -666,11 +660,9 @@ def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
     if drawing.design == "uniform" and not drawing.whole_groups:
 
         def won(n: int, faithful: bool) -> float:
-            counts = (0.0, float(n)) if faithful else (float(n), 0.0)
-            hits, misses = np.array(counts[0]), np.array(counts[1])
-            return float(
-                betting.wealth_of_counts(hits, misses, edges[faithful], above=not faithful)
-            )
+            hits, misses = np.array([0.0, n] if faithful else [n, 0.0])
+            wealth = betting.wealth_of_counts(hits, misses, edges[faithful], above=not faithful)
+            return float(wealth)
 
     else:
         perfect = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]])

@@ -6,6 +6,7 @@ flagged, for ``rejected`` the other way round. Every bet is then worth at most w
 would have made of it, so that the errors stay what they are without such answers.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -252,21 +253,16 @@ class SequentialTest(Record):
         if self.weighted:
             (at_least, _), (_, at_most) = betting.confidence_set(self.state(), edges, kept_at)
         else:
-            at_least = float(
-                betting.lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at)
-            )
-            passed = self.n_faithful - self.false_alarms
+            missed, passed = self.n_hallucinated - self.caught, self.n_faithful - self.false_alarms
+            at_least = float(betting.lowest_limit(self.caught, missed, kept_at))
             at_most = 1.0 - float(betting.lowest_limit(passed, self.false_alarms, kept_at))
         coverage, fpr = self._intervals(level)
-        best, reasons = self.highest, []
-        for name, kept, broken in (("coverage", best[0], best[1]), ("fpr", best[2], best[3])):
-            state = "refuted" if broken >= broken_at else "shown" if kept >= kept_at else "open"
-            reasons.append(f"{name}_{state}")
         names = ("coverage_kept", "coverage_broken", "fpr_kept", "fpr_broken")
+        best, wealth = self.highest, dict(zip(names, self.highest, strict=True))
         # What was shown once stays shown.
         return SequentialCertificate(
             verdict=self.verdict,
-            reasons=tuple(reasons),
+            reasons=_reasons(wealth, kept_at, broken_at),
             coverage=coverage,
             fpr=fpr,
             coverage_at_least=max(at_least, edges[0] if best[0] >= kept_at else 0.0),
@@ -274,7 +270,7 @@ class SequentialTest(Record):
             min_coverage=edges[0],
             max_fpr=edges[1],
             confidence=level,
-            log_wealth=dict(zip(names, best, strict=True)),
+            log_wealth=wealth,
             kept_at=kept_at,
             broken_at=broken_at,
             drawn=self.drawn,
@@ -323,10 +319,9 @@ class SequentialTest(Record):
         least = np.where(flagged, *self.drawing.floors)
         if np.any(low := q < least - 1e-12):
             row = int(np.argmax(low))
-            raise InputError(
-                f"probability must be at least {least[row]:g} for a "
-                f"{'flagged' if flagged[row] else 'passed'} answer (floor = "
-                f"{self.drawing.floor:g}); got {q[row]:g} in row {row + 1}"
+            kind, drawing = "flagged" if flagged[row] else "passed", self.drawing
+            raise InputError.on(
+                "below_floor", least=least[row], kind=kind, of=drawing, got=q[row], row=row + 1
             )
         return weights
 
@@ -414,6 +409,15 @@ class SequentialTest(Record):
             verdict="rejected" if rejected[row] else "certified",
             decided=Decided(int(drawn[row]), int(labelled[row])),
         )
+
+
+def _reasons(wealth: Mapping[str, float], kept_at: float, broken_at: float) -> tuple[str, ...]:
+    """Return what the wealths show of each requirement, as codes."""
+    reasons = []
+    for name in ("coverage", "fpr"):
+        refuted, shown = wealth[f"{name}_broken"] >= broken_at, wealth[f"{name}_kept"] >= kept_at
+        reasons.append(f"{name}_{'refuted' if refuted else 'shown' if shown else 'open'}")
+    return tuple(reasons)
 
 
 def share_so_far(mass: ArrayLike, drawn: int) -> Floats:
@@ -512,11 +516,8 @@ class UnsureTest(Record):
             return self._after({key: item[part] for key, item in rows.items()}, doubtful[part])
 
         # The wealths only grow: bisection finds the first unit after which the verdict stands.
-        low, high = 0, int(units.max()) + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if until(middle).says() else (middle, high)
-        first = until(high)
+        before = range(1, int(units.max()) + 1)
+        first = until(1 + bisect_left(before, True, key=lambda unit: bool(until(unit).says())))
         verdict = first.says() or "inconclusive"
         test = first.certifying if verdict == "certified" else first.rejecting
         return replace(after, verdict=verdict, decided=Decided(test.drawn, test.labelled))
@@ -548,15 +549,10 @@ class UnsureTest(Record):
         wealth = dict(zip(made.log_wealth, self.log_wealth(), strict=True))
         region, regions = made.region, (seen.region, made.region, other.region)
         coverages, rates = zip(*((item.coverage, item.fpr) for item in regions), strict=True)
-        reasons = []
-        for name in ("coverage", "fpr"):
-            refuted = wealth[f"{name}_broken"] >= made.broken_at
-            shown = wealth[f"{name}_kept"] >= made.kept_at
-            reasons.append(f"{name}_{'refuted' if refuted else 'shown' if shown else 'open'}")
         return replace(
             made,
             verdict=self.verdict,
-            reasons=tuple(reasons),
+            reasons=_reasons(wealth, made.kept_at, made.broken_at),
             coverage=_hull(seen.coverage, made.coverage, other.coverage),
             fpr=_hull(seen.fpr, made.fpr, other.fpr),
             region=replace(region, coverage=_hull(*coverages), fpr=_hull(*rates)),

@@ -345,9 +345,8 @@ def partial_auroc(
     if float(np.ptp(drawn)) < 1e-12:
         slack = 1.0 - tail ** (1.0 / min(m, n))
         lower, upper = max(0.0, estimate - slack), min(1.0, estimate + slack)
-    return Measure(
-        estimate, min(lower, estimate), max(upper, estimate), _PARTIAL_AUROC_METHOD, confidence
-    )
+    reach = min(lower, estimate), max(upper, estimate)
+    return Measure(estimate, *reach, _PARTIAL_AUROC_METHOD, confidence)
 
 
 #: How an AUROC's interval is made where answers share groups.

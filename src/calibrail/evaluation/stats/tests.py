@@ -269,10 +269,8 @@ def _common_counts(hallucinated: Floats, faithful: Floats, atoms: Floats) -> tup
         inside, n_inside = _grid(pooled[finite])
         places, bins = np.where(pooled > 0.0, n_inside, n_inside + 1), n_inside + 2
         places[finite] = inside
-    one, other = (
-        np.bincount(part, minlength=bins) for part in np.split(places, [len(hallucinated)])
-    )
-    return one, other
+    one, other = np.split(places, [len(hallucinated)])
+    return np.bincount(one, minlength=bins), np.bincount(other, minlength=bins)
 
 
 def _grid(values: Floats) -> tuple[Ints, int]:
