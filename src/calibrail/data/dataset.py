@@ -59,9 +59,6 @@ SPILL: Final = 1 << 26
 _BATCH_ROWS: Final = 1024
 _BATCH_CHARACTERS: Final = 1 << 22
 
-#: Answers that are held as they are: to make them again takes longer than all else.
-_HELD: Final = 4096
-
 #: Bytes that a string array may hold.
 _STRING: Final = 1 << 31
 
@@ -73,10 +70,9 @@ _COLUMNS: Final = (*_TEXTS, *_LISTS, "label")
 class Dataset(Sequence[Example]):
     """The usable answers of one source, texts included, by row number.
 
-    A source is read once, into this; what needs an answer again takes its row. The first few are
-    held as they are. Texts of all others are UTF-8 bytes in Arrow batches, since no Arrow string
-    holds a lone surrogate. Where they are large, the batches lie in a temporary file that is mapped
-    into memory and goes with the data set.
+    A source is read once, into this; what needs an answer again takes its row. Texts are UTF-8
+    bytes in Arrow batches, since no Arrow string holds a lone surrogate. Where they are large, the
+    batches lie in a temporary file that is mapped into memory and goes with the data set.
 
     Parameters
     ----------
@@ -95,20 +91,15 @@ class Dataset(Sequence[Example]):
     def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
         from pyarrow import ipc
 
-        self._starts, writer, held = [0], None, 0
-        self._batches: list[list[Example] | pa.RecordBatch] = []
+        self._starts, self._batches, writer = [0], list[pa.RecordBatch](), None
         # With 0 nothing would ever be written to a file.
         with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
-            for rows, size in _batches_of(examples):
-                self._starts.append(self._starts[-1] + len(rows))
-                held += 4 * size
-                if len(self) <= _HELD and held <= spill:
-                    self._batches.append(rows)
-                    continue
+            for rows in _batches_of(examples):
                 batch = to_batch(rows)
                 with _writing():
                     writer = writer or ipc.new_file(file, batch.schema)
                     writer.write_batch(batch)
+                self._starts.append(self._starts[-1] + len(rows))
             if writer is None:
                 return
             with _writing():
@@ -118,7 +109,7 @@ class Dataset(Sequence[Example]):
                 # A mapping outlives its file.
                 mapped = size > spill and mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 batches = ipc.open_file(pa.py_buffer(mapped or file.read()))
-        self._batches += [batches.get_batch(place) for place in range(batches.num_record_batches)]
+        self._batches = [batches.get_batch(place) for place in range(batches.num_record_batches)]
 
     def __len__(self) -> int:
         """Return the number of answers."""
@@ -135,13 +126,11 @@ class Dataset(Sequence[Example]):
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         place = bisect_right(self._starts, row) - 1
-        batch, at = self._batches[place], row - self._starts[place]
-        return batch[at] if isinstance(batch, list) else next(to_examples(batch.slice(at, 1)))
+        return next(to_examples(self._batches[place].slice(row - self._starts[place], 1)))
 
     def __iter__(self) -> Iterator[Example]:
         """Yield every answer."""
-        for batch in self._batches:
-            yield from batch if isinstance(batch, list) else to_examples(batch)
+        return chain.from_iterable(map(to_examples, self._batches))
 
 
 def _writing() -> AbstractContextManager[None]:
@@ -150,18 +139,16 @@ def _writing() -> AbstractContextManager[None]:
     )
 
 
-def _batches_of(examples: Iterable[Example]) -> Iterator[tuple[list[Example], int]]:
-    """Yield answers together, with their characters."""
+def _batches_of(examples: Iterable[Example]) -> Iterator[list[Example]]:
     rows, size = list[Example](), 0
     for example in examples:
         rows.append(example)
-        beside = (*example.contexts, *example.samples, *map(str, example.columns.values()))
-        size += len(example.question) + len(example.response) + sum(map(len, beside))
+        size += len(example.response) + sum(map(len, example.contexts))
         if len(rows) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
-            yield rows, size
+            yield rows
             rows, size = [], 0
     if rows:
-        yield rows, size
+        yield rows
 
 
 def to_batch(rows: Sequence[Example]) -> pa.RecordBatch:

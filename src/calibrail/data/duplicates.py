@@ -800,8 +800,9 @@ class CopyFinder:
                     alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
                     alike = np.unique(alike, return_inverse=True)[1]
                 closed = able & np.frombuffer(self._has_contexts, np.bool_)
-                # One text and score for many may be those of different answers.
-                many = able & _crowded(np.bincount(alike[able], minlength=n))[alike]
+                # One text and score for many may be those of answers to different questions.
+                unasked = able & (sketches.parts[:, 0] == 0xFFFF).all(axis=1)
+                many = unasked & _crowded(np.bincount(alike[able], minlength=n))[alike]
                 alike = np.where(many, n + np.arange(n), alike)
                 same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
                 texts = _repeated(digests, able)
@@ -979,13 +980,16 @@ def reworded(mine: str, theirs: str) -> tuple[NDArray[np.bool_], NDArray[np.bool
     full = [item.order[-1] for item in (one, other) if len(item) == SAMPLED]
     rows = np.flatnonzero(one.order <= min(full, default=~np.uint64(0)))
     # What many answers say, as an apology is, counts once.
-    rows = rows[np.unique(one.exact[rows], return_index=True)[1]]
+    first, times = np.unique(one.exact[rows], return_index=True, return_counts=True)[1:]
     every = one.joined(other)
     held = [((it.parts[:, 0] != 0xFF).any(), it.contexts.any()) for it in (one, other)]
     if held[0] != held[1]:
-        # Of texts that one lacks, or that stand in a question there, nothing can be told.
+        # Of texts that one lacks, or that stand in a question there, nothing can be told; nor of
+        # responses that several questions have.
+        first = first[times == 1]
         every = replace(every, parts=every.parts[:, [1, 1]], contexts=0 * every.contexts)
     # Of eight values two that share half have one in common all but 4 times in 1,000.
+    rows = rows[first]
     near = np.logical_or.reduce([np.equal.outer(v[rows], v) for v in every.parts[:, 1, :8].T])
     left, right = np.nonzero(near)
     near[left, right] = _alike(every, rows[left], right, _REWORDED)

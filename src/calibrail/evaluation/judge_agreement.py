@@ -285,7 +285,7 @@ KAPPA_METHOD: Final = "Cohen (1960); profile likelihood or score test, F"
 
 #: The search for the likeliest table of a given kappa: grid, reach of each round, Newton steps.
 _STEPS: Final = np.linspace(-1.0, 1.0, 41)
-_REACHES: Final = tuple(16.0 * 0.06**zoom for zoom in range(5))
+_REACHES: Final = tuple(16.0 * 0.06**zoom for zoom in range(6))
 _TURNS: Final = 34
 
 

@@ -345,9 +345,12 @@ def one_of_each(
     >>> one_of_each(everyone, np.arange(4), np.array([7, 7, 7, -1]), labels).tolist()
     [True, False, True, True]
     """
-    # Numbers of groups are below that of all answers: who is alone in one needs no lot.
-    sizes = np.bincount(groups[rows & (groups >= 0)], minlength=1)
-    chosen: Mask = rows & ((groups < 0) | (sizes[np.minimum(groups, len(sizes) - 1)] == 1))
+    chosen: Mask = rows & (groups < 0)
+    largest = int(groups.max(initial=-1))
+    if 0 <= largest < 2 * len(groups):
+        # Who is alone in a group needs no lot.
+        sizes = np.bincount(groups[rows & ~chosen], minlength=largest + 1)
+        chosen |= rows & (sizes[np.maximum(groups, 0)] == 1)
     order = np.flatnonzero(rows & ~chosen)
     order = order[np.argsort(lot[order], kind="stable")]
     keys = groups[order]

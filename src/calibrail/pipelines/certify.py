@@ -542,8 +542,9 @@ def _begun(
     rule = Rule.from_dict(vars(config))
     thresholds = [rule.calibration.threshold, rule.chosen, rule.upper and rule.upper.threshold]
     decides = [config.score.model_dump(), thresholds, rule.groups]
-    edge = np.array([thresholds[0]])
-    telling = (calibration_overlap.rounded(edge, look_overlap.DIGITS) != edge).all()
+    edge, own = np.array([thresholds[0]]), look_overlap.own_look(config)
+    # Of another column's name threshold and scores of the report tell the same guardrail.
+    telling = (calibration_overlap.rounded(edge, look_overlap.DIGITS) != edge).all() and own
     spec = {"key": key_of(guardrail.score)} | config.score.model_dump(include={"name", "params"})
     each = tally.each().what_counts() if tally.n_near else []
     look = replace(
@@ -552,11 +553,9 @@ def _begun(
         score=look_overlap.digest_of(plain(spec)),
         question=look_overlap.digest_of(plain([asdict(counts), *tally.what_counts(), *each])),
         limits=look_overlap.limits_of(limits, config.promise.unit),
-        given=look_overlap.digest_of(plain(decides[1:])) if telling else "",
+        given=look_overlap.digest_of(plain([*decides[1:], own[0].values])) if telling else "",
     )
-    standing = history.record(
-        config.digest, look, *look_overlap.own_look(config), spends=True, n_looks=limits.n_looks
-    )
+    standing = history.record(config.digest, look, *own, spends=True, n_looks=limits.n_looks)
     return look, standing
 
 

@@ -474,8 +474,7 @@ def begin_report(
         question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
     # A seed also draws which of several answers of a group, or of copies, count.
-    drawn = n_repeated(scored.groups) or (scored.data["copies"] or {}).get("n")
-    seed = [looks[0].seed] if drawn and looks[0].seed else []
+    drawn = n_repeated(scored.groups) or bool((scored.data["copies"] or {}).get("n"))
     look = replace(
         looks[0],
         values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
@@ -487,9 +486,9 @@ def begin_report(
         question=digest_of(question),
         limits=limits_of(requirement, promise.unit if threshold is None else "threshold"),
         told=digest_of([item.told for item in looks]),
-        rows=digest_of([item.rows for item in looks] + seed),
+        rows=digest_of([item.rows for item in looks]),
         given="" if given is None else digest_of(given.to_dict()),
-        whole=bool((scored.codes == CALIBRATION).all()),
+        whole=bool((scored.codes == CALIBRATION).all()) and not drawn,
     )
     wants = None if asked else 0.5
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)

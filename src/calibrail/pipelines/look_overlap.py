@@ -96,12 +96,12 @@ class DataUse(Record):
         The digests of all detectors' specifications, where several stood side by side.
     given : str
         Digest of what was asked as it was named: guarantee and delta may have been left open. Of a
-        guardrail, that of its thresholds where they have so many digits that no other has them.
+        guardrail, that of its thresholds and its report's scores, where no other has these.
     rows : str
-        Digest of all answers with their labels and scores to the last digit, whatever their parts,
-        and of the seed by which some of them count for all of their group.
+        Digest of all answers with their labels and scores to the last digit, whatever their parts.
     whole : bool
-        Whether no part is left that tests, so that seed and parts change nothing.
+        Whether no part is left that tests, and no seed says which of a group count, so that seed
+        and parts change nothing.
     tried : int
         Other detectors that had looks of their own at these answers, in folders beside this one.
     again : int
@@ -248,7 +248,9 @@ class DataUse(Record):
         """
         if look.detector in self.compared or look.compared or not self.compared:
             return look.detector in self.compared and look.detector != self.detector
-        values = _beyond(_common(look.values, self.values), look, self, self.repeated)
+        # A judge of few values has all of its own among those of others.
+        repeated = max(look.repeated, self.repeated)
+        values = _beyond(_common(look.values, self.values), look, self, repeated)
         return bool(values[0] or _by_ranks(look, self)[0])
 
     def goes_on_with(self, subject: str, name: str, other: "DataUse") -> bool:
@@ -324,8 +326,10 @@ class DataUse(Record):
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         ways.append(_by_ranks(self, other))
         in_order = _common(self.placed, other.placed)
-        # Texts tell by themselves.
-        if in_order[1] >= _ROWS and not by_texts:
+        # Texts tell by themselves, and so do one detector's scores of many values: of every batch
+        # the labels may be shuffled alike.
+        others = not other.reported and self.detector != other.detector
+        if in_order[1] >= _ROWS and not by_texts and (others or self.repeated > _SAME):
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)
