@@ -149,7 +149,7 @@ def test_what_is_no_decision_any_more_is_left_out_and_said(log: Path, tmp_path: 
     last = files(log)[-1]
     last.write_bytes(last.read_bytes()[:-5])
     done = calibrail("log", "export", log, "-o", tmp_path / "log.parquet", "--json")
-    assert done.returncode == 1 and "1 line left out" in done.stderr
+    assert done.returncode == 1 and "1 line is left out" in done.stderr
     assert json.loads(done.stdout)["decisions"] == 7
     assert [row["id"] for row in pq.read_table(tmp_path / "log.parquet").to_pylist()] == [
         *("0", "2", "3", "4", "5", "6", "7")

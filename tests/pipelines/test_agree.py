@@ -160,7 +160,7 @@ def test_labels_are_read_as_the_package_reads_them(tmp_path: Path) -> None:
     assert [counts[name] for name in ("n", "n_human", "n_judge", "n_both")] == [7, 5, 6, 4]
     assert (counts["n_human_alone"], counts["n_judge_alone"]) == (1, 2)
     assert only(result)["agreement"]["table"]["hallucinated_hallucinated"] == 2
-    assert any("1 row with a human label and no judge label" in text for text in result.warnings)
+    assert any("1 row has a human label and no judge label" in text for text in result.warnings)
 
 
 def test_a_label_that_says_neither_is_set_aside_with_row_and_field(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def test_words_beside_a_box_end_within_the_picture() -> None:
     for x in (0.0, 0.2, 0.4, 0.6):
         box = TargetBox((0.8, 0.9), (x, x + 0.1), (0.9, x), (0.9, 0.6), "inconclusive")
         for alarms in ("false alarms", "false alarms or reviews"):
-            svg = target_svg(box, "", {"caught": "80 to 90%", alarms: "42.3 to 48.9%"})
+            svg = target_svg(box, str, {"caught": "80 to 90%", alarms: "42.3 to 48.9%"})
             [(begins, anchor)] = re.findall(r'<text x="([\d.]+)"[^>]*anchor="(\w+)"[^>]*>42', svg)
             width = 7.3 * len(f"42.3 to 48.9% {alarms}")
             assert (anchor == "end" and width < 402.0) or float(begins) + width <= 424.0
