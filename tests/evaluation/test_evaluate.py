@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample
+from calibrail.evaluation.scored_answers import one_of_each
 from tests.measured import measure
 
 Floats = NDArray[np.float64]
@@ -260,3 +261,11 @@ def test_paper_rank_undercovers() -> None:
     assert "94.1%" in text
     assert "n = 50" in text
     assert "paper_rank_undercovers" not in codes_of(data.report(alpha=0.05))
+
+
+@pytest.mark.parametrize("groups", [[-2, -7, -2], [5, 5, -9], [2**62, 2**62, 3], [10**9, 1, 1]])
+def test_groups_of_any_number_give_one_answer_each(groups: list[int]) -> None:
+    chosen = one_of_each(np.full(3, True), np.array([2, 1, 3]), np.array(groups))
+    alone = sum(group < 0 for group in groups)
+    assert chosen.sum() == alone + len({group for group in groups if group >= 0})
+    assert not one_of_each(np.full(3, False), np.arange(3), np.array(groups)).any()

@@ -1081,3 +1081,48 @@ def test_a_guardrail_whose_column_is_renamed_goes_on_with_its_looks(tmp_path: Pa
         data = fresh | {name: rng.normal(5.0 * labels).tolist()}
         numbers.append(calibrail.certify(file, data, max_fpr=0.6, min_coverage=0.6).look["number"])
     assert numbers == [1, 2]
+
+
+def test_a_judge_of_two_values_never_stood_in_a_comparison_of_scores(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    labels = rng.integers(2, size=200)
+    rows = {"id": [f"x{i}" for i in range(200)], "label": labels.tolist()}
+    spread = np.clip(rng.normal(0.3 + 0.4 * labels, 0.3, size=(2, 200)), 0, 1).round(2).tolist()
+    kept = tmp_path / "compared" / "looks.json"
+    scores = dict(zip(("s0", "s1"), spread, strict=True))
+    calibrail.compare(rows | scores, [by("s0"), by("s1")], alpha=0.2, baselines=False, looks=kept)
+    judge = np.where(rng.random(200) < 0.95, labels, 1 - labels).tolist()
+    asked: dict[str, Any] = {**REACHED, "threshold": 0.5, "looks": tmp_path / "run" / "looks.json"}
+    found = calibrail.test(rows | {"judge": judge}, by("judge"), **asked)
+    assert found.verdict == "certified"
+
+
+def test_batches_whose_labels_are_shuffled_alike_are_others(tmp_path: Path) -> None:
+    labels = np.random.default_rng(42).permutation([0] * 150 + [1] * 150)
+    for batch in range(2):
+        rng = np.random.default_rng(50 + batch)
+        rows = {
+            "id": [f"{batch}-{i}" for i in range(300)],
+            "label": labels.tolist(),
+            "s0": rng.normal(5.0 * labels).tolist(),
+        }
+        asked: dict[str, Any] = {**REACHED, "threshold": 2.5, "looks": tmp_path / "looks.json"}
+        assert calibrail.test(rows, by("s0"), **asked).verdict == "certified"
+
+
+def test_guardrails_that_share_a_threshold_have_looks_of_their_own(tmp_path: Path) -> None:
+    numbers = []
+    for place, name in enumerate(("s0", "s1")):
+        rng = np.random.default_rng(place)
+        labels, fresh = rng.integers(2, size=(2, 300))
+
+        def rows(kind: str, of: NDArray[np.int64], name: str = name) -> dict[str, list[Any]]:
+            votes = np.random.default_rng(len(name + kind)).binomial(3, 0.1 + 0.8 * of) / 3.0
+            ids = [f"{name}{kind}{i}" for i in range(len(of))]
+            return {"id": ids, "label": of.tolist(), name: votes.tolist()}
+
+        run = calibrail.calibrate(rows("a", labels), by(name), alpha=0.2, baselines=False)
+        run.freeze().save(file := tmp_path / f"{name}.json")
+        limits = {"max_fpr": 0.6, "min_coverage": 0.6}
+        numbers.append(calibrail.certify(file, rows("b", fresh), **limits).look["number"])
+    assert numbers == [1, 1]

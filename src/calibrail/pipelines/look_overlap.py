@@ -326,10 +326,11 @@ class DataUse(Record):
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         ways.append(_by_ranks(self, other))
         in_order = _common(self.placed, other.placed)
-        # Texts tell by themselves, and so do one detector's scores of many values: of every batch
-        # the labels may be shuffled alike.
+        # Texts tell by themselves, and so do ids with one detector's scores of many values: of
+        # every batch the labels may be shuffled alike.
         others = not other.reported and self.detector != other.detector
-        if in_order[1] >= _ROWS and not by_texts and (others or self.repeated > _SAME):
+        told = self.by == other.by == "id" and not others and self.repeated <= _SAME
+        if in_order[1] >= _ROWS and not (by_texts or told):
             ways.append(_beyond(in_order, self, other, 0.0))
         if self.sketches and other.sketches:
             again, near = reworded(self.sketches, other.sketches)

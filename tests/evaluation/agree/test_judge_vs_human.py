@@ -114,3 +114,11 @@ def test_nothing_to_compare_is_said_and_not_made_up() -> None:
     same = agreement(counted([0, 0, 0], [0, 0, 0]))
     assert same.kappa.reason == "one_label"
     assert same.sensitivity.estimate is None and same.specificity.estimate == 1.0
+
+
+def test_kappa_of_rare_cells_has_the_ends_of_a_finer_search() -> None:
+    """The reference: the same search with 161 steps and 14 rounds."""
+    table = np.array([[0, 93_714], [274_510, 12]])
+    for confidence, ends in ((0.5, (-0.612708, -0.610239)), (0.95, (-0.615065, -0.607888))):
+        measure = kappa(table, confidence)
+        assert (measure.lower, measure.upper) == pytest.approx(ends, abs=2e-6)
