@@ -179,17 +179,20 @@ def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
         done = command("test", file, "--threshold", 1.5, *goals, *more)
         assert done.returncode == 4, done.stdout
         said = " ".join(done.stdout.split())
-        return re.split(r" (?=Or freeze|Freeze)", said[said.index("Next: ") :])
+        return re.split(r" (?=To have it shown|Freeze)", said[said.index("Next: ") :])
 
     # Fewer are caught than is required, and a lower threshold catches enough.
     first, second = steps(0.79, 0.3, "--page", tmp_path / "t.html")
     assert first.startswith("Next: Find another threshold on these answers")
-    assert second.startswith("Or freeze this threshold") and "will be rejected" in second
+    assert (
+        second.startswith("To have it shown that this threshold fails, freeze it")
+        and "will be rejected" in second
+    )
     (line,) = re.findall(r"calibrail (calibrate .*? -o RUN-calibrated)", first)
     assert command(*shlex.split(line), cwd=tmp_path).returncode == 0
     first, second = steps(0.79, 0.08)
     assert first.startswith("Next: No threshold on this score does both")
-    assert second.startswith("Or freeze this threshold")
+    assert second.startswith("To have it shown that this threshold fails, freeze it")
     (_, only) = steps(0.65, 0.2)
     assert only.startswith("Freeze this threshold") and "will be certified" in only
 

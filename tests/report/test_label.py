@@ -163,3 +163,10 @@ def test_what_weakens_the_labels_is_said() -> None:
     assert "10% of the labels are unsure" in said
     assert "agree little beyond chance (kappa 0.200, 0.000 to 0.400)" in said
     assert "There will be no verdict, however labelling goes on" in said
+
+
+def test_without_a_label_nothing_is_called_open() -> None:
+    found = content([], [])
+    labels = {"hallucinated": 0, "faithful": 0, "unsure": 0}
+    assert label.reason(found["sequential"], labels) == "No answer is labelled yet."
+    assert "is open" in label.reason(found["sequential"], labels | {"faithful": 1})

@@ -139,7 +139,8 @@ def reason(found: Json, labels: Json) -> str:
         n = found["decided"]["labelled"]
         teen = n % 100 // 10 == 1
         nth = f"{n:,}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
-    about = {"first": capital(first), "second": second}
+    labelled = sum(labels.get(name, 0) for name in ("hallucinated", "faithful", "unsure"))
+    about = {"first": capital(first), "second": second, "labelled": labelled}
     return say("label.reason", about, nth=nth, unsure=labels["unsure"])
 
 

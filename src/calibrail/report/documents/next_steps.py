@@ -170,7 +170,9 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
             return "check_direction", {"command": turned(report)}
         return "use_another", {"command": for_several(report)}
     if fails:
-        return ("keep_less", {}) if sentences else ("accept_more", {"command": for_several(report)})
+        limited = report.get("max_fpr") is not None
+        about = {"command": for_several(report), "limited": limited}
+        return ("keep_less", {}) if sentences else ("accept_more", about)
     if report["risks"] and not sentences:
         return "certify_risks", {}
     if sentences and report["requirement"].get("min_kept") is None:

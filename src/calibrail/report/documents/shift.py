@@ -39,6 +39,7 @@ def document(content: Json) -> Document:
     at = at or [item for item in tests if item["finding"] != UNTESTED]
     lowest = min(at, key=lambda item: item["coverage"]["estimate"], default=None)
     broken = [item["sentence"] for item in tests if item["finding"] == BROKEN]
+    sources = content["data"]["source"], content["data"]["test"]
     return Document(
         "shift of",
         subject=say("shift.subject", content, name=name, promised=promised),
@@ -55,7 +56,7 @@ def document(content: Json) -> Document:
         notes=[*content["data"].get("notes", ()), *_parts(content["data"].get("parts", []))],
         next_step=_next_step(content),
         reproduce=content["reproduce"],
-        data=content["data"],
+        data={**content["data"], "source": " and ".join(filter(None, sources))},
         footer="Every number on this page is in shift.json.",
     )
 
