@@ -80,7 +80,9 @@ def rates(measured: Json, asked: Json) -> list[Line]:
         lines[0] = (*lines[0][:2], say("calibrate.in_each_group", asked), *lines[0][3:])
     if blocked := review.get("blocked"):
         limit = text.required("<=", review.get("beta"))
-        lines.append(share_line("Faithful answers flagged", blocked, limit, " faithful"))
+        # Where all faithful answers decide, those of the test set are other ones.
+        among = "" if blocked["n"] == measured["fpr"]["n"] else " in the test set"
+        lines.append(share_line(f"Faithful answers flagged{among}", blocked, limit, " faithful"))
     if sent := review.get("review"):
         lines.append(share_line("Sent to review", sent, about=" answers"))
     return lines
