@@ -37,6 +37,8 @@ def document(result: Json) -> Document:
     called = [(item["verdict"], phrases.plain(item["judge"])) for item in judges]
     about["judges"] = [name for reached, name in called if reached == verdict]
     usable = [name for reached, name in called if verdict != reached == "certified"]
+    # Of several judges the worst verdict is that of all, and the headline names who may be used.
+    named["verdict"] = say("agree.some", named, usable=usable) if usable else named["verdict"]
     segments = f"By {phrases.plain(result['columns']['by'])}"
     summary, lines = _summary(judges, result)
     several = judges if lines else ()
