@@ -141,7 +141,7 @@ def test_what_holds_for_several_judges_is_said_once(tmp_path: Path) -> None:
     done = run(source, *LABELS, "--judge-column", "second", *LIMITS)
     text = words(done)
     assert text.count("There is no verdict, since the human labels are no random sample") == 1
-    assert "judge and second: There is no verdict" in text
+    assert "judge and second, each: There is no verdict" in text
     assert "hallucinated answers and" not in text and " faithful answers" not in text
     assert text.count("Assumptions") == text.count("Rogan-Gladen: the judge errs") == 1
     alone = words(run(source, *LABELS, *LIMITS))

@@ -106,7 +106,7 @@ def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bull
     if not judges[1:]:
         return _in_short(judges[0], result, *sharing), []
     said = [say("agree.several", result, n=len(judges))]
-    said.extend(f"{listed(of)}: {why}" for why, of in sharing.items() if why and of[1:])
+    said.extend(f"{listed(of)}, each: {why}" for why, of in sharing.items() if why and of[1:])
     alone = {of[0]: why for why, of in sharing.items() if not of[1:]}
     named = [(phrases.plain(item["judge"]), item) for item in judges]
     lines = [(_in_short(item, result, alone.get(name, "")), name) for name, item in named]
