@@ -265,7 +265,7 @@ def test_what_weakens_a_certificate_stands_wherever_it_is_shown(
     options = ("certify", guardrail, answers, "--max-fpr", 0.5, "--page", page)
     shown = " ".join(calibrail(*options).stdout.split())
     content = json.loads(calibrail(*options, "--json").stdout)
-    assert any("this is the very file" in warning for warning in content["warnings"])
+    assert any("This is the very file" in warning for warning in content["warnings"])
     on_page = html.unescape(" ".join(page.read_text(encoding="utf-8").split()))
     for warning in content["warnings"]:
         assert warning in shown

@@ -443,7 +443,10 @@ def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:
     how: dict[str, Any] = {"label_column": "verdict", "label_map": {"fine": 0, "bad": 1}}
     apart = agree(bare, judge_column="judge", labels=labels, **how, **LIMITS)
     assert only(apart) == only(inside)
-    assert apart.data["n_unmet"] == 1 and "1 human label of ids" in apart.warnings[0]
+    assert (
+        apart.data["n_unmet"] == 1
+        and "1 human label has an id that the data does not have" in apart.warnings[0]
+    )
     strange = table(tmp_path / "s.csv", ["id,verdict", "x,bad", "y,fine"])
     with pytest.raises(
         DataError, match=r"no id of the human labels is one of .*, the first being x"
@@ -849,7 +852,7 @@ def test_a_judge_that_says_the_opposite_is_told_apart_from_a_bad_one() -> None:
     (warning,) = [
         item for item in agree(rows(1), judge_column="judge").warnings if "1 means" in item
     ]
-    assert warning.endswith("add judge_higher='faithful'")
+    assert "add judge_higher='faithful' where" in warning
     assert not any("1 means" in item for item in agree(rows(0), judge_column="judge").warnings)
     turned = agree(rows(1), judge_column="judge", judge_higher="faithful")
     assert not any("1 means" in item for item in turned.warnings)
@@ -859,7 +862,7 @@ def test_a_judge_that_says_the_opposite_is_told_apart_from_a_bad_one() -> None:
         for row in rows(0)
     ]
     (warning,) = agree(named, judge_column="right").warnings
-    assert warning.endswith("add judge_higher='hallucinated'")
+    assert "add judge_higher='hallucinated' where" in warning
     mended = agree(named, judge_column="right", judge_higher="hallucinated")
     assert not mended.warnings and only(mended)["caught"]["estimate"] == 1.0
 

@@ -121,7 +121,7 @@ def test_a_column_called_like_a_feature_stands_beside_the_feature() -> None:
 
 
 def vars_of(example: Example) -> dict[str, object]:
-    return {name: getattr(example, name) for name in Example.__dataclass_fields__}
+    return {name: getattr(example, name) for name in Example.__dataclass_fields__ if name[0] != "_"}
 
 
 def test_a_fitted_detector_is_not_audited_on_what_it_learnt_from() -> None:

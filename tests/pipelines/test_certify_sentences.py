@@ -198,7 +198,7 @@ def test_sentences_without_a_score_are_counted_in_answers_that_have_others(polic
     assert told["n_undefined_sentences"] == sum(counts) > 0
     assert told["n_undefined"] == sum(n > 0 for n in counts)
     became = {"flag": "removed", "review": "sent to review", "pass": "kept"}[policy]
-    named = f"in {told['n_undefined']} answers: {became}, by the guardrail's policy"
+    named = f"in {told['n_undefined']} answers, have no score and are {became}, by the guardrail's"
     assert any(named in warning for warning in result.warnings)
     said = printed(document(told))
     assert "Unchanged" in said and "Sent to review" in said

@@ -148,10 +148,10 @@ def test_columns_of_labels_that_contradict_each_other_are_told(
         calibrate(path, "novelty", alpha=0.2)
     diagnosis = diagnose(path)
     (finding,) = [f for f in diagnosis.warnings if f.code == "label_columns_contradict"]
-    assert f"the columns {read} and {other} contradict each other" in finding.message
+    assert f"he columns {read} and {other} contradict each other" in finding.message
     assert "label_column=" in finding.message and "--" not in finding.message
     step = next_step(diagnosis)
-    assert f"the columns {read} and {other} contradict" in step.lower()
+    assert f"he columns {read} and {other} contradict" in step.lower()
     assert step.endswith(f"--label-column {read}")
     found = followed(diagnosis)
     assert (found["suggested"], found["n_hallucinated"], found["n_faithful"]) == ([], 20, 20)

@@ -165,7 +165,7 @@ def _letters(text: str) -> list[str]:
 def is_model(name: str) -> bool | None:
     """Say whether who labelled is a model, by its name; None where it may be a first name, too.
 
-    >>> [is_model(name) for name in ("gpt-4o", "LLM judge", "Gemini", "Claude")]
+    >>> [is_model(name) for name in ("gpt-6-luna", "LLM judge", "Gemini", "Claude")]
     [True, True, True, None]
     >>> people = "alice", "Claude Dupont", "claude@firm.com", "annotator_3", "human"
     >>> any(map(is_model, people))

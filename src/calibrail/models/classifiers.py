@@ -766,9 +766,15 @@ class TokenClassifier(WindowModel[Reading, TokenHead, TokenProbabilities]):
         is_true = np.array([start < len(true) for start, _ in tokens.short.offsets])
         supported, contradicted = lowest[is_true].mean(), lowest[~is_true].mean()
         if supported > contradicted + SWAPPED:
-            said = {"context": contexts[0], "true": true, "false": false.strip()}
-            found = {"supported": supported, "contradicted": contradicted}
-            raise ModelError.on("outputs_swapped", model=self.model, **said, **found)
+            raise ModelError.on(
+                "outputs_swapped",
+                model=self.model,
+                context=contexts[0],
+                true=true,
+                false=false.strip(),
+                supported=supported,
+                contradicted=contradicted,
+            )
 
 
 def reading(question: str, contexts: Sequence[str], answer: str) -> Reading:
