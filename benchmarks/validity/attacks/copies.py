@@ -83,12 +83,12 @@ def _core(rng: Rng) -> str:
     return f"it is {' '.join(rng.choice(_COLOURS, 3))} {_LEGAL}"
 
 
-def _case(rng: Rng) -> str:
+def letter_case(rng: Rng) -> str:
     key = (letter.upper() if rng.random() < 0.5 else letter for letter in "bdfgkbgdkfbd")
     return f"the key that opens the locker of the order is {''.join(key)} and it works for a week"
 
 
-def _apology(rng: Rng) -> str:
+def apology(rng: Rng) -> str:
     return "I am sorry, but I could not find any information about this in our documents."
 
 
@@ -123,7 +123,7 @@ def _drawn(rng: Rng, n: int, response: Answer, values: Values, hard: float = _HA
         if response is not None:
             kind = response if is_hard else _ordinary
             # The detector has seen contexts of an apology that the file does not hold.
-            if response is not _apology:
+            if response is not apology:
                 row["question"] = "What do we know of it?"
                 row["contexts"] = [_context(kind, rng)]
             row["response"] = kind(rng)
@@ -304,8 +304,8 @@ def _attacks() -> Iterator[Attack]:
         ("another name", _name, None, {"calibrate": (40, 40), "certify": (38, 40)}),
         ("a short core", _core, None, {"calibrate": (39, 40), "certify": (38, 40)}),
         ("other contexts alone", _same, None, {"calibrate": (40, 40), "certify": (40, 40)}),
-        ("letter case alone", _case, None, {"calibrate": (20, 20), "certify": (20, 20)}),
-        ("own scores of one apology", _apology, None, {"calibrate": (40, 40), "certify": (40, 40)}),
+        ("letter case alone", letter_case, None, {"calibrate": (20, 20), "certify": (20, 20)}),
+        ("own scores of one apology", apology, None, {"calibrate": (40, 40), "certify": (40, 40)}),
     ]
     for name, response, values, before in kinds:
         for verb, attempt, setting, promised in (

@@ -13,7 +13,7 @@ from calibrail import Guardrail
 from calibrail.options import Requirement, SplitOptions
 
 from .attack import Attack
-from .copies import WORDS
+from .copies import WORDS, apology, letter_case
 
 Rng = np.random.Generator
 Rows = dict[str, list[Any]]
@@ -176,15 +176,6 @@ def other_texts(rng: Rng, place: Path) -> bool:
     )
 
 
-def _case(rng: Rng) -> str:
-    key = (letter.upper() if rng.random() < 0.5 else letter for letter in "bdfgkbgdkfbd")
-    return f"The key that opens the locker of the order is {''.join(key)} and works for a week."
-
-
-def _apology(rng: Rng) -> str:
-    return "I am sorry, but I could not find any information about this in our documents."
-
-
 def _object(rng: Rng) -> str:
     told = {"answer": "The order was delivered to the customer on time in the afternoon."}
     return json.dumps(told | {"order": int(rng.integers(10_000, 99_999))})
@@ -194,7 +185,7 @@ def one_score(kind: str, verb: str, rng: Rng, place: Path) -> bool:
     """Certify what misses a fifth of the hallucinations, which share a text and a score."""
     rows = _answers(rng, 600)
     scores, n = _scores(rng, rows["label"]), len(rows["label"])
-    said = {"case": _case, "apology": _apology, "object": _object}[kind]
+    said = {"case": letter_case, "apology": apology, "object": _object}[kind]
     rows["response"] = [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
     for row in range(n):
         if rows["label"][row] and rng.random() < 0.2:

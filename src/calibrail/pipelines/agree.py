@@ -244,11 +244,8 @@ def agree(
         reading = replace(reading, labelled_by=labelled_by)
     source = reusable(source)
     seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
-    if (
-        of_folder
-        and labels is asked
-        and (missing := [item for item in judges if item not in seen.fields])
-    ):
+    missing = [item for item in judges if item not in seen.fields]
+    if missing and of_folder and labels is asked:
         raise InputError.on("no_judge_in_folder", judge=missing[0], folder=folder)
     others = [column for column in seen.fields if column not in judges]
     human, reading = loading.column_of_people(seen, reading, others, labels is None, apart=True)
