@@ -25,7 +25,7 @@ _CAUGHT: Final = float(ndtr(_SEPARATION - _THRESHOLD))
 _LITTLE: Final = 1e-6
 #: Probability of a wrong verdict that is accepted.
 _ERROR: Final = 0.2
-_ASKED: Final = {
+_ASKED: Final[dict[str, Any]] = {
     "min_caught": _CAUGHT + _LITTLE,
     "max_false_alarms": 0.95,
     "confidence": 1.0 - _ERROR,
@@ -77,7 +77,7 @@ def renamed(rng: Rng, place: Path) -> bool:
         splitting=SplitOptions(calibration_share=0.1),
         looks=place / "compared" / "looks.json",
     )
-    shown = {name: report.test.auroc.estimate for name, report in made.comparison.detectors}
+    shown = {name: report.test.auroc.estimate or 0.0 for name, report in made.comparison.detectors}
     best = columns[max(shown, key=shown.__getitem__)]
     found = calibrail.test(
         rows | {"score": best},
@@ -192,7 +192,7 @@ def one_score(kind: str, verb: str, rng: Rng, place: Path) -> bool:
             rows["response"][row], scores[row] = said(rng), -2.7182818
     rows["score"] = scores
     if verb == "test":
-        asked = {"min_caught": 0.9, "max_false_alarms": 0.97, "threshold": -1.0}
+        asked: dict[str, Any] = {"min_caught": 0.9, "max_false_alarms": 0.97, "threshold": -1.0}
         return calibrail.test(rows, _spec("score"), **asked).verdict == "certified"
     run = calibrail.calibrate(
         rows, _spec("score"), alpha=0.1, guarantee="pac", max_false_alarms=0.9, baselines=False
