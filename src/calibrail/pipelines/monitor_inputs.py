@@ -1,14 +1,11 @@
 """Log lines, labels and judge labels of a watch."""
 
-import json
 import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS
 from calibrail.data import read
+from calibrail.data.example import RowProblem
 from calibrail.errors import CalibrailError, DataError, InputError, error_text
 from calibrail.guardrail.decision import Cause, parse_cause
 from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, LogSource, read_on
@@ -27,7 +25,7 @@ from calibrail.monitoring import promise as draws
 from calibrail.monitoring.history import Rows
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
 from calibrail.monitoring.promise import promise_status
-from calibrail.options import ReadOptions, Requirement, runtime
+from calibrail.options import Requirement, runtime
 from calibrail.pipelines.run import frozen_limits, refuse_other_flags
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.messages import say
@@ -274,19 +272,16 @@ class JudgeLabels:
 
     def _read(self) -> None:
         labels: dict[str, int] = {}
-        contradicting: dict[str, None] = {}
-        with TemporaryDirectory() as folder:
-            quarantine = Path(folder) / "quarantine.jsonl"
-            rows = read(self._file, ReadOptions(quarantine=quarantine), require=(), repeats=True)
-            for row in rows:
-                if row.label is not None and labels.setdefault(row.id, row.label) != row.label:
-                    contradicting[row.id] = None
-            named = []
-            if quarantine.exists():
-                with quarantine.open(encoding="utf-8") as file:
-                    for row in map(json.loads, islice(file, _NAMED)):
-                        what = f"row {row['row']}: {row['field']}: {row['reason']}"
-                        named.append(f"judge's labels, {what}")
+        contradicting, unusable = dict[str, None](), list[RowProblem]()
+        rows = read(self._file, require=(), repeats=True)
+        rows.told = lambda problem: unusable.append(problem) if len(unusable) < _NAMED else None
+        for row in rows:
+            if row.label is not None and labels.setdefault(row.id, row.label) != row.label:
+                contradicting[row.id] = None
+        named = [
+            f"judge's labels, row {item.row}: {item.field}: {item.entry()['reason']}"
+            for item in unusable
+        ]
         named += [say("monitor.contradicting", name=name) for name in contradicting]
         self._refused, self._n_contradicting = named[:_NAMED], len(contradicting)
         self._n_refused = rows.n_quarantined + len(contradicting)
