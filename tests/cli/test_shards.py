@@ -77,12 +77,12 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    from calibrail.engine.distributed import _opened
+    from calibrail.engine.distributed import opened_scores
     from calibrail.pipelines.check import opened_guardrail
 
     for module in ("slow_detectors", "slow_helper"):
         sys.modules.pop(module, None)
-    _opened.cache_clear()
+    opened_scores.cache_clear()
     opened_guardrail.cache_clear()
 
 

@@ -141,7 +141,7 @@ class Detectors:
         (self.folder / f"{name}.py").write_text(source, encoding="utf-8")
         for module in ("shard_detectors", "shard_helper"):
             sys.modules.pop(module, None)
-        distributed._opened.cache_clear()
+        distributed.opened_scores.cache_clear()
         importlib.invalidate_caches()
 
     def score(self, name: str) -> CustomScore:

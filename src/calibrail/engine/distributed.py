@@ -301,7 +301,8 @@ def _foreign(score: Score) -> list[str]:
 
 
 @lru_cache(maxsize=8)
-def _opened(scores: tuple[SerialisedScore, ...]) -> tuple[Score, ...]:
+def opened_scores(scores: tuple[SerialisedScore, ...]) -> tuple[Score, ...]:
+    """Build scores where they have arrived, the same ones once in a process."""
     return tuple(score.opened() for score in scores)
 
 
@@ -324,7 +325,7 @@ class ScoreTask:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return a column of values a score, and of reasons where it is undefined somewhere."""
-        examples, scores = shards.to_examples(table), _opened(self.scores)
+        examples, scores = shards.to_examples(table), opened_scores(self.scores)
         tell = shards.shard_progress.get()
 
         def progress(done: int) -> None:

@@ -40,7 +40,7 @@ from calibrail.pipelines.loading import NOT_WANTED, Progress, RowOrder, open_for
 from calibrail.pipelines.run import inherited_reading
 from calibrail.pipelines.scoring import resolve_scores
 from calibrail.report.messages import say
-from calibrail.scores.base import Score, try_out
+from calibrail.scores.base import try_out
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 from calibrail.serialization import encodable_json
@@ -423,7 +423,7 @@ class BatchScorer(_OverBatches):
             If it lacks a column that a score reads.
         """
         examples = self._examples(batch)
-        table, _ = score_here(examples, _opened(self._sent))
+        table, _ = score_here(examples, distributed.opened_scores(self._sent))
         arrays = [string_array([example.id for example in examples])]
         for key, values in table.columns.items():
             arrays.append(number_array(values, ~np.isnan(values)))
@@ -490,11 +490,6 @@ class BatchChecker(_OverBatches):
             for item in self.schema
         ]
         return self._returned(batch, arrays)
-
-
-@lru_cache(maxsize=4)
-def _opened(scores: tuple[distributed.SerialisedScore, ...]) -> tuple[Score, ...]:
-    return tuple(score.opened() for score in scores)
 
 
 def _numbers(values: Sequence[float | None]) -> pa.Array:
