@@ -484,14 +484,9 @@ class BatchChecker(_OverBatches):
                 for removed in columns["removed"]
             ]
         arrays = [
-            _numbers(columns[item.name])
+            pa.array(columns[item.name], pa.float64())
             if item.type == pa.float64()
             else string_array(columns[item.name])
             for item in self.schema
         ]
         return self._returned(batch, arrays)
-
-
-def _numbers(values: Sequence[float | None]) -> pa.Array:
-    known = np.array([value is not None for value in values], dtype=bool)
-    return number_array(np.array([np.nan if v is None else v for v in values], np.float64), known)
