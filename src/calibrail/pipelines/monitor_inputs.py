@@ -274,7 +274,12 @@ class JudgeLabels:
         labels: dict[str, int] = {}
         contradicting, unusable = dict[str, None](), list[RowProblem]()
         rows = read(self._file, require=(), repeats=True)
-        rows.told = lambda problem: unusable.append(problem) if len(unusable) < _NAMED else None
+
+        def note(problem: RowProblem) -> None:
+            if len(unusable) < _NAMED:
+                unusable.append(problem)
+
+        rows.told = note
         for row in rows:
             if row.label is not None and labels.setdefault(row.id, row.label) != row.label:
                 contradicting[row.id] = None
