@@ -260,7 +260,7 @@ def _starts_sentence(text: str, start: int) -> bool:
 
 
 _FORMS: Final = patterns("numbers")
-_NUMBER = lazily_compiled(_FORMS["number"])
+_NUMBER, _IN_ASCII = (lazily_compiled(_FORMS[name]) for name in ("number", "in_ascii"))
 #: What stood alone between spaces, the English way.
 _FIRST_NUMBER = lazily_compiled(_FORMS["first"], re.IGNORECASE)
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
@@ -284,8 +284,8 @@ def numbers(text: str) -> list[Piece]:
     >>> numbers("It has 3.2 million books.")
     [Piece(text='3200000', start=7, end=18)]
     """
-    spans = []
-    for match in by_edition(_FIRST_NUMBER, _NUMBER).finditer(text):
+    spans, latest = [], _IN_ASCII if text.isascii() else _NUMBER
+    for match in by_edition(_FIRST_NUMBER, latest).finditer(text):
         scales = (name for name, text in match.groupdict().items() if text and "_" in name)
         zeros = sum(int(name.split("_")[1]) for name in scales)
         digits = match["digits"] or match["comma"].replace(".", "").replace(",", ".")
