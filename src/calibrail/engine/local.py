@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +36,7 @@ from calibrail.scores.table import Calls, Cost, ScoreTable
 # Most detectors ask no model of this machine, and most tables take one process.
 multiprocessing, pools = Library("multiprocessing"), Library("concurrent.futures.process")
 pairs, encoders = Library("calibrail.models.classifiers"), Library("calibrail.models.embeddings")
-loading = Library("calibrail.models.loading")
-
-if TYPE_CHECKING:
-    from calibrail.models.llm import chat
-else:
-    chat = Library("calibrail.models.llm.chat")
+loading, chat = Library("calibrail.models.loading"), Library("calibrail.models.llm.chat")
 
 #: Where a score counts the answers that it scored, and those that it had judged.
 _COUNTERS: Final = ("n_scored", "n_judged")
@@ -298,7 +293,7 @@ def asked_in_batches(
     return examples
 
 
-def _asked(score: Score) -> "list[chat.LanguageModel]":
+def _asked(score: Score) -> list[Any]:
     models = getattr(score, "models", ())
     return [model for model in models if isinstance(model, chat.LanguageModel)]
 
@@ -312,7 +307,7 @@ def _batched(
         # Who takes none says so before anything is sent.
         provider_of(model.endpoint, account().limits)
     for window in blocks(examples, characters, WINDOW, WINDOW_CHARACTERS):
-        wanted: dict[chat.LanguageModel, dict[Any, None]] = {}
+        wanted: dict[Any, dict[Any, None]] = {}
         # What a cheap score computes here, to tell what is judged, is computed again in its turn.
         with isolated_cache():
             for score in scores:

@@ -39,9 +39,8 @@ from calibrail.serialization import Record
 
 if TYPE_CHECKING:
     from calibrail.conformal.risk_control import RiskControl
-    from calibrail.evaluation import sentence_removal
-else:
-    sentence_removal = Library("calibrail.evaluation.sentence_removal")
+
+sentence_removal = Library("calibrail.evaluation.sentence_removal")
 
 #: Fewer test examples than this in a class leave intervals too wide to act on.
 FEW_TEST: Final = 50

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count, product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,10 +25,7 @@ from calibrail.report.messages import say
 from calibrail.scores import base, custom, registry
 from calibrail.serialization import Record
 
-if TYPE_CHECKING:
-    from calibrail.models.llm import chat
-else:
-    chat = Library("calibrail.models.llm.chat")
+chat = Library("calibrail.models.llm.chat")
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
 BYTES_A_TOKEN: Final = 4.0
@@ -176,7 +173,7 @@ def plan_calls(
 class _CallPlan:
     """Adds up one score's questions to one model, each once."""
 
-    def __init__(self, score: str, model: "chat.RemoteModel", in_batches: bool) -> None:
+    def __init__(self, score: str, model: Any, in_batches: bool) -> None:
         self._score, self._model, self._in_batches = score, model, in_batches
         self._known: dict[bytes, bool] = {}
         self._share = transport.BATCH_SHARE

@@ -11,7 +11,6 @@ from calibrail.conformal.threshold_rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sentences import sentence_examples, sentences_of
 from calibrail.data.splits import tested_rows
-from calibrail.errors import Library
 from calibrail.evaluation import ReportOrigin
 from calibrail.models.llm.transport import BudgetError, no_calls
 from calibrail.pipelines.loading import Context
@@ -23,8 +22,6 @@ from calibrail.scores.table import SentenceTable, Trimming
 from calibrail.serialization import plain
 from calibrail.text.removal import trim
 from calibrail.text.structure import joins
-
-judge_replies = Library("calibrail.scores.judge_replies")
 
 #: Misses, and false alarms, that a page shows at most; answers of each kind that are trimmed.
 MOST: Final = 5
@@ -288,7 +285,8 @@ def origin_of(scored: Scored, context: Context) -> ReportOrigin:
     """Return what a report says of its detector and its data, and how to get it again."""
     key = scored.keys[0]
     whys = scored.table.reasons.get(key, {}).values()
-    reasons = Counter(why.kind if isinstance(why, judge_replies.UnreadReply) else why for why in whys)
+    # A reply that could not be read counts by its kind.
+    reasons = Counter(getattr(why, "kind", why) for why in whys)
     return ReportOrigin(
         score=scored.specs[key],
         data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},

@@ -32,6 +32,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final, Literal
 
 from calibrail.options.fields import cli_or_python
@@ -48,6 +49,19 @@ _SHOWN: Final = {
 }
 #: How a text or a cell reads: a colour or a weight that each medium chooses.
 Style = Literal["", "strong", "muted", "good", "bad", "warning"]
+
+
+class Later(Sequence[Any]):
+    """Parts of what one medium alone shows: made when that looks at them, if ever."""
+
+    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
+        self._made = cache(lambda: tuple(make()))
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._made()[place]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,11 +54,9 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     jinja2.UndefinedError
         If a parameter that the template needs is missing.
     """
-    known: dict[str, Any] = {}
-    for mapping in context:
-        known.update(mapping)
+    known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
     part = cli_or_python("text", "python")
-    return _filled(code, part if part in _entry(code) else "text", known | parameters)
+    return _filled(code, part if part in _entry(code) else "text", known)
 
 
 def say_each(
@@ -179,8 +177,7 @@ def catalogue(topic: str = "*") -> dict[str, dict[str, str]]:
         for code, value in tomllib.loads(path.read_text(encoding="utf-8")).items():
             # A text alone may stand for its table.
             entry = {"text": value} if isinstance(value, str) else value
-            words = {name: " ".join(part.split()) for name, part in entry.items()}
-            entries[f"{path.stem}.{code}"] = words
+            entries[f"{path.stem}.{code}"] = {k: " ".join(v.split()) for k, v in entry.items()}
     return entries
 
 
