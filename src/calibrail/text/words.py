@@ -2,7 +2,6 @@
 
 import logging
 import re
-import tomllib
 import unicodedata
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
@@ -10,10 +9,9 @@ from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial, wraps
 from itertools import compress
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
-from calibrail.errors import variable_set
+from calibrail.errors import tables_beside, variable_set
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,10 +68,7 @@ def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]
     return remember
 
 
-_READ: Final = Path(__file__).with_name("patterns.toml").read_text("utf-8")
-#: Its sections, unparsed: most processes need few of them.
-_, *_PARTS = re.split(r"^\[(\w+)\]$", _READ, flags=re.MULTILINE)
-_TABLES: Final = dict(zip(_PARTS[::2], _PARTS[1::2], strict=True))
+_TABLES: Final = tables_beside(__file__, "patterns.toml")
 
 _PART: Final = re.compile(r"\{\{(?:(\w+)\.)?(\w+)\}\}")
 
@@ -85,7 +80,7 @@ def patterns(section: str) -> dict[str, str]:
     ``{{name}}`` is an entry above, ``{{section.name}}`` one of another section.
     """
     found: dict[str, str] = {}
-    for name, parts in tomllib.loads(_TABLES[section]).items():
+    for name, parts in _TABLES[section].items():
         pattern = parts if isinstance(parts, str) else "|".join(parts)
         found[name] = _PART.sub(
             lambda part: (patterns(part[1]) if part[1] else found)[part[2]], pattern
