@@ -13,6 +13,16 @@ def normal(text: str) -> list[str]:
     return [number.text for number in numbers(text)]
 
 
+@given(st.text("0123456789.,-%() \nstndrhpecmiloba"))
+def test_ascii_has_the_numbers_that_every_script_has(text: str) -> None:
+    assert [*map(tuple, numbers(text))] == [*map(tuple, numbers(f"{text} \u2026"))]
+
+
+def test_ascii_takes_no_pattern_of_other_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrail.text.words._NUMBER", None)
+    assert normal("1,234 of -2.50 % and 3 million") == ["1234", "-2.5%", "3000000"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

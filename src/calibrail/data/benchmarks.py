@@ -36,10 +36,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from calibrail.data.example import (
     FAITHFUL,
@@ -62,8 +61,7 @@ Made: TypeAlias = Mapping[str, object] | RowProblem | Filtered
 Convert: TypeAlias = Callable[[SourceRow], Iterable[Made]]
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(NamedTuple):
     """A benchmark's name, how it is recognised and how it is read.
 
     Parameters
@@ -96,8 +94,7 @@ class Native:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """A benchmark of two files: its name, how it is recognised and how it is read.
 
     Parameters

@@ -29,6 +29,7 @@ from calibrail.engine import shards
 from calibrail.engine.local import (
     BLOCK,
     asked_in_batches,
+    chat,
     concat_tables,
     encoders,
     keys_of,
@@ -41,7 +42,6 @@ from calibrail.engine.local import (
 from calibrail.engine.shards import MOST_ATTEMPTS, Job, Outcome, error_line, perform
 from calibrail.errors import CalibrailError, DataError, ModelError, error_text, variable_set
 from calibrail.models.hardware import cores, installed_versions
-from calibrail.models.llm.chat import RemoteModel
 from calibrail.options.fields import optional, spell_option
 from calibrail.options.runtime import EngineOptions
 from calibrail.scores.base import DetectorFailure, Score, parts_of, state_bytes, with_state
@@ -276,7 +276,7 @@ def local_only_reason(score: Score) -> str | None:
     calls at a time and one cache of answers then hold for all of them. So is one that no name leads
     to, one that remembers more than its state, and a column of the data, which costs nothing.
     """
-    if any(isinstance(model, RemoteModel) for model in getattr(score, "models", ())):
+    if any(isinstance(model, chat.RemoteModel) for model in getattr(score, "models", ())):
         return "it asks an endpoint, whose answers have a cache of their own"
     if isinstance(score, ColumnScore):
         return "it is a column of the data"

@@ -19,8 +19,7 @@ from calibrail.data.example import Example
 from calibrail.data.tables import string_array
 from calibrail.errors import InputError, Library, ModelError
 from calibrail.models.batching import blocks, isolated_cache, progress_listener
-from calibrail.models.llm.chat import LanguageModel, RemoteModel, Usage
-from calibrail.models.llm.transport import account
+from calibrail.models.llm.transport import Usage, account
 from calibrail.scores import base
 from calibrail.scores.base import (
     Demand,
@@ -37,7 +36,7 @@ from calibrail.scores.table import Calls, Cost, ScoreTable
 # Most detectors ask no model of this machine, and most tables take one process.
 multiprocessing, pools = Library("multiprocessing"), Library("concurrent.futures.process")
 pairs, encoders = Library("calibrail.models.classifiers"), Library("calibrail.models.embeddings")
-loading = Library("calibrail.models.loading")
+loading, chat = Library("calibrail.models.loading"), Library("calibrail.models.llm.chat")
 
 #: Where a score counts the answers that it scored, and those that it had judged.
 _COUNTERS: Final = ("n_scored", "n_judged")
@@ -110,12 +109,12 @@ class CostLedger:
         used = {id(model): model for model in self._used[key]}
         spent = [self._on_score[key], *(self._on_model[model] for model in used)]
         calls = None
-        if any(isinstance(model, RemoteModel) for model in used.values()):
+        if any(isinstance(model, chat.RemoteModel) for model in used.values()):
             scored, judged = (
                 n if before is None else getattr(self._scores[key], counter) - before
                 for counter, before in zip(_COUNTERS, self._counted[key], strict=True)
             )
-            names = {model.name for model in used.values() if isinstance(model, RemoteModel)}
+            names = {model.name for model in used.values() if isinstance(model, chat.RemoteModel)}
             asked = names.pop() if len(names) == 1 else ""
             calls = Calls(scored, judged, sum((part.usage for part in spent), Usage()), asked)
         shared_with = tuple(
@@ -137,7 +136,7 @@ class CostLedger:
 @contextmanager
 def _charged(spent: Spent, models: Sequence[SharedModel]) -> Iterator[None]:
     """Charge the time, and what the models do meanwhile."""
-    remote = [model for model in models if isinstance(model, RemoteModel)]
+    remote = [model for model in models if isinstance(model, chat.RemoteModel)]
     local = [model for model in models if isinstance(model, loading.LocalModel)]
     opening = sum(model.seconds_opening for model in local)
     started = time.perf_counter()
@@ -213,7 +212,7 @@ def score_here(
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
     for model in ledger.models:
-        if forget or not isinstance(model, RemoteModel):
+        if forget or not isinstance(model, chat.RemoteModel):
             model.forget()
     n, given_up = 0, dict[str, base.GivenUpFailure]()
     for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
@@ -294,9 +293,9 @@ def asked_in_batches(
     return examples
 
 
-def _asked(score: Score) -> list[LanguageModel]:
+def _asked(score: Score) -> list[Any]:
     models = getattr(score, "models", ())
-    return [model for model in models if isinstance(model, LanguageModel)]
+    return [model for model in models if isinstance(model, chat.LanguageModel)]
 
 
 def _batched(
@@ -308,7 +307,7 @@ def _batched(
         # Who takes none says so before anything is sent.
         provider_of(model.endpoint, account().limits)
     for window in blocks(examples, characters, WINDOW, WINDOW_CHARACTERS):
-        wanted: dict[LanguageModel, dict[Any, None]] = {}
+        wanted: dict[Any, dict[Any, None]] = {}
         # What a cheap score computes here, to tell what is judged, is computed again in its turn.
         with isolated_cache():
             for score in scores:
@@ -318,7 +317,7 @@ def _batched(
                     model.forget(count=model.usage.n_sent > before)
                 if why is None:
                     for demand in eventual_demands(score, window):
-                        if isinstance(demand.model, LanguageModel):
+                        if isinstance(demand.model, chat.LanguageModel):
                             asked = wanted.setdefault(demand.model, {})
                             asked.update(dict.fromkeys(chain.from_iterable(demand.parts)))
         ask_in_batches(wanted, say)

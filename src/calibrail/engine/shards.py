@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -189,8 +189,7 @@ class ShardTask(Protocol):
         """Return what it makes of a shard, row by row, in the order of the rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One shard that a task is to be applied to.
 
     Attributes
@@ -214,8 +213,7 @@ class Job:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a shard ended.
 
     Attributes

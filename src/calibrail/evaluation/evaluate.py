@@ -3,17 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from calibrail.conformal import Calibration, ClusteredCalibration, OverlappingCalibration
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.group_thresholds import spelled
-from calibrail.conformal.risk_control import RiskControl
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
-from calibrail.evaluation import sections, sentence_removal
+from calibrail.errors import Library
+from calibrail.evaluation import sections
 from calibrail.evaluation.measures import (
     BaselineResult,
     RemovalOutcome,
@@ -36,6 +36,11 @@ from calibrail.formatting import Scale, Shown
 from calibrail.options import Costs, Promise, Requirement
 from calibrail.scores.table import SentenceTable
 from calibrail.serialization import Record
+
+if TYPE_CHECKING:
+    from calibrail.conformal.risk_control import RiskControl
+
+sentence_removal = Library("calibrail.evaluation.sentence_removal")
 
 #: Fewer test examples than this in a class leave intervals too wide to act on.
 FEW_TEST: Final = 50
@@ -365,7 +370,7 @@ def evaluate(
     *,
     others: Others | None = None,
     names: Sequence[str] | None = None,
-    risks: RiskControl | None = None,
+    risks: "RiskControl | None" = None,
     sentences: SentenceTable | None = None,
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
@@ -513,7 +518,7 @@ def decided(
     key: str,
     *,
     names: Sequence[str] | None = None,
-    risks: RiskControl | None = None,
+    risks: "RiskControl | None" = None,
     sentences: SentenceTable | None = None,
     costs: Costs | None = None,
 ) -> VerdictResult:
@@ -556,7 +561,7 @@ def decided(
     return decision
 
 
-def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | None) -> Requirement:
+def _limits(promise: Promise, requirement: Requirement, risks: "RiskControl | None") -> Requirement:
     """Return the limits on coverage and FPR that the verdict is about; risks are such limits."""
     if risks is None:
         return replace(requirement, min_coverage=requirement.coverage(promise))

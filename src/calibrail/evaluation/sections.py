@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from calibrail import conformal
 from calibrail.conformal import bounds
 from calibrail.conformal.certificate import Verdict
-from calibrail.conformal.risk_control import Risk
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
 from calibrail.evaluation.scored_answers import CLASSES, Sample
@@ -17,6 +16,9 @@ from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.intervals import Floats, Mask, ranked_values, wilson
 from calibrail.evaluation.stats.tests import rank_correlation
 from calibrail.options.guarantee import Costs
+
+if TYPE_CHECKING:
+    from calibrail.conformal.risk_control import Risk
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
 FEW_DISTINCT: Final = 20
@@ -307,7 +309,7 @@ def operating_curve(
 
 
 def risk_bounds(
-    risks: Sequence[Risk],
+    risks: "Sequence[Risk]",
     counts: conformal.ClassCounts,
     of_all: conformal.ClassCounts,
     confidence: float,

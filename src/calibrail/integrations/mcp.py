@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tomllib
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Annotated, Any, Final, Literal
 
-from calibrail.errors import CalibrailError, InputError
+from calibrail.errors import CalibrailError, InputError, tables_beside
 from calibrail.integrations.gate import Gate, Guarding, needs
 
 with needs("mcp"):
@@ -25,8 +23,7 @@ with needs("mcp"):
 
 #: What ``mcp.toml`` says of the server, its tool and its options, by name.
 _TEXTS: Final = {
-    name: " ".join(text.split())
-    for name, text in tomllib.loads((files(__package__) / "mcp.toml").read_text("utf-8")).items()
+    name: " ".join(text.split()) for name, text in tables_beside(__file__, "mcp.toml").items()
 }
 
 

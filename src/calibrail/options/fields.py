@@ -84,7 +84,7 @@ def panel_of(kind: Any, name: str) -> str | None:
 
 
 @cache
-def help_texts() -> dict[str, dict[str, Any]]:
+def help_texts() -> Mapping[str, dict[str, Any]]:
     """Return what stands in ``help.toml``, by table and name."""
     return tables_beside(__file__, "help.toml")
 

@@ -13,11 +13,10 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import dataset, example, sources
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.splits import TEST
-from calibrail.errors import InputError, errors_as
+from calibrail.errors import InputError, Library, errors_as
 from calibrail.evaluation import Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
 from calibrail.models.llm import transport
-from calibrail.models.llm.chat import LanguageModel, RemoteModel, asked_again
 from calibrail.options import SplitOptions, data, fields, guarantee
 from calibrail.pipelines.loading import batches, open_source
 from calibrail.pipelines.scoring import Scored, resolve_scores
@@ -25,6 +24,8 @@ from calibrail.pipelines.splitting import BySentence, fitted
 from calibrail.report.messages import say
 from calibrail.scores import base, custom, registry
 from calibrail.serialization import Record
+
+chat = Library("calibrail.models.llm.chat")
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
 BYTES_A_TOKEN: Final = 4.0
@@ -127,7 +128,7 @@ def plan_calls(
     splitting = fields.optional(splitting, SplitOptions, "splitting")
     sentences = unit == "sentence"
     models = (model for item in detectors for model in getattr(item, "models", ()))
-    asks = any(isinstance(model, RemoteModel) for model in models)
+    asks = any(isinstance(model, chat.RemoteModel) for model in models)
     keep = () if splitting.column is None else (splitting.column,)
     apart = BySentence(reading.span_share) if sentences else None
     examples: Iterable[example.Example] = open_source(
@@ -157,10 +158,10 @@ def plan_calls(
             n_examples += len(answers)
             for score, number in product(detectors, range(times)):
                 undecided = getattr(score, "undecided", None)
-                with asked_again(number):
+                with chat.asked_again(number):
                     n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
                     for demand in base.eventual_demands(score, batch):
-                        if isinstance(demand.model, RemoteModel):
+                        if isinstance(demand.model, chat.RemoteModel):
                             key = (registry.key_of(score), id(demand.model))
                             new = _CallPlan(key[0], demand.model, in_batches)
                             plan = plans.setdefault(key, new)
@@ -172,7 +173,7 @@ def plan_calls(
 class _CallPlan:
     """Adds up one score's questions to one model, each once."""
 
-    def __init__(self, score: str, model: RemoteModel, in_batches: bool) -> None:
+    def __init__(self, score: str, model: Any, in_batches: bool) -> None:
         self._score, self._model, self._in_batches = score, model, in_batches
         self._known: dict[bytes, bool] = {}
         self._share = transport.BATCH_SHARE
@@ -235,9 +236,9 @@ def with_repeats(
     examples = [scored.answers[row] for row in np.flatnonzero(rows).tolist()]
     # An embedding is the same in every round, and where nobody was asked rounds would never end.
     models = getattr(detector, "models", ())
-    judges = {model.model for model in models if isinstance(model, LanguageModel)}
+    judges = {model.model for model in models if isinstance(model, chat.LanguageModel)}
     for number in count(1):
-        with asked_again(number), transport.no_calls():
+        with chat.asked_again(number), transport.no_calls():
             plans: Sequence[PlannedCalls] = ()
             # What a hybrid asks follows from replies to its cheap score, which are not kept.
             with suppress(InputError):

@@ -18,7 +18,6 @@ from calibrail.pipelines.scoring import Scored
 from calibrail.report.documents.data import data_notes
 from calibrail.report.messages import say
 from calibrail.scores.base import Score
-from calibrail.scores.judge_replies import UnreadReply
 from calibrail.scores.table import SentenceTable, Trimming
 from calibrail.serialization import plain
 from calibrail.text.removal import trim
@@ -286,7 +285,8 @@ def origin_of(scored: Scored, context: Context) -> ReportOrigin:
     """Return what a report says of its detector and its data, and how to get it again."""
     key = scored.keys[0]
     whys = scored.table.reasons.get(key, {}).values()
-    reasons = Counter(why.kind if isinstance(why, UnreadReply) else why for why in whys)
+    # A reply that could not be read counts by its kind.
+    reasons = Counter(getattr(why, "kind", why) for why in whys)
     return ReportOrigin(
         score=scored.specs[key],
         data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},

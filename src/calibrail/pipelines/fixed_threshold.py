@@ -9,11 +9,11 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import filterfalse
 from os import PathLike
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -413,8 +413,7 @@ def _chosen(
     return registry.build_column(choice.names[0], choice.higher)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreChoice:
+class ScoreChoice(NamedTuple):
     """Which column of a source may be its score, and what is known of it.
 
     Parameters

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import calibrail.guardrail
+from calibrail import conformal
 from calibrail.atomic_files import read_regular, whole_folder, write_atomically
-from calibrail.conformal import DECISIONS, Calibration, parse_risk
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.threshold import NegatedCalibration
 from calibrail.conformal.threshold_rule import Rule
@@ -305,7 +305,7 @@ class Run(Shown):
         return (self.report.to_dict(),)
 
     @property
-    def calibration(self) -> Calibration | NegatedCalibration:
+    def calibration(self) -> conformal.Calibration | NegatedCalibration:
         """Threshold, rank, guarantee and sorted calibration scores; with groups, the fallback's.
 
         In the numbers of the score as its user knows it; ``rule`` holds those that decide.
@@ -686,7 +686,7 @@ def frozen_limits(config: calibrail.guardrail.FrozenConfig) -> tuple[float | Non
     Either is None where nobody named it, or where it is no share between 0 and 1.
     """
     requirement = config.requirement
-    kept = {risk.name: risk.level for risk in map(parse_risk, requirement.risks)}
+    kept = {risk.name: risk.level for risk in map(conformal.parse_risk, requirement.risks)}
     coverage = kept.get("recall") if kept else requirement.coverage(config.promise)
     fpr = kept.get("fpr") if kept else requirement.max_fpr
     least, most = (
@@ -728,7 +728,7 @@ def refuse_other_flags(
     places = np.flatnonzero(known)
     codes = rule.decide(scores[places], names, config.score.tolerance)
     for index in np.flatnonzero((codes > 0) != flagged[places])[:1].tolist():
-        place, outcome = int(places[index]), DECISIONS[int(codes[index])]
+        place, outcome = int(places[index]), conformal.DECISIONS[int(codes[index])]
         where, said = f"{path}, line {place + 1}", str(bool(flagged[place])).lower()
         raise DataError.on(
             "flag_changed", where=where, score=scores[place], outcome=outcome, said=said

@@ -32,7 +32,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
 
 from calibrail.options.fields import cli_or_python
 
@@ -50,8 +51,20 @@ _SHOWN: Final = {
 Style = Literal["", "strong", "muted", "good", "bad", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Later(Sequence[Any]):
+    """Parts of what one medium alone shows: made when that looks at them, if ever."""
+
+    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
+        self._made = cache(lambda: tuple(make()))
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._made()[place]
+
+
+class Text(NamedTuple):
     """A paragraph."""
 
     text: str
@@ -59,24 +72,21 @@ class Text:
     where: Where = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """Lines to copy, as they are."""
 
     text: str
     where: Where = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Bullet:
+class Bullet(NamedTuple):
     """A warning or a remark, with a short title where it has one (for the page)."""
 
     text: str
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(NamedTuple):
     """Findings as a list under a heading (left out on a page that says it above already)."""
 
     heading: str
@@ -85,8 +95,7 @@ class Bullets:
     where: Where = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell.
 
     Parameters
@@ -110,15 +119,13 @@ class Cell:
     value: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A row of a table that heads those below it."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(NamedTuple):
     """A column's heading, and how it stands.
 
     Parameters
@@ -176,8 +183,7 @@ def asked_heading(asked: Iterable[str]) -> list[str]:
     return ["Required"] if any(asked) else []
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Names with their values, side by side."""
 
     items: Sequence[tuple[str, str]]
@@ -225,8 +231,7 @@ class Figure:
         return self.drawn[narrow]
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """One number that a reader looks for first, with its interval and what was asked."""
 
     name: str
@@ -235,8 +240,7 @@ class Tile:
     asked: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Slider:
+class Slider(NamedTuple):
     """Thresholds to try on the page: ``points`` of ``operating_points``, words, and ``jumps``.
 
     Each of these is a button: what it says, and the place in ``points`` that it leads to.
@@ -250,8 +254,7 @@ class Slider:
     where: Where = "page"
 
 
-@dataclass(frozen=True, slots=True)
-class QuotedText:
+class QuotedText(NamedTuple):
     """A stretch of somebody's text: clean segments, each marked or not, and what was left out."""
 
     about: str
@@ -262,8 +265,7 @@ class QuotedText:
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceText:
+class SentenceText(NamedTuple):
     """A sentence of an answer, or what stands between two: segments as a ``Quote`` has them.
 
     A sentence has a ``verdict``: what became of it, and whether rightly. A ``sign`` says the same
@@ -278,8 +280,7 @@ class SentenceText:
     score: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Struck:
+class Struck(NamedTuple):
     """An answer in which removed sentences are struck out; marked is what people marked."""
 
     about: str
@@ -290,8 +291,7 @@ class Struck:
     where: Where = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceItem:
+class EvidenceItem(NamedTuple):
     """What a detector says about one part of an answer; every field may be empty."""
 
     verdict: str = ""
@@ -306,8 +306,7 @@ class EvidenceItem:
     nested: EvidenceBlock | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceBlock:
+class EvidenceBlock(NamedTuple):
     """What a detector's decision rests on, item by item; ``more`` were left out."""
 
     heading: str
@@ -316,8 +315,7 @@ class EvidenceBlock:
     where: Where = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCard:
+class AnswerCard(NamedTuple):
     """One answer on the page: facts about it, its texts, the evidence, its context folded."""
 
     title: str

@@ -18,7 +18,7 @@ from calibrail.report.documents import build_document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import embedded_json, source_hash
 from calibrail.report.markdown import render_comment
-from calibrail.report.messages import catalogue
+from calibrail.report.messages import message
 from calibrail.report.text import JOINT, clean, last_part, leaves, short, tile_line
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _svg(figure: parts.Figure, size: str) -> Markup:
 
 def _parted(leaves: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], ...]:
     """Return what every reader asks of the data, and the rest."""
-    top = catalogue("data")["data.first"]
+    top = message("data.first")
     return [(top[k], v) for k, v in leaves if k in top], [x for x in leaves if x[0] not in top]
 
 

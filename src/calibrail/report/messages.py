@@ -16,7 +16,6 @@ Examples
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from calibrail import formatting, options
+from calibrail.errors import tables_beside
 from calibrail.options.fields import cli_or_python, offers, spell_option
 from calibrail.report import text
 from calibrail.report.document import Json
@@ -54,11 +54,9 @@ def say(code: str, /, *context: Json, **parameters: Any) -> str:
     jinja2.UndefinedError
         If a parameter that the template needs is missing.
     """
-    known: dict[str, Any] = {}
-    for mapping in context:
-        known.update(mapping)
+    known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
     part = cli_or_python("text", "python")
-    return _filled(code, part if part in _entry(code) else "text", known | parameters)
+    return _filled(code, part if part in message(code) else "text", known)
 
 
 def say_each(
@@ -72,12 +70,14 @@ def say_each(
 
 def title(code: str) -> str:
     """Return a message in a few words: its title, or the words that its code is made of."""
-    return _entry(code, {}).get("title", code.rpartition(".")[2].replace("_", " "))
+    parts = message(code) if is_known(code) else {}
+    return parts.get("title", code.rpartition(".")[2].replace("_", " "))
 
 
 def is_known(code: str) -> bool:
     """Return whether the catalogue has a message for a code."""
-    return bool(_entry(code, {}))
+    topic, _, name = code.partition(".")
+    return name in _topic(topic)
 
 
 def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any) -> str:
@@ -89,7 +89,7 @@ def say_first(cases: Mapping[str, object], /, *context: Json, **parameters: Any)
 def facts(code: str, /, *context: Json, **parameters: Any) -> list[tuple[str, str]]:
     """Return the parts of a message, each with its name; those that say nothing are left out."""
     known = {name: value for mapping in (*context, parameters) for name, value in mapping.items()}
-    parts = [(name, _filled(code, name, known)) for name in _entry(code)]
+    parts = [(name, _filled(code, name, known)) for name in message(code)]
     return [(name, part) for name, part in parts if part]
 
 
@@ -100,7 +100,7 @@ def remarks(code: str, /, *context: Json, **parameters: Any) -> list[str]:
 
 def word(code: str, name: str, otherwise: str | None = None) -> str:
     """Return a word of a table of the catalogue; what it lacks, as it is or as it is given."""
-    return _entry(code).get(name, text.plain(name) if otherwise is None else otherwise)
+    return message(code).get(name, text.plain(name) if otherwise is None else otherwise)
 
 
 def labeller(data: Json, noun: str = "") -> str:
@@ -172,32 +172,37 @@ def spell_reasons(result: Result) -> Result:
 
 
 @cache
-def catalogue(topic: str = "*") -> dict[str, dict[str, str]]:
-    """Return the messages of a topic, or all, by code: the text, and the title where one has it."""
-    entries: dict[str, dict[str, str]] = {}
-    for path in sorted(Path(__file__).with_name("catalogue").glob(f"{topic}.toml")):
-        for code, value in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            # A text alone may stand for its table.
-            entry = {"text": value} if isinstance(value, str) else value
-            words = {name: " ".join(part.split()) for name, part in entry.items()}
-            entries[f"{path.stem}.{code}"] = words
-    return entries
+def _topic(name: str) -> Mapping[str, Any]:
+    """Return the messages of a topic, as they stand in its file; none where there is no file."""
+    file = Path(__file__).with_name("catalogue") / f"{name}.toml"
+    return tables_beside(str(file), file.name) if file.exists() else {}
 
 
-def _entry(code: str, otherwise: dict[str, str] | None = None) -> dict[str, str]:
-    """Return a message; of the files of the catalogue only that of its topic is read."""
-    topic = catalogue(code.partition(".")[0])
-    return topic[code] if otherwise is None else topic.get(code, otherwise)
+def catalogue() -> dict[str, dict[str, str]]:
+    """Return all messages by code: the text, and the title where one has it."""
+    files = sorted(Path(__file__).with_name("catalogue").glob("*.toml"))
+    codes = [f"{file.stem}.{name}" for file in files for name in _topic(file.stem)]
+    return {code: message(code) for code in codes}
+
+
+@cache
+def message(code: str) -> dict[str, str]:
+    """Return the parts of a message; nothing else of the catalogue is read."""
+    topic, _, name = code.partition(".")
+    entry = _topic(topic)[name]
+    # A text alone may stand for its table.
+    parts = {"text": entry} if isinstance(entry, str) else entry
+    return {part: " ".join(said.split()) for part, said in parts.items()}
 
 
 def _filled(code: str, part: str, known: Mapping[str, Any]) -> str:
-    said = _entry(code)[part]
+    said = message(code)[part]
     return _template(code, part).render(known) if "{" in said else said
 
 
 @cache
 def _template(code: str, part: str) -> Template:
-    return environment().from_string(_entry(code)[part])
+    return environment().from_string(message(code)[part])
 
 
 #: The functions that are filters by their own names.

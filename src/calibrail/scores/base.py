@@ -24,16 +24,17 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.data.sentences import MOST_CHARACTERS
-from calibrail.errors import InputError, error_text, errors_as, extra
+from calibrail.errors import InputError, Library, error_text, errors_as, extra
 from calibrail.models.batching import Model, shared, single_input_batches
 from calibrail.models.hardware import DEFAULT_MODEL, TOLERANCES
-from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import SplitOptions
 from calibrail.options.fields import spell_option
 from calibrail.text.words import P, R, edition, rules_of
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
+
+chat = Library("calibrail.models.llm.chat")
 
 #: Whether what is built stands in a guardrail's file, which names no other file to read.
 IN_GUARDRAIL: Final[ContextVar[bool]] = ContextVar("in_guardrail", default=False)
@@ -333,7 +334,7 @@ def scored_alone(score: Score, example: Example) -> Scores:
         # A model's own store is empty here; that of a model of somebody else's need not be.
         for keeper in getattr(score, "models", (score,)):
             forget = getattr(keeper, "forget", None)
-            if callable(forget) and not isinstance(keeper, RemoteModel):
+            if callable(forget) and not isinstance(keeper, chat.RemoteModel):
                 forget()
         prepare(background or ())
         return score.score([example])

@@ -25,8 +25,7 @@ from calibrail.data.splits import PART_NAMES
 from calibrail.data.tables import number_array, string_array
 from calibrail.errors import file_errors
 from calibrail.formatting import Scale
-from calibrail.models.llm.chat import Usage
-from calibrail.models.llm.transport import AUTO, CallLimits
+from calibrail.models.llm.transport import AUTO, CallLimits, Usage
 from calibrail.options.guarantee import Undefined
 from calibrail.text.structure import Joins, broken_links, removed_with
 

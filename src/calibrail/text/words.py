@@ -2,7 +2,6 @@
 
 import logging
 import re
-import tomllib
 import unicodedata
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
@@ -10,10 +9,9 @@ from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial, wraps
 from itertools import compress
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
-from calibrail.errors import variable_set
+from calibrail.errors import tables_beside, variable_set
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,10 +68,7 @@ def remembered(maxsize: int | None) -> Callable[[Callable[P, R]], Callable[P, R]
     return remember
 
 
-_READ: Final = Path(__file__).with_name("patterns.toml").read_text("utf-8")
-#: Its sections, unparsed: most processes need few of them.
-_, *_PARTS = re.split(r"^\[(\w+)\]$", _READ, flags=re.MULTILINE)
-_TABLES: Final = dict(zip(_PARTS[::2], _PARTS[1::2], strict=True))
+_TABLES: Final = tables_beside(__file__, "patterns.toml")
 
 _PART: Final = re.compile(r"\{\{(?:(\w+)\.)?(\w+)\}\}")
 
@@ -85,7 +80,7 @@ def patterns(section: str) -> dict[str, str]:
     ``{{name}}`` is an entry above, ``{{section.name}}`` one of another section.
     """
     found: dict[str, str] = {}
-    for name, parts in tomllib.loads(_TABLES[section]).items():
+    for name, parts in _TABLES[section].items():
         pattern = parts if isinstance(parts, str) else "|".join(parts)
         found[name] = _PART.sub(
             lambda part: (patterns(part[1]) if part[1] else found)[part[2]], pattern
@@ -260,7 +255,7 @@ def _starts_sentence(text: str, start: int) -> bool:
 
 
 _FORMS: Final = patterns("numbers")
-_NUMBER = lazily_compiled(_FORMS["number"])
+_NUMBER, _IN_ASCII = (lazily_compiled(_FORMS[name]) for name in ("number", "in_ascii"))
 #: What stood alone between spaces, the English way.
 _FIRST_NUMBER = lazily_compiled(_FORMS["first"], re.IGNORECASE)
 _DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
@@ -284,8 +279,8 @@ def numbers(text: str) -> list[Piece]:
     >>> numbers("It has 3.2 million books.")
     [Piece(text='3200000', start=7, end=18)]
     """
-    spans = []
-    for match in by_edition(_FIRST_NUMBER, _NUMBER).finditer(text):
+    spans, latest = [], _IN_ASCII if text.isascii() else _NUMBER
+    for match in by_edition(_FIRST_NUMBER, latest).finditer(text):
         scales = (name for name, text in match.groupdict().items() if text and "_" in name)
         zeros = sum(int(name.split("_")[1]) for name in scales)
         digits = match["digits"] or match["comma"].replace(".", "").replace(",", ".")

@@ -10,7 +10,7 @@ any provider, LangChain's serialised objects, or JSON that spells one of these.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from calibrail.data.aliases import NAMES
 from calibrail.data.example import Filtered, ParsedItem, RowProblem, SourceRow, TableItem
@@ -90,8 +90,7 @@ class ExportNotes:
 Convert: TypeAlias = Callable[[Iterable[TableItem], ExportNotes], Iterator[ParsedItem]]
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(NamedTuple):
     """A tool's export: how it is recognised and how it is read.
 
     Parameters
@@ -227,8 +226,7 @@ class Span:
     verdicts: list[Verdict] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A verdict that stands in a row of its own: of a trace or, where that is not said, a span.
 
     ``by`` says whose it is, or which record: of several under one name by one the last stands.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -569,44 +569,6 @@ class Question(NamedTuple):
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a model was used for so far; figures only grow.
-
-    Attributes
-    ----------
-    n_answers : int
-        Distinct requests that were answered, by the endpoint or the cache.
-    n_sent : int
-        Requests sent, further attempts included.
-    n_cached : int
-        Answers that the cache held.
-    n_failed : int
-        Requests that got no answer.
-    tokens_in, tokens_out : int
-        Tokens of all answers, the cached ones included, as the endpoint counted them.
-    n_counted : int
-        Answers whose tokens were counted.
-    tokens_cached : int
-        Those among ``tokens_in`` that the provider had read before.
-    """
-
-    n_answers: int = 0
-    n_sent: int = 0
-    n_cached: int = 0
-    n_failed: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    n_counted: int = 0
-    tokens_cached: int = 0
-
-    def __sub__(self, other: Self) -> Self:
-        return type(self)(*map(operator.sub, astuple(self), astuple(other)))
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(*map(operator.add, astuple(self), astuple(other)))
-
-
 class ChatSession(NamedTuple):
     """What one round of asking goes by.
 
@@ -650,7 +612,7 @@ class RemoteModel:
 
     def __init__(self, name: str, endpoint: str) -> None:
         self.name, self.model, self.endpoint = name, name, endpoint
-        self.usage = Usage()
+        self.usage = transport.Usage()
         self._caller = transport.Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)
         self._lock = Lock()
@@ -672,7 +634,7 @@ class RemoteModel:
         """Return tokens per character of what was asked before, None if nothing was counted."""
         return open_cache(transport.account().limits.cache).tokens_per_character(self._source)
 
-    def count(self, used: Usage) -> None:
+    def count(self, used: transport.Usage) -> None:
         """Add to what the model was used for."""
         with self._lock:
             self.usage += used
@@ -684,7 +646,7 @@ class RemoteModel:
         """
         tokens_in, tokens_out = (n or 0 for n in tokens)
         counted = int(None not in tokens)
-        self.count(Usage(1, n_sent, n_cached, 0, tokens_in, tokens_out, counted, read))
+        self.count(transport.Usage(1, n_sent, n_cached, 0, tokens_in, tokens_out, counted, read))
 
     def session(self) -> ChatSession:
         """Return what a round of asking goes by, as it is now."""
@@ -710,7 +672,7 @@ class RemoteModel:
             if done < len(items):
                 raise CalibrailError("the run was stopped")
         finally:
-            self.count(Usage(n_sent=self._caller.n_sent - before))
+            self.count(transport.Usage(n_sent=self._caller.n_sent - before))
 
     def send(
         self,
@@ -884,7 +846,7 @@ class LanguageModel(RemoteModel):
         self, request: ChatRequest, answer: ChatAnswer | Failure, n_cached: int | None = None
     ) -> None:
         if isinstance(answer, Failure):
-            self.count(Usage(n_failed=1))
+            self.count(transport.Usage(n_failed=1))
         else:
             # What came from the cache, and was not there before, was sent in a batch.
             self.count_answer(

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import logging
 import math
+import operator
 import os
 import random
 import re
@@ -16,11 +17,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, closing, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 from weakref import WeakSet
@@ -144,6 +145,44 @@ def read_price(text: str) -> Price | Literal["auto"]:
     if len(amounts) not in (2, 3) or not all(0.0 <= amount < math.inf for amount in amounts):
         raise InputError.on("price_no_amounts", text=text)
     return Price(*amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a model was used for so far; figures only grow.
+
+    Attributes
+    ----------
+    n_answers : int
+        Distinct requests that were answered, by the endpoint or the cache.
+    n_sent : int
+        Requests sent, further attempts included.
+    n_cached : int
+        Answers that the cache held.
+    n_failed : int
+        Requests that got no answer.
+    tokens_in, tokens_out : int
+        Tokens of all answers, the cached ones included, as the endpoint counted them.
+    n_counted : int
+        Answers whose tokens were counted.
+    tokens_cached : int
+        Those among ``tokens_in`` that the provider had read before.
+    """
+
+    n_answers: int = 0
+    n_sent: int = 0
+    n_cached: int = 0
+    n_failed: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    n_counted: int = 0
+    tokens_cached: int = 0
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(*map(operator.sub, astuple(self), astuple(other)))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Documents and messages of agree, repeat and versus."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -90,7 +89,7 @@ def _tiles(row: Json, judge: str) -> list[parts.Tile]:
         # Nothing is decided: the ranges are those of the sentence above.
         asked = {name: asked[name] for name in ("min_coverage", "max_fpr")}
     tiles = measures.tiles(measures.rates(seen, asked))
-    return [replace(tile, name=f"{judge}{tile.name}") for tile in tiles]
+    return [tile._replace(name=f"{judge}{tile.name}") for tile in tiles]
 
 
 def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:

@@ -87,7 +87,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples, report),
-            parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
+            messages.rests_on(report),
             messages.possible_section(messages.possible(report), report),
         ),
         next_step=next_steps.next_step(report),

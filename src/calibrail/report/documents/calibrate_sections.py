@@ -277,6 +277,12 @@ def possible_section(points: Json | None, of: Json) -> parts.Section | None:
     return parts.section("What is possible", parts.Text(text))
 
 
+def rests_on(report: Json, what: str = "the promise") -> parts.Section:
+    """Return the part of a page that says what the promise and the intervals rest on."""
+    said = parts.Later(lambda: assumptions(report))
+    return parts.listing(f"What {what} rests on", said, where="page")
+
+
 def assumptions(report: Json) -> list[str]:
     """Return what the promise and the intervals rest on."""
     if by_sentence(report):

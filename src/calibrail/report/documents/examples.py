@@ -257,7 +257,7 @@ def _trimmed_card(item: Json, called: str, scale: Scale) -> parts.AnswerCard:
     if block is not None:
         # The evidence is about the one sentence that the answer is shown for.
         about = short(answer[sentence["start"] : sentence["end"]], 60)
-        block = replace(block, heading=f'{block.heading}: "{about}"')
+        block = block._replace(heading=f'{block.heading}: "{about}"')
     facts = [*remarks("example.trimmed_facts", item), *_threshold_and_group(item, scale)]
     return _answer_card(item, called, facts, quotes, block, _withheld(item))
 

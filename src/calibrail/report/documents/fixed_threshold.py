@@ -75,7 +75,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
                 where="page",
             ),
             None if examples is None else error_examples(examples, report),
-            parts.listing("What this rests on", sections.assumptions(report), where="page"),
+            sections.rests_on(report, "this"),
             parts.listing("Notes", [] if asked else report["notes"], where="page"),
         ),
         next_step=step,

@@ -306,10 +306,10 @@ def target_section(report: Json, *more: parts.Block) -> parts.Section:
     """Return the target of a report, and what moves a box in it."""
     confidence = (report["certificate"].get("region") or report)["confidence"]
     moves = any(isinstance(block, parts.Slider) for block in more)
-    figure = target_figure(report, confidence, report["curve"], moves=moves)
     limits = report["max_fpr"] is not None
     heading = "What is required and what is shown" if limits else "What is shown"
-    return parts.section(heading, figure, *more, where="page")
+    shown = partial(target_figure, report, confidence, report["curve"], moves=moves)
+    return parts.Section(heading, parts.Later(lambda: (shown(), *more)), "page")
 
 
 #: What the place of a box says about the limits.

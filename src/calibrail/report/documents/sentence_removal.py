@@ -206,7 +206,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             stopped_streams(report),
             *of_report(report),
             told or None,
-            parts.listing("What the promise rests on", messages.assumptions(report), where="page"),
+            messages.rests_on(report),
         ),
         next_step=next_steps.next_step(report),
     )
