@@ -67,6 +67,7 @@ def write_run(
     document: Document,
     *tables: ScoreTable,
     codes: NDArray[np.int8] | None = None,
+    page: str = "report.html",
     force: bool = False,
 ) -> Path:
     """Write a folder of results, all of its files or none.
@@ -83,6 +84,8 @@ def write_run(
         For ``cost.json``: what each score cost, with the times measured.
     codes : ndarray of int8, shape (n,), optional
         The split of the one table, which is written to ``scores.parquet``.
+    page : str
+        Name of the page's file.
     force : bool
         Whether files of that name which are no results of a run are replaced.
 
@@ -101,7 +104,7 @@ def write_run(
     ):
         if codes is not None:
             tables[0].to_parquet(made / "scores.parquet", codes)
-        write_page(document.naming(RUN=path), made / "report.html")
+        write_page(document.naming(RUN=path), made / page)
         write_figures(document, made / FIGURES)
         for name, content in {"cost.json": cost_dict(*tables), **files}.items():
             if callable(content):
