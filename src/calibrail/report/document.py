@@ -227,12 +227,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number that a reader looks for first, with its interval and what was asked."""
+    """One number that a reader looks for first: an interval, what was asked, what it means."""
 
     name: str
     value: str
     interval: str = ""
     asked: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
     """Return what only a report about flagging answers says."""
     area, proven = report["test"]["auroc"], text.is_proven(report["test"]["coverage"])
     on = "On all answers" if proven else "On the test set"
-    rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
+    rule, summary = _threshold_sentence(report, details=False), messages.verdict_summary(report)
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
         rule, summary = "", f"{rule} {summary}"
@@ -73,7 +73,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
-            parts.Tile("AUROC", text.estimate(area), text.bounds(area)),
+            parts.Tile("AUROC", text.estimate(area), text.bounds(area), note=measures.AUROC_MEANS),
         ),
         blocks=(
             measures.target_section(report, *_other_thresholds(report, scores)),
@@ -81,6 +81,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             parts.section(
                 on,
                 *measures.decided(on, measures.of_test_part(report), report["confidence"]),
+                parts.Text(measures.counted(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),
@@ -104,8 +105,8 @@ def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> p
     return parts.section("The threshold", text_of_rule, figure)
 
 
-def _threshold_sentence(report: Json) -> str:
-    """Say which answers are flagged, what that promises and where the threshold comes from."""
+def _threshold_sentence(report: Json, *, details: bool = True) -> str:
+    """Say which answers are flagged, what that promises and, in ``details``, its rank."""
     scale, by_group = Scale.of(report["score"]), report["by_group"]
     about = {
         "scale": scale,
@@ -113,10 +114,12 @@ def _threshold_sentence(report: Json) -> str:
         "target": floor_percent(1.0 - report["alpha"]),
         "how": messages.how_sure(report),
         "unit": measures.unit_words(report),
+        "details": details,
     }
     about["flag"] = say("calibrate.flagged", report, about)
     paper = report["guarantee"] == "paper"
-    about["promise"] = say(f"calibrate.{'promised_by_paper' if paper else 'promised'}", about)
+    code = "calibrate.promised_by_paper" if paper else "calibrate.promised"
+    about["promise"] = say(code, report, about)
     cases = {
         "calibrate.by_risks": report["risks"],
         "calibrate.by_overlapping_groups": by_group and "by" in by_group,

@@ -48,6 +48,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
                 measures.table("On the test set", [*lines, *more], joint),
                 parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
+                parts.Text(messages.look_number(certificate, first=True).lstrip()),
                 parts.Text(
                     say("certify.read_with", options=shlex.join(options)) if options else ""
                 ),

@@ -44,7 +44,10 @@ def guardrail_document(config: Json) -> Document:
         verdict=tone(headline),
         rule=rule,
         summary=f"When it was calibrated: {reason_or_cost(headline)}",
-        tiles=(*measures.tiles(lines), parts.Tile("AUROC by sentence" if trims else "AUROC", area)),
+        tiles=(
+            *measures.tiles(lines),
+            parts.Tile(f"AUROC{' by sentence' * trims}", area, note=measures.AUROC_MEANS),
+        ),
         blocks=(Facts(facts("guardrail.facts", config, limit=limit, has_delta=has_delta)),),
         footer="Every number on this page is in the guardrail's file.",
     )

@@ -29,6 +29,9 @@ from calibrail.report.text import by_sentence, capital, share
 LABELS: Final = ("hallucinated", "faithful")
 
 
+#: What values of an AUROC mean.
+AUROC_MEANS: Final = "0.5 = guessing, 1 = perfect"
+
 #: Measure, value, interval, what was asked (and in brackets the end that decided), counts.
 Line = tuple[str, str, str, str, str]
 
@@ -128,11 +131,12 @@ def left_whole(measured: Json) -> Iterator[Line]:
 
 
 def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
-    """Yield rates as the numbers to look at first, each with the bound that decides."""
+    """Yield the numbers to look at first: the bound that decides, or else the measured rate."""
     for name, value, span, asked, _ in lines:
         limit, _, end = asked.removesuffix(")").partition(" (")
-        bound = "" if end == f"{value} shown" else end or span
-        yield parts.Tile(word("calibrate.brief", name, name), value, bound, limit)
+        first, below = end.removesuffix(" shown") or value, f"measured {value}" if end else span
+        if brief := word("calibrate.brief", name, name):
+            yield parts.Tile(brief, first, "" if first == value and end else below, limit)
 
 
 #: Of what a limit may be set: the limit, and the end of a certificate that shows it to be kept.
@@ -360,13 +364,13 @@ def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
     """
     if cost is None:
         return []
-    best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
+    ways = ("flag_all", "pass_all")
     shown = {
-        "best": best,
+        "best": min(ways, key=lambda way: cost[way]),
         "why": why,
         "about": amount(cost["estimate"]),
         "most": amount(cost["upper"], upper=True),
-        "least": amount(cost[best]),
+        "ways": [amount(cost[way]) for way in ways],
         "errors": _errors(cost),
     }
     return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
@@ -423,15 +427,16 @@ def in_short(measured: Json, asked: Json) -> list[parts.Bullet]:
 
     ``asked`` is the report, certificate or headline that holds groups and reviews, if any.
     """
+    by_group = asked.get("by_group") or {"rows": (), "column": ""}
     rows = [
         {**row, "verdict": verdict_word({**asked, **row})}
-        for row in (asked.get("by_group") or {"rows": ()})["rows"]
+        for row in by_group["rows"]
         if row["max_fpr"] is not None
     ]
     three_way = asked.get("three_way") or (asked if asked.get("blocked") else None)
     code = "verdict.in_short_of_reviews" if three_way else "verdict.in_short"
     said = say(code, measured, three_way=three_way)
-    said += say("verdict.by_themselves", groups=rows) if rows else ""
+    said += say("verdict.by_themselves", by_group, groups=rows) if rows else ""
     return [parts.Bullet(said, "In short")] if said else []
 
 
@@ -459,9 +464,15 @@ def of_test_part(report: Json) -> list[Line]:
     return [
         *lines,
         *([share_line("Accuracy", test["accuracy"])] if test["accuracy"]["n"] else []),
-        measure_line("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
+        measure_line("AUROC", test["auroc"], AUROC_MEANS),
         measure_line("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
+
+
+def counted(report: Json) -> str:
+    """Say which faithful answers the verdict counts, where the test set holds fewer."""
+    n, n_test = (report[part]["fpr"]["n"] for part in ("certificate", "test"))
+    return "" if n == n_test else say("verdict.all_faithful", n=n, n_test=n_test)
 
 
 def measure_line(name: str, value: Json, detail: str) -> Line:

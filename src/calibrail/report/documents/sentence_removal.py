@@ -181,16 +181,14 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
         for name, item in sentences["removed"].items()
     ]
+    tile = parts.Tile("AUROC by sentence", estimate(area), bounds(area), note=measures.AUROC_MEANS)
     told = examples and trimmed_examples(examples, scale, clustered=messages.is_clustered(report))
     return Document(
         "report for",
         rule=_threshold_sentence(report),
         summary=messages.removal_summary(test),
         lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
-        tiles=(
-            *measures.tiles((*lines[:2], lines[-1])),
-            parts.Tile("AUROC by sentence", estimate(area), bounds(area)),
-        ),
+        tiles=(*measures.tiles((*lines[:2], lines[-1])), tile),
         blocks=(
             _threshold(report, scores),
             section(
