@@ -59,8 +59,7 @@ def document(
 
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
-    area, proven = report["test"]["auroc"], text.is_proven(report["test"]["coverage"])
-    on = "On all answers" if proven else "On the test set"
+    on = "On all answers" if text.is_proven(report["test"]["coverage"]) else "On the test set"
     rule, summary = _threshold_sentence(report, details=False), messages.verdict_summary(report)
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
@@ -73,7 +72,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
-            parts.Tile("AUROC", text.estimate(area), text.bounds(area), note=measures.AUROC_MEANS),
+            measures.auroc_tile(report["test"]["auroc"]),
         ),
         blocks=(
             measures.target_section(report, *_other_thresholds(report, scores)),
@@ -101,8 +100,8 @@ def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> p
     caption = f"{tests} of the two classes.{{dashed}}"
     acted = ("not passed" if report["three_way"] else "flagged", "answers")
     figure = scores_figure(report, scores, caption=caption, acted=acted)
-    text_of_rule = parts.Text(_threshold_sentence(report), where=where)
-    return parts.section("The threshold", text_of_rule, figure)
+    rule = parts.Text(_threshold_sentence(report), where=where)
+    return parts.section("The threshold", rule, figure)
 
 
 def _threshold_sentence(report: Json, *, details: bool = True) -> str:
@@ -117,16 +116,13 @@ def _threshold_sentence(report: Json, *, details: bool = True) -> str:
         "details": details,
     }
     about["flag"] = say("calibrate.flagged", report, about)
-    paper = report["guarantee"] == "paper"
-    code = "calibrate.promised_by_paper" if paper else "calibrate.promised"
-    about["promise"] = say(code, report, about)
+    about["promise"] = say("calibrate.promised", report, about)
     cases = {
         "calibrate.by_risks": report["risks"],
         "calibrate.by_overlapping_groups": by_group and "by" in by_group,
         "calibrate.by_groups": by_group,
         "calibrate.by_nothing": report["flag_all"] or report["threshold"] is None,
         "calibrate.by_review": report["three_way"],
-        "calibrate.by_clusters": report["clustering"],
         "calibrate.by_rank": True,
     }
     return say_first(cases, report, about)
@@ -206,8 +202,5 @@ def _other_scores(report: Json) -> parts.Section | None:
 
 def _compared(row: Json) -> str:
     """Say how a row of a table compares with the reported detector."""
-    if row.get("beats_detector"):
-        return "better"
-    if row.get("detector_beats"):
-        return "worse"
-    return "unclear" if row.get("auroc_difference") else ""
+    said = {"beats_detector": "better", "detector_beats": "worse", "auroc_difference": "unclear"}
+    return next((said[test] for test in said if row.get(test)), "")

@@ -39,18 +39,17 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     codes = {item["code"] for item in report["warnings"]}
     is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
     step, *others = _turns(report, about) if is_turned else _next_steps(report, about)
-    costs = about["picked"] and report["cost"]["upper"] is not None
-    first = "costs_less" if costs else "unasked"
+    first = "costs_less" if about["picked"] and report["cost"]["upper"] is not None else "unasked"
     return Document(
         "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
-        headline="" if asked else say(f"fixed_threshold.{first}", report["cost"] or {}),
+        headline="" if asked else say(f"fixed_threshold.{first}", report.get("cost") or {}),
         rule=headline,
         summary=" ".join(filter(None, (answer, headline, *cost[:1]))),
         lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
-            parts.Tile("AUROC", text.estimate(report["test"]["auroc"]), note=measures.AUROC_MEANS),
+            measures.auroc_tile(report["test"]["auroc"]),
         ),
         blocks=(
             measures.target_section(report),
@@ -103,15 +102,14 @@ def _about(report: Json) -> dict[str, Any]:
         "goals": {name: f"{100 * goal:g}" for name, goal in goals.items() if goal is not None},
         "asked": report["max_fpr"] is not None,
         "halved": say("fixed_threshold.halved") in report["notes"],
-        "labels": {
+        "labels": labels
+        and {
             "column": labels["column"],
             "means": one,
             "several": labels["several"],
             "unsaid": turned and not labels["by_user"] and is_unsaid(labels["column"], one),
             "turned": spell_words(ReadOptions, turned),
-        }
-        if labels
-        else None,
+        },
         "turned": turned,
         "verdict": report["score"]["params"].get("positive"),
         "once": once,

@@ -364,16 +364,10 @@ def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
     """
     if cost is None:
         return []
-    ways = ("flag_all", "pass_all")
-    shown = {
-        "best": min(ways, key=lambda way: cost[way]),
-        "why": why,
-        "about": amount(cost["estimate"]),
-        "most": amount(cost["upper"], upper=True),
-        "ways": [amount(cost[way]) for way in ways],
-        "errors": _errors(cost),
-    }
-    return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
+    shown = {name: amount(cost[name]) for name in ("estimate", "flag_all", "pass_all")}
+    shown["upper"] = amount(cost["upper"], upper=True)
+    about = {"why": why, "shown": shown, "errors": _errors(cost)}
+    return [say(f"fixed_threshold.cost_{name}", cost, about) for name in ("bound", "base")]
 
 
 def amount(cost: float | None, *, upper: bool | None = None) -> str:
@@ -427,7 +421,7 @@ def in_short(measured: Json, asked: Json) -> list[parts.Bullet]:
 
     ``asked`` is the report, certificate or headline that holds groups and reviews, if any.
     """
-    by_group = asked.get("by_group") or {"rows": (), "column": ""}
+    by_group = asked.get("by_group") or {"rows": ()}
     rows = [
         {**row, "verdict": verdict_word({**asked, **row})}
         for row in by_group["rows"]
@@ -467,6 +461,11 @@ def of_test_part(report: Json) -> list[Line]:
         measure_line("AUROC", test["auroc"], AUROC_MEANS),
         measure_line("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
+
+
+def auroc_tile(area: Json, name: str = "AUROC") -> parts.Tile:
+    """Return an AUROC as one of the numbers to look at first, with what its values mean."""
+    return parts.Tile(name, text.estimate(area), text.bounds(area), note=AUROC_MEANS)
 
 
 def counted(report: Json) -> str:
@@ -526,14 +525,9 @@ def baselines_in_brief(
 
 def without_threshold(items: Iterable[Json]) -> parts.Bullets:
     """Say why some scores could not be given a threshold."""
-    return parts.Bullets(
-        "Without a threshold",
-        [
-            f"{item['name']}: {item['reason']}"
-            for item in items
-            if item.get("reason") and item.get("fpr") is None
-        ],
-    )
+    lacking = [item for item in items if item.get("reason") and item.get("fpr") is None]
+    said = [f"{item['name']}: {item['reason']}" for item in lacking]
+    return parts.Bullets("Without a threshold", said)
 
 
 def part_note(part: Json | None) -> tuple[str, ...]:

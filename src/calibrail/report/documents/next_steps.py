@@ -174,10 +174,7 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
             return "check_direction", {"command": turned(report)}
         return "use_another", {"command": for_several(report)}
     if fails:
-        limited = report.get("max_fpr") is not None
-        about = {"command": for_several(report), "limited": limited}
-        about |= {"few": _few(report), "wanted": ()}
-        return ("keep_less", {}) if sentences else ("accept_more", about)
+        return ("keep_less", {}) if sentences else _accept_more(report, few=_few(report))
     if report["risks"] and not sentences:
         return "certify_risks", {}
     if sentences and report["requirement"].get("min_kept") is None:
@@ -216,9 +213,14 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
     once = "clustered" in codes and not sentences
     anew = label_anew(certificate, once=once, confidence=report["confidence"], drawn=drawn)
     if anew and anew[1].get("verdict") == "rejected":
-        about = {"command": for_several(report), "limited": True, "few": None}
-        return "accept_more", {**about, **anew[1]}
+        return _accept_more(report, **anew[1])
     return anew or ("too_close", {})
+
+
+def _accept_more(report: Json, **more: Any) -> tuple[str, dict[str, Any]]:
+    """Return that less or another detector is the way, with what is said of labels."""
+    about = {"command": for_several(report), "limited": report.get("max_fpr") is not None}
+    return "accept_more", {**about, "few": None, "wanted": (), **more}
 
 
 def _few(report: Json) -> Json | None:
@@ -226,12 +228,10 @@ def _few(report: Json) -> Json | None:
 
     So where another one does what is required on these, with what that caught and flagged.
     """
-    place, codes = edges(report).get("caught"), {item["code"] for item in report["warnings"]}
-    if (
-        place is None
-        or "too_few_examples" not in codes
-        or report["guarantee"] not in OF_THIS_THRESHOLD
-    ):
+    from calibrail.evaluation.evaluate import FEW_RANK
+
+    few = report.get("guarantee") in OF_THIS_THRESHOLD and 0 < (report["rank"] or 0) < FEW_RANK
+    if not few or (place := edges(report).get("caught")) is None:
         return None
     caught, alarms = (report["curve"][rate]["estimate"][place] for rate in ("coverage", "fpr"))
     found = {"n": report["n_calibration"], "caught": caught, "alarms": alarms}
