@@ -100,8 +100,8 @@ def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> p
     caption = f"{tests} of the two classes.{{dashed}}"
     acted = ("not passed" if report["three_way"] else "flagged", "answers")
     figure = scores_figure(report, scores, caption=caption, acted=acted)
-    rule = parts.Text(_threshold_sentence(report), where=where)
-    return parts.section("The threshold", rule, figure)
+    rule = _threshold_sentence(report)
+    return parts.section("The threshold", parts.Text(rule, where=where), figure)
 
 
 def _threshold_sentence(report: Json, *, details: bool = True) -> str:
