@@ -210,7 +210,9 @@ def test_a_group_that_is_rejected_fails_the_step_and_is_named(workspace: Path) -
     limits = {"max_fpr": "0.9", "min_coverage": "0.3", "arguments": "--by team"}
     job = act(workspace, **GIVEN, **limits)
     assert (job.outputs["verdict"], job.code) == ("certified", 3)
-    assert any("By itself legal is rejected." in text for _, text in job.annotations())
+    assert any(
+        "By itself the group legal (team) is rejected." in text for _, text in job.annotations()
+    )
     assert act(workspace, **GIVEN, **limits, fail_on="never").code == 0
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -135,6 +136,28 @@ def test_what_is_no_wrapped_list_stays_lines(tmp_path: Path) -> None:
     assert [e.contexts for e in read(path)] == [("c",)]
     path.write_bytes(lines(*({"data": [{"x": 1}], **good(id=i)} for i in range(3))))
     assert len(list(read(path))) == 3
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("orient", ["columns", "index"])
+def test_a_frame_in_one_object_is_its_rows(tmp_path: Path, orient: Any, indent: Any) -> None:
+    path = tmp_path / "rows.json"
+    rows = [{"id": f"q{i}", "label": i % 2, "risk": i / 7} for i in range(5)]
+    frame = pd.DataFrame(rows, index=[3, 0, 1, 12, 5])
+    frame.to_json(path, orient=orient, indent=indent)
+    found = list(read(path, require=(), keep=("risk",), strict=True))
+    assert [(e.id, e.label) for e in found] == [(row["id"], row["label"]) for row in rows]
+    risks = [float(e.columns["risk"]) for e in found]
+    assert risks == pytest.approx([i / 7 for i in range(5)])
+
+
+def test_one_object_of_other_objects_is_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    for parts in ({"0": {"a": 1}, "1": {"b": 2}}, {"x": {"a": 1}, "y": {"a": 2}}):
+        path.write_bytes(lines({**parts, "label": 1}))
+        assert len(list(files.json_rows(path))) == 1
+        path.write_bytes(lines(parts))
+        assert len(list(files.json_rows(path))) == 1
 
 
 class Counted(io.FileIO):

@@ -61,7 +61,7 @@ def frozen() -> dict[str, Guardrail]:
         ("paper", "slightly less on average (guarantee: paper)"),
         ("groups", "in each group of topic with a threshold of its own"),
         ("groups", "the hallucinated answers of each group, as the table of groups counts them"),
-        ("verdicts", "By themselves "),
+        ("verdicts", "By themselves the groups "),
         ("less", "FRESH_LABELS --max-false-alarms 0.9 --min-caught 0.7"),
         ("groups", "It reads the column detector and the column topic"),
         ("three", "sends the rest to review"),

@@ -98,10 +98,13 @@ def test_a_detector_that_beats_neither_simple_way_is_told_plainly(file: Path) ->
     run = calibrail.calibrate(rows, SCORE, **COSTS)
     said = told(run)
     assert run.report.cost is not None and not run.report.cost["beats"]
-    assert "flagging everything costs 900. So it is not shown to cost less than flagging" in said
+    assert "passing everything 2,000. So it is not shown to cost less than flagging" in said
     assert "Label more answers, or find a detector" in said
     good = told(calibrail.calibrate(file, SCORE, **COSTS))
-    assert "flagging everything costs 900." in good and "not shown to cost" not in good
+    assert (
+        "flagging everything costs 900, passing everything 2,000." in good
+        and "not shown to cost" not in good
+    )
     assert "none of which picked the threshold" in good and "Freeze exactly this" in good
 
 
@@ -119,10 +122,13 @@ def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path
     said = " ".join(done.stdout.split())
     assert done.returncode == 0 and said.startswith("CERTIFIED")
     assert "Expected cost per 1,000 answers (20 a miss, 1 a false alarm)" in said
+    # A number has a unit, and both of what it is to be compared with.
+    assert "per 1,000 answers in the unit of your costs (20 a miss, 1 a false alarm), and" in said
+    assert "confidence; flagging everything costs 900, passing everything 2,000." in said
     called = calibrail.calibrate(file, SCORE, **COSTS, min_coverage=0.7, max_fpr=0.5)
     kept = json.loads((run / "report.json").read_text())
     assert kept["cost"] == called.report.cost and kept["verdict"] == called.verdict
-    assert "its errors cost about" in (run / "report.html").read_text()
+    assert "Its errors cost about" in (run / "report.html").read_text()
     exported = command("export", run, "-o", tmp_path / "g.json")
     assert exported.returncode == 0 and "when tested: certified" in exported.stdout
     guardrail = Guardrail.load(tmp_path / "g.json")
@@ -139,15 +145,17 @@ def test_the_command_says_what_the_call_says_and_freezes_it(file: Path, tmp_path
 def test_large_and_small_costs_are_told_in_plain_digits(file: Path) -> None:
     run = calibrail.calibrate(file, SCORE, cost_miss=5e6, cost_alarm=2000, base_rate=0.1)
     large, shown = told(run), run.report.to_dict()["certificate"]["region"]["coverage"]
-    assert "With a miss counted as 5,000,000 and a false alarm as 2,000, as" in large
-    assert "(5,000,000 a miss, 2,000 a false alarm)" in large and "e+0" not in large
-    assert "flagging everything costs 1,800,000." in large
+    assert (
+        "in the unit of your costs (5,000,000 a miss, 2,000 a false alarm)," in large
+        and "e+0" not in large
+    )
+    assert "flagging everything costs 1,800,000, passing everything 500,000,000." in large
     # Both rates are said with exact bounds that hold together.
     ends = math.floor(100 * shown["lower"]), math.ceil(100 * shown["upper"])
     assert shown["method"] == "clopper-pearson"
     assert f"catches {ends[0]} to {ends[1]} of 100" in large
     small = told(calibrail.calibrate(file, SCORE, cost_miss=0.002, cost_alarm=1e-4, base_rate=0.1))
-    assert "flagging everything costs 0.09." in small and "answers, and at most 0.0" in small
+    assert "flagging everything costs 0.09, passing" in small and ", and at most 0.0" in small
 
 
 @pytest.mark.parametrize(("alarms", "code"), [(0.5, 0), (0.01, 3), (0.32, 4)])
@@ -251,7 +259,7 @@ def test_what_a_shipped_threshold_costs_is_told_too(file: Path) -> None:
     assert run.report == calibrail.calibrate(file, SCORE, threshold=1.0, **COSTS).report
     done = command("test", file, "--threshold", 1, *WORDS, "--base-rate", 0.1, "--json")
     assert json.loads(done.stdout)["cost"] == run.report.cost
-    assert "its errors cost about" in told(run)
+    assert "Its errors cost about" in told(run)
     assert calibrail.test(file, threshold=1.0).report.cost is None
 
 
@@ -327,7 +335,7 @@ def test_the_guardrail_and_its_card_carry_what_errors_cost(file: Path, tmp_path:
     read = Guardrail.load(path)
     assert read.config.digest == content["digest"] and read.config.to_bytes() == path.read_bytes()
     said = calibrail.card(path).markdown()
-    assert "its errors cost about" in said and "| pass everything | 2,000 |" in said
+    assert "Its errors cost about" in said and "| pass everything | 2,000 |" in said
     assert "Required" not in said and not re.search(r"(?<!\d)0%", said)
     assert f"calibrail certify {path.name} FRESH_LABELS\n" in said
     assert "Next: Certify it on new labelled answers:" in said

@@ -90,7 +90,8 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
     done = command("test", file.name, "--threshold", 1, cwd=file.parent)
     said, lines = " ".join(done.stdout.split()), [*filter(str.strip, done.stdout.splitlines())]
     assert done.returncode == 0 and "INCONCLUSIVE" not in said
-    assert said.startswith("At 1 it catches 7") and "of 100 good ones." in said
+    assert said.startswith("Measured, no verdict yet At 1 it catches 7")
+    assert "of 100 good ones." in said
     read = f"Data 200 answers of {file.name}, 100 hallucinated (label = 1); flagged where"
     assert f"{read} hallucination_score is 1 or more." in said
     assert (
@@ -98,8 +99,10 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
     )
     assert said.count(" flagged At ") == 2 and "(of 100 each; all lines hold together)" in said
     assert re.search(r"Labels For 80 caught and 20 flagged .* \d+ hallucinated .* are new\.", said)
-    assert lines[-1].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")
-    assert len(lines) <= 15 and max(map(len, lines[:-1])) <= 80
+    assert "replace 0.8 and 0.2 by your own limits, fixed before you saw these results:" in said
+    assert lines[-2].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")
+    assert lines[-1].startswith("Caught ")
+    assert len(lines) <= 18 and max(map(len, [*lines[:-2], lines[-1]])) <= 80
     # What it says beside stands on the page.
     page = command("test", file, "--threshold", 1, "--markdown").stdout
     assert "Copies cannot be told" in page and "Copies cannot be told" not in said
@@ -163,12 +166,15 @@ def test_the_next_step_is_one_that_these_scores_can_take(file: Path) -> None:
         return " ".join(command("test", file, "--threshold", 1, *goals).stdout.split())
 
     # No threshold does both; one that is not the given one does, whose alarms lie at the limit.
-    assert "No threshold on this score does both" in step(0.99, 0.01)
+    none = (
+        "On these answers no threshold of this score catches 99 of 100 and flags at most 1 of 100"
+    )
+    assert none in step(0.99, 0.01)
     # Data without texts has no score but those of its columns.
     assert "--score-column NAME -o RUN-compared" in step(0.99, 0.01)
     alarms = counted(answers(), 1.0).false_alarms / 100
     assert "Find another threshold on these answers" in step(0.3, alarms)
-    assert "Find another" not in step(0.75, 0.25) and "No threshold" not in step(0.7, 0.3)
+    assert "Find another" not in step(0.75, 0.25) and "no threshold" not in step(0.7, 0.3)
 
 
 def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
@@ -179,20 +185,19 @@ def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
         done = command("test", file, "--threshold", 1.5, *goals, *more)
         assert done.returncode == 4, done.stdout
         said = " ".join(done.stdout.split())
-        return re.split(r" (?=To have it shown|Freeze)", said[said.index("Next: ") :])
+        return re.split(r" (?=More labels|Freeze)", said[said.index("Next: ") :])
 
     # Fewer are caught than is required, and a lower threshold catches enough.
     first, second = steps(0.79, 0.3, "--page", tmp_path / "t.html")
     assert first.startswith("Next: Find another threshold on these answers")
-    assert (
-        second.startswith("To have it shown that this threshold fails, freeze it")
-        and "will be rejected" in second
-    )
+    # Nobody labels in order to be rejected.
+    fails = r"More labels will not certify it: at these rates about [\d,]+ new answers would show"
+    assert re.match(f"{fails} that it fails[.]", second)
     (line,) = re.findall(r"calibrail (calibrate .*? -o RUN-calibrated)", first)
     assert command(*shlex.split(line), cwd=tmp_path).returncode == 0
     first, second = steps(0.79, 0.08)
-    assert first.startswith("Next: No threshold on this score does both")
-    assert second.startswith("To have it shown that this threshold fails, freeze it")
+    assert first.startswith("Next: On these answers no threshold of this score catches 79 of 100")
+    assert "another detector, put in place of NAME" in first and re.match(fails, second)
     (_, only) = steps(0.65, 0.2)
     assert only.startswith("Freeze this threshold") and "will be certified" in only
 

@@ -42,7 +42,7 @@ def test_a_page_draws_what_is_shown_of_a_judge_and_of_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "shown"), [(None, "at most 14.3% shown"), ("looked_before", "0.8 to 17.6%")]
+    ("code", "shown"), [(None, "measured 5.8%"), ("looked_before", "0.8 to 17.6%")]
 )
 def test_tiles_have_the_ranges_of_the_sentence_where_nothing_is_decided(
     code: str | None, shown: str

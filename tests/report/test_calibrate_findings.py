@@ -10,16 +10,20 @@ import pytest
 from calibrail import calibrate
 from calibrail.evaluation import Sample
 from calibrail.report import render_page
+from calibrail.report.document import Tile
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate import document
 from calibrail.report.documents.calibrate_sections import (
     assumptions,
     baselines_finding,
+    look_number,
     risks_reason,
+    verdict_summary,
 )
 from calibrail.report.documents.guardrail import export_document
 from calibrail.report.documents.next_steps import label_anew, next_step
 from calibrail.report.messages import say
+from calibrail.report.text import tile_line
 from tests.measured import measure
 from tests.report.reports import NOISE, classes, report
 
@@ -227,7 +231,83 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     assert parameters["verdict"] == "rejected" and parameters["more"].startswith(
         "50 hallucinated answers ("
     )
-    assert next_step({**report, "guarantee": "pac", "min_coverage": 0.99}).startswith("Label about")
+    asked = {"guarantee": "pac", "min_coverage": 0.99, "reproduce": {}}
+    # Nobody labels in order to be rejected: first what takes no labels, then that they do not help.
+    step = next_step({**report, **asked})
+    assert step.startswith("Ask for less, on answers that are new (--alpha, --max-false-alarms), ")
+    assert "for more labels will not certify it: at these rates about " in step
+    assert "new answers would show that it fails." in step and "Label" not in step
+
+
+def test_the_bound_that_decides_is_the_number_to_look_at() -> None:
+    shown = "(at least 90% shown)"
+    lines = [
+        ("Caught", "89.8%", "85 to 93%", f">= 90% {shown}", "of the test"),
+        ("False alarms", "22.5%", "12.9 to 34.8%", "<= 20%", "open"),
+        ("Caught", "at least 90%", "", f">= 90% {shown}", "by rank"),
+        ("Faithful answers flagged in the test set", "3.7%", "", "<= 10%", "other answers"),
+    ]
+    tiles = list(measures.tiles(lines))
+    assert tiles == [
+        Tile("Caught", "at least 90%", "measured 89.8%", ">= 90%"),
+        Tile("False alarms", "22.5%", "12.9 to 34.8%", "<= 20%"),
+        Tile("Caught", "at least 90%", "", ">= 90%"),
+    ]
+    assert tile_line(tiles[0]) == "Caught at least 90% (measured 89.8%; required >= 90%)"
+
+
+def test_an_area_says_what_its_values_mean_below_it() -> None:
+    page = render_page(document(report()))
+    assert "<small>0.5 = guessing, 1 = perfect</small></dd>" in page
+
+
+def test_which_answers_a_verdict_counts_stands_beside_the_table_not_above_it() -> None:
+    value = report(max_fpr=0.5, guarantee="pac")
+    assert measures.counted(report(max_fpr=0.5)) == ""
+    certificate = {**value["certificate"], "fpr": {**value["certificate"]["fpr"], "n": 1028}}
+    other = {**value, "certificate": certificate, "test": {**value["test"], "fpr": {"n": 514}}}
+    said = measures.counted(other)
+    assert said.startswith("The verdict counts all 1,028 faithful answers that did not choose")
+    assert said.endswith("of the test set alone (514 faithful).")
+    assert verdict_summary(other) == verdict_summary(value)
+
+
+def test_for_a_verdict_there_is_a_whole_command() -> None:
+    made = {"command": "calibrail calibrate a.csv --alpha 0.2 -o runs/x"}
+    step = next_step({**report(), "reproduce": made})
+    command = "calibrail calibrate a.csv --alpha 0.2 --max-false-alarms 0.2 -o RUN"
+    assert step.endswith(f"get a verdict (your own limit in place of 0.2): {command}")
+
+
+def test_more_labels_are_advised_where_few_of_them_make_a_threshold_cautious() -> None:
+    few = {"verdict": "rejected", "n_calibration": 40, "reproduce": {}}
+    value = {**report(max_fpr=0.5, guarantee="pac"), **few}
+    step = next_step({**value, "rank": 1})
+    assert step.startswith(
+        "Label more answers, and run this on new ones alone: made from only 40 hallucinated "
+        "answers, the threshold has to flag much to be sure. One that caught "
+    )
+    assert "Or ask for less, on answers that are new" in step
+    # Not of many, and not where no threshold does both on these.
+    assert next_step({**value, "rank": 3}).startswith("Ask for less")
+    assert next_step({**value, "rank": 1, "max_fpr": 0.0}).startswith("Ask for less")
+
+
+def test_the_first_test_of_several_is_no_news_for_the_lead() -> None:
+    for number in (1, 2):
+        look = {"number": number, "declared": 3, "together": 0.05, "level": 0.02}
+        lead, detail = (look_number({"look": look}, first=first) for first in (False, True))
+        assert (lead == "", detail == "") == (number == 1, number == 2)
+        assert f"This is test {number} of 3 declared" in lead + detail
+
+
+def test_what_stands_in_for_a_file_is_said() -> None:
+    assert "(TRACES, a file of your application's answers): calibrail" in say("certify.use")
+    groups = {"groups": ["'legal'"], "by_group": {"column": "team"}}
+    assert "By itself the group 'legal' (team) is" in say("certify.rejected_groups", groups)
+    for kept in (True, False):
+        said = say("fixed_threshold.export", kept=kept)
+        assert ("(-o RUN keeps the run)" not in said) is kept
 
 
 @pytest.mark.parametrize("rejected", [False, True])
@@ -291,10 +371,10 @@ def test_both_rates_are_said_in_answers_of_a_hundred_for_readers_who_manage() ->
         {"group": name, "max_fpr": 0.2, "verdict": verdict}
         for name, verdict in (("law", "certified"), ("news", "rejected"), ("art", "certified"))
     ]
-    assert said({"estimate": None}, 0.5, {"by_group": {"rows": groups}}) == (
+    assert said({"estimate": None}, 0.5, {"by_group": {"rows": groups, "column": "topic"}}) == (
         "Of 100 hallucinated answers an unknown number get through; of 100 good "
-        "ones about 50 are flagged by mistake. By themselves law and art are certified; news is "
-        "rejected."
+        "ones about 50 are flagged by mistake. By themselves the groups law and art (topic) are "
+        "certified; news is rejected."
     )
 
 

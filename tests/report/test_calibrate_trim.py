@@ -61,7 +61,8 @@ def test_the_headline_is_plain_words_about_answers_and_sentences(content: dict[s
     ]
     # A tile shows one bound: the one that decides.
     assert said.tiles[1].asked == ">= 30%"
-    assert said.tiles[1].interval.startswith("at least ")
+    assert said.tiles[1].value.startswith("at least ")
+    assert said.tiles[1].interval.startswith("measured ")
 
 
 @pytest.mark.painted

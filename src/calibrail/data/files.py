@@ -629,17 +629,19 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
 
 
 def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
-    """Yield rows; those of a frame that pandas wrote column by column, as it does if not asked."""
+    """Yield rows; those of a frame in one object, by column as pandas writes it, or by index."""
     first = list(islice(rows, 1))
-    columns = next((it.values for it in first if isinstance(it, SourceRow) and it.number == 1), {})
-    cells = [held for held in columns.values() if isinstance(held, dict)]
-    keys = cells[0].keys() if cells and len(cells) == len(columns) else ()
-    if any(held.keys() != keys for held in cells) or not all(map(str.isdecimal, keys)):
-        keys = ()
-    for number, key in enumerate(keys, start=1):
-        row = {name: held[key] for name, held in zip(columns, cells, strict=True)}
-        yield SourceRow(number, row)
-    yield from rows if keys else chain(first, rows)
+    whole = next((it.values for it in first if isinstance(it, SourceRow) and it.number == 1), {})
+    held = [part for part in whole.values() if isinstance(part, dict)]
+    keys: Iterable[str] = held[0].keys() if held and len(held) == len(whole) else ()
+    alike = bool(keys) and all(part.keys() == keys for part in held)
+    found: list[dict[str, Any]] = []
+    if alike and all(map(str.isdecimal, keys)):
+        found = [{name: part[key] for name, part in zip(whole, held, strict=True)} for key in keys]
+    elif alike and all(map(str.isdecimal, whole)):
+        found = held
+    yield from starmap(SourceRow, enumerate(found, start=1))
+    yield from rows if found else chain(first, rows)
 
 
 def _lines(path: Path) -> Iterator[TableItem]:

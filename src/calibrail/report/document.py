@@ -232,12 +232,13 @@ class Figure:
 
 
 class Tile(NamedTuple):
-    """One number that a reader looks for first, with its interval and what was asked."""
+    """One number that a reader looks for first: an interval, what was asked, what it means."""
 
     name: str
     value: str
     interval: str = ""
     asked: str = ""
+    note: str = ""
 
 
 class Slider(NamedTuple):

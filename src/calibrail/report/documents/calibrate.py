@@ -59,9 +59,8 @@ def document(
 
 def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) -> Document:
     """Return what only a report about flagging answers says."""
-    area, proven = report["test"]["auroc"], text.is_proven(report["test"]["coverage"])
-    on = "On all answers" if proven else "On the test set"
-    rule, summary = _threshold_sentence(report), messages.verdict_summary(report)
+    on = "On all answers" if text.is_proven(report["test"]["coverage"]) else "On the test set"
+    rule, summary = _threshold_sentence(report, details=False), messages.verdict_summary(report)
     if found := messages.is_unasked(report):
         # What was found stands in place of a verdict; nothing but the promise aims at a share.
         rule, summary = "", f"{rule} {summary}"
@@ -73,7 +72,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
         lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
-            parts.Tile("AUROC", text.estimate(area), text.bounds(area)),
+            measures.auroc_tile(report["test"]["auroc"]),
         ),
         blocks=(
             measures.target_section(report, *_other_thresholds(report, scores)),
@@ -81,6 +80,7 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
             parts.section(
                 on,
                 *measures.decided(on, measures.of_test_part(report), report["confidence"]),
+                parts.Text(measures.counted(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
             stopped_streams(report),
@@ -100,12 +100,12 @@ def _threshold(report: Json, scores: BothScores | None, where: parts.Where) -> p
     caption = f"{tests} of the two classes.{{dashed}}"
     acted = ("not passed" if report["three_way"] else "flagged", "answers")
     figure = scores_figure(report, scores, caption=caption, acted=acted)
-    text_of_rule = parts.Text(_threshold_sentence(report), where=where)
-    return parts.section("The threshold", text_of_rule, figure)
+    rule = _threshold_sentence(report)
+    return parts.section("The threshold", parts.Text(rule, where=where), figure)
 
 
-def _threshold_sentence(report: Json) -> str:
-    """Say which answers are flagged, what that promises and where the threshold comes from."""
+def _threshold_sentence(report: Json, *, details: bool = True) -> str:
+    """Say which answers are flagged, what that promises and, in ``details``, its rank."""
     scale, by_group = Scale.of(report["score"]), report["by_group"]
     about = {
         "scale": scale,
@@ -113,17 +113,16 @@ def _threshold_sentence(report: Json) -> str:
         "target": floor_percent(1.0 - report["alpha"]),
         "how": messages.how_sure(report),
         "unit": measures.unit_words(report),
+        "details": details,
     }
     about["flag"] = say("calibrate.flagged", report, about)
-    paper = report["guarantee"] == "paper"
-    about["promise"] = say(f"calibrate.{'promised_by_paper' if paper else 'promised'}", about)
+    about["promise"] = say("calibrate.promised", report, about)
     cases = {
         "calibrate.by_risks": report["risks"],
         "calibrate.by_overlapping_groups": by_group and "by" in by_group,
         "calibrate.by_groups": by_group,
         "calibrate.by_nothing": report["flag_all"] or report["threshold"] is None,
         "calibrate.by_review": report["three_way"],
-        "calibrate.by_clusters": report["clustering"],
         "calibrate.by_rank": True,
     }
     return say_first(cases, report, about)
@@ -203,8 +202,5 @@ def _other_scores(report: Json) -> parts.Section | None:
 
 def _compared(row: Json) -> str:
     """Say how a row of a table compares with the reported detector."""
-    if row.get("beats_detector"):
-        return "better"
-    if row.get("detector_beats"):
-        return "worse"
-    return "unclear" if row.get("auroc_difference") else ""
+    said = {"beats_detector": "better", "detector_beats": "worse", "auroc_difference": "unclear"}
+    return next((said[test] for test in said if row.get(test)), "")

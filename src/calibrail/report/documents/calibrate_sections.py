@@ -170,13 +170,7 @@ def verdict_summary(result: Json) -> str:
     silent = is_unasked(result) or result.get("reason_code") in taken_back
     codes = phrases.warned(result)
     meaning = "" if silent else f"{say('verdict.' + result['verdict'], result, codes=codes)} "
-    summary = f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
-    if result.get("reason_code") in STEPS or "test" not in result:
-        return summary
-    n, n_test = result["certificate"]["fpr"]["n"], result["test"]["fpr"]["n"]
-    if result["max_fpr"] is None or n == n_test:
-        return summary
-    return f"{summary} {say('verdict.all_faithful', n=n, n_test=n_test)}"
+    return f"{meaning}{result['reason']}{_guessing(result)}".lstrip()
 
 
 def is_clustered(report: Json) -> bool:
@@ -226,10 +220,11 @@ def _guessing(result: Json) -> str:
     return f" {say('verdict.guessing', area=area)}"
 
 
-def look_number(certificate: Json) -> str:
-    """Return which look at a guardrail it is, and how likely that and all of them may err."""
-    look = certificate.get("look")
-    return f" {say('verdict.look_number', look)}" if look and look["level"] else ""
+def look_number(certificate: Json, *, first: bool = False) -> str:
+    """Return which look it is, and how likely all may err; of the ``first`` only where asked."""
+    look = certificate.get("look") or {"level": None}
+    tells = look["level"] and (look["number"] == 1) == first
+    return f" {say('verdict.look_number', look)}" if tells else ""
 
 
 def how_sure(report: Json) -> str:

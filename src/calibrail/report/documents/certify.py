@@ -7,7 +7,7 @@ from calibrail.report.document import Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures, next_steps
 from calibrail.report.documents.data import labellers_note
-from calibrail.report.messages import say, say_each
+from calibrail.report.messages import say, say_each, say_first
 from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
 
 
@@ -30,7 +30,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     look: Json = certificate.get("look") or {}
     joint = look.get("confidence") or shown["confidence"]
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
-    options = (certificate.get("reading") or {}).get("options")
+    options = (certificate.get("reading") or {}).get("options") or ()
     intervals = "intervals_of_sentences" if trims else "intervals"
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
     return parts.Document(
@@ -48,9 +48,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
                 measures.table("On the test set", [*lines, *more], joint),
                 parts.Text(say(f"certify.{intervals}", certificate, together=joint)),
                 parts.Text(measures.flips(certificate)),
-                parts.Text(
-                    say("certify.read_with", options=shlex.join(options)) if options else ""
-                ),
+                parts.Text(messages.look_number(certificate, first=True).lstrip()),
+                parts.Text(say_first({"certify.read_with": options}, options=shlex.join(options))),
             ),
             parts.section("The risks", risks),
             _groups(certificate, look) if certificate.get("by_group") else None,

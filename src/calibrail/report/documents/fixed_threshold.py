@@ -39,18 +39,17 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
     codes = {item["code"] for item in report["warnings"]}
     is_turned = "reversed_direction" in codes and not _is_of_other_unit(report)
     step, *others = _turns(report, about) if is_turned else _next_steps(report, about)
-    costly = about["picked"] and report["cost"]["upper"] is not None and not report["cost"]["beats"]
-    first = say("fixed_threshold.costs_no_less", report["cost"]) if costly else headline
+    first = "costs_less" if about["picked"] and report["cost"]["upper"] is not None else "unasked"
     return Document(
         "report for" if about["picked"] else "test of",
         # Without a headline it is the verdict.
-        headline="" if asked else first,
+        headline="" if asked else say(f"fixed_threshold.{first}", report.get("cost") or {}),
         rule=headline,
-        summary=" ".join(filter(None, (answer, headline if asked or costly else "", *cost[:1]))),
+        summary=" ".join(filter(None, (answer, headline, *cost[:1]))),
         lead=measures.in_short(report["test"], report),
         tiles=(
             *measures.tiles(measures.of_verdict(report["test"], report)),
-            parts.Tile("AUROC", text.estimate(report["test"]["auroc"])),
+            measures.auroc_tile(report["test"]["auroc"]),
         ),
         blocks=(
             measures.target_section(report),
@@ -103,20 +102,20 @@ def _about(report: Json) -> dict[str, Any]:
         "goals": {name: f"{100 * goal:g}" for name, goal in goals.items() if goal is not None},
         "asked": report["max_fpr"] is not None,
         "halved": say("fixed_threshold.halved") in report["notes"],
-        "labels": {
+        "labels": labels
+        and {
             "column": labels["column"],
             "means": one,
             "several": labels["several"],
             "unsaid": turned and not labels["by_user"] and is_unsaid(labels["column"], one),
             "turned": spell_words(ReadOptions, turned),
-        }
-        if labels
-        else None,
+        },
         "turned": turned,
         "verdict": report["score"]["params"].get("positive"),
         "once": once,
         "level": (report["certificate"]["region"] or report)["confidence"],
         "anew": anew,
+        "kept": "-o" in shlex.split(report["reproduce"].get("command") or ""),
         "withdrawn": "looked_before" if report["looks"] else "rows_alike",
         # The data picked it, by what errors cost.
         "picked": report["n_calibration"] > 0,
@@ -227,17 +226,16 @@ def _command(report: Json) -> list[str]:
 def _next_steps(report: Json, about: Json) -> list[str]:
     """Return what to do now; where labels would reject this threshold, first what takes none."""
     step, (_, wanted) = _next_step(report, about), about["anew"] or ("", {"verdict": ""})
-    apart = about["yes_no"] or about["picked"] or _is_of_other_unit(report)
-    if apart or (report["reason_code"], wanted["verdict"]) != ("bounds", "rejected"):
-        return [step]
-    return [_elsewhere(report, about), step]
+    fails = (report["reason_code"], wanted["verdict"]) == ("bounds", "rejected")
+    elsewhere = fails and not _is_of_other_unit(report)
+    return [_elsewhere(report, about), step] if elsewhere else [step]
 
 
 def _elsewhere(report: Json, about: Json) -> str:
     """Return how another threshold is found on these answers, or that none does both there."""
     least = ((sections.possible(report) or {}).get("alarms") or {"rate": 0.0})["rate"]
     if not about["yes_no"] and least < report["min_coverage"]:
-        return say("fixed_threshold.change", command=next_steps.for_several(report))
+        return say("fixed_threshold.change", about, command=next_steps.for_several(report))
     words, params, score = _command(report), report["score"]["params"], list[str]()
     kept = shlex.join(next_steps.without_options(words, _GOALS | next_steps.ELSEWHERE)[2:])
     given = {word.partition("=")[0] for word in words}
@@ -269,7 +267,7 @@ def _next_step(report: Json, about: Json) -> str:
         if report["cost"]["upper"] is None and not fails:
             return next_steps.next_step({**report, "reason_code": about["withdrawn"]})
         command = next_steps.for_several(report)
-        return say(f"fixed_threshold.{'another' if beaten else 'export'}", command=command)
+        return say(f"fixed_threshold.{'another' if beaten else 'export'}", about, command=command)
     if not about["asked"]:
         goals = "--min-caught 0.8 --max-false-alarms 0.2 -o RUN"
         this = shlex.join(next_steps.without_options(words, next_steps.PLACE))
@@ -278,7 +276,7 @@ def _next_step(report: Json, about: Json) -> str:
     if fails or (about["anew"] is None and alarms <= report["max_fpr"]):
         return _elsewhere(report, about)
     if shown == "certified":
-        return say("fixed_threshold.export")
+        return say("fixed_threshold.export", about)
     if about["anew"] is None:
         return say("verdict.too_close")
     goals, (_, wanted) = next_steps.goals(report), about["anew"]

@@ -13,7 +13,7 @@ from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures
 from calibrail.report.documents.next_steps import goals, would_fail
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
-from calibrail.report.text import by_sentence, capital, clean, estimate, plain, short, tone
+from calibrail.report.text import by_sentence, capital, clean, plain, short, tone
 
 
 def guardrail_document(config: Json) -> Document:
@@ -36,7 +36,7 @@ def guardrail_document(config: Json) -> Document:
             rule = say("guardrail.rule", name=name, limit=limit, scale=scale, trims=trims)
     has_delta = config["promise"]["guarantee"] in OF_THIS_THRESHOLD
     lines = (measures.trim_rates if trims else measures.of_verdict)(headline, headline)
-    area = estimate({"estimate": headline["auroc"]})
+    area = {"estimate": headline["auroc"], "lower": None, "upper": None}
     return Document(
         "guardrail of",
         subject=scale.column or str(config["score"]["name"]),
@@ -44,7 +44,7 @@ def guardrail_document(config: Json) -> Document:
         verdict=tone(headline),
         rule=rule,
         summary=f"When it was calibrated: {reason_or_cost(headline)}",
-        tiles=(*measures.tiles(lines), parts.Tile("AUROC by sentence" if trims else "AUROC", area)),
+        tiles=(*measures.tiles(lines), measures.auroc_tile(area, f"AUROC{' by sentence' * trims}")),
         blocks=(Facts(facts("guardrail.facts", config, limit=limit, has_delta=has_delta)),),
         footer="Every number on this page is in the guardrail's file.",
     )

@@ -98,6 +98,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
                 measures.rates_figure(shown, certificate),
                 measures.table("On the labels so far", lines, shown["confidence"]),
                 Text(say("label.how_sure", certificate, ends=ends)),
+                Text(look_number(certificate, first=True).lstrip()),
                 Text(say("label.judge", found["judge"])) if found.get("judge") else None,
                 Text(foreseen(certificate), "strong"),
             ),

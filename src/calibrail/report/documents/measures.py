@@ -29,6 +29,9 @@ from calibrail.report.text import by_sentence, capital, share
 LABELS: Final = ("hallucinated", "faithful")
 
 
+#: What values of an AUROC mean.
+AUROC_MEANS: Final = "0.5 = guessing, 1 = perfect"
+
 #: Measure, value, interval, what was asked (and in brackets the end that decided), counts.
 Line = tuple[str, str, str, str, str]
 
@@ -128,11 +131,12 @@ def left_whole(measured: Json) -> Iterator[Line]:
 
 
 def tiles(lines: Iterable[Line]) -> Iterator[parts.Tile]:
-    """Yield rates as the numbers to look at first, each with the bound that decides."""
+    """Yield the numbers to look at first: the bound that decides, or else the measured rate."""
     for name, value, span, asked, _ in lines:
         limit, _, end = asked.removesuffix(")").partition(" (")
-        bound = "" if end == f"{value} shown" else end or span
-        yield parts.Tile(word("calibrate.brief", name, name), value, bound, limit)
+        first, below = end.removesuffix(" shown") or value, f"measured {value}" if end else span
+        if brief := word("calibrate.brief", name, name):
+            yield parts.Tile(brief, first, "" if first == value and end else below, limit)
 
 
 #: Of what a limit may be set: the limit, and the end of a certificate that shows it to be kept.
@@ -360,16 +364,10 @@ def costs_in_words(cost: Json | None, why: str = "") -> list[str]:
     """
     if cost is None:
         return []
-    best = min(("flag_all", "pass_all"), key=lambda way: cost[way])
-    shown = {
-        "best": best,
-        "why": why,
-        "about": amount(cost["estimate"]),
-        "most": amount(cost["upper"], upper=True),
-        "least": amount(cost[best]),
-        "errors": _errors(cost),
-    }
-    return [say(f"fixed_threshold.cost_{name}", cost, shown) for name in ("bound", "base")]
+    shown = {name: amount(cost[name]) for name in ("estimate", "flag_all", "pass_all")}
+    shown["upper"] = amount(cost["upper"], upper=True)
+    about = {"why": why, "shown": shown, "errors": _errors(cost)}
+    return [say(f"fixed_threshold.cost_{name}", cost, about) for name in ("bound", "base")]
 
 
 def amount(cost: float | None, *, upper: bool | None = None) -> str:
@@ -423,15 +421,16 @@ def in_short(measured: Json, asked: Json) -> list[parts.Bullet]:
 
     ``asked`` is the report, certificate or headline that holds groups and reviews, if any.
     """
+    by_group = asked.get("by_group") or {"rows": ()}
     rows = [
         {**row, "verdict": verdict_word({**asked, **row})}
-        for row in (asked.get("by_group") or {"rows": ()})["rows"]
+        for row in by_group["rows"]
         if row["max_fpr"] is not None
     ]
     three_way = asked.get("three_way") or (asked if asked.get("blocked") else None)
     code = "verdict.in_short_of_reviews" if three_way else "verdict.in_short"
     said = say(code, measured, three_way=three_way)
-    said += say("verdict.by_themselves", groups=rows) if rows else ""
+    said += say("verdict.by_themselves", by_group, groups=rows) if rows else ""
     return [parts.Bullet(said, "In short")] if said else []
 
 
@@ -459,9 +458,20 @@ def of_test_part(report: Json) -> list[Line]:
     return [
         *lines,
         *([share_line("Accuracy", test["accuracy"])] if test["accuracy"]["n"] else []),
-        measure_line("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
+        measure_line("AUROC", test["auroc"], AUROC_MEANS),
         measure_line("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
+
+
+def auroc_tile(area: Json, name: str = "AUROC") -> parts.Tile:
+    """Return an AUROC as one of the numbers to look at first, with what its values mean."""
+    return parts.Tile(name, text.estimate(area), text.bounds(area), note=AUROC_MEANS)
+
+
+def counted(report: Json) -> str:
+    """Say which faithful answers the verdict counts, where the test set holds fewer."""
+    n, n_test = (report[part]["fpr"]["n"] for part in ("certificate", "test"))
+    return "" if n == n_test else say("verdict.all_faithful", n=n, n_test=n_test)
 
 
 def measure_line(name: str, value: Json, detail: str) -> Line:
@@ -515,14 +525,9 @@ def baselines_in_brief(
 
 def without_threshold(items: Iterable[Json]) -> parts.Bullets:
     """Say why some scores could not be given a threshold."""
-    return parts.Bullets(
-        "Without a threshold",
-        [
-            f"{item['name']}: {item['reason']}"
-            for item in items
-            if item.get("reason") and item.get("fpr") is None
-        ],
-    )
+    lacking = [item for item in items if item.get("reason") and item.get("fpr") is None]
+    said = [f"{item['name']}: {item['reason']}" for item in lacking]
+    return parts.Bullets("Without a threshold", said)
 
 
 def part_note(part: Json | None) -> tuple[str, ...]:

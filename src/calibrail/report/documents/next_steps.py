@@ -15,6 +15,7 @@ from calibrail.options.guarantee import OF_ONE_DETECTOR, OF_ONE_THRESHOLD, OF_TH
 from calibrail.report import text as phrases
 from calibrail.report.document import Json
 from calibrail.report.documents import measures
+from calibrail.report.figures.scores import edges
 from calibrail.report.messages import say
 from calibrail.report.text import by_sentence
 
@@ -79,12 +80,15 @@ def for_groups(content: Json) -> str:
 
 def turned(content: Json) -> str:
     """Return a run's command with the other direction of its column; nothing without one."""
-    words = _words(content, "calibrate")
-    given = _values(words, "--higher")
-    if not given or given[-1] not in OTHER:
-        return ""
-    kept = without_options(words, {"--higher="} | PLACE)
-    return f"{shlex.join([*kept, '--higher', OTHER[given[-1]]])} -o RUN"
+    given = _values(_words(content, "calibrate"), "--higher")
+    turns = bool(given) and given[-1] in OTHER
+    return _again(content, {"--higher="}, f"--higher {OTHER[given[-1]]}") if turns else ""
+
+
+def _again(content: Json, without: Collection[str], options: str) -> str:
+    """Return a run's command with other options; nothing where none made it."""
+    kept = without_options(_words(content, "calibrate"), {*without, *PLACE})
+    return f"{shlex.join(kept)} {options} -o RUN" if kept else ""
 
 
 def _words(content: Json, command: str) -> list[str]:
@@ -170,16 +174,15 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
             return "check_direction", {"command": turned(report)}
         return "use_another", {"command": for_several(report)}
     if fails:
-        limited = report.get("max_fpr") is not None
-        about = {"command": for_several(report), "limited": limited}
-        return ("keep_less", {}) if sentences else ("accept_more", about)
+        return ("keep_less", {}) if sentences else _accept_more(report, few=_few(report))
     if report["risks"] and not sentences:
         return "certify_risks", {}
     if sentences and report["requirement"].get("min_kept") is None:
         return "state_kept", {}
     if not sentences and report["max_fpr"] is None:
         if "flags_everything" not in codes:
-            return "state_limit", {"seen": reused}
+            command = "" if reused else _again(report, (), "--max-false-alarms 0.2")
+            return "state_limit", {"seen": reused, "command": command}
         looser = f"{min(2.0 * report['alpha'], 0.5):g}"
         return "useless", {"command": for_several(report, f" --alpha {looser}"), "alpha": looser}
     if code == "groups_apart":
@@ -209,7 +212,30 @@ def _next_step(report: Json) -> tuple[str, dict[str, Any]]:
         certificate, drawn = {**certificate, "coverage": seen}, None
     once = "clustered" in codes and not sentences
     anew = label_anew(certificate, once=once, confidence=report["confidence"], drawn=drawn)
+    if anew and anew[1].get("verdict") == "rejected":
+        return _accept_more(report, **anew[1])
     return anew or ("too_close", {})
+
+
+def _accept_more(report: Json, **more: Any) -> tuple[str, dict[str, Any]]:
+    """Return that less or another detector is the way, with what is said of labels."""
+    about = {"command": for_several(report), "limited": report.get("max_fpr") is not None}
+    return "accept_more", {**about, "few": None, "wanted": (), **more}
+
+
+def _few(report: Json) -> Json | None:
+    """Return from how few answers a threshold comes that more of them would mend, if they would.
+
+    So where another one does what is required on these, with what that caught and flagged.
+    """
+    from calibrail.evaluation.evaluate import FEW_RANK
+
+    few = report.get("guarantee") in OF_THIS_THRESHOLD and 0 < (report["rank"] or 0) < FEW_RANK
+    if not few or (place := edges(report).get("caught")) is None:
+        return None
+    caught, alarms = (report["curve"][rate]["estimate"][place] for rate in ("coverage", "fpr"))
+    found = {"n": report["n_calibration"], "caught": caught, "alarms": alarms}
+    return found if alarms <= report["max_fpr"] else None
 
 
 #: Advice to label asks for at most this many times the answers of a class, or so many.
@@ -228,14 +254,17 @@ def answers_more(needed: Json) -> str:
     return " and ".join(count(n, *_NOUNS[label]) for label in _NOUNS if (n := needed.get(label)))
 
 
-def among(needed: Json, drawn: Json) -> str:
-    """Return how many answers hold so many of each class, at the share of those that were drawn."""
+def in_all(needed: Json, drawn: Json, *, once: bool) -> tuple[int, str]:
+    """Return how many answers hold so many of each class, at the share of those that were drawn.
+
+    A number, and that in brackets; nothing where groups count ``once``, or none holds a class.
+    """
     sizes = {"hallucinated": drawn["coverage"]["n"], "faithful": drawn["fpr"]["n"]}
     share = {label: n / sum(sizes.values()) for label, n in sizes.items() if n}
-    if not needed.keys() <= share.keys():
-        return ""
-    n = max(n / share[label] for label, n in needed.items())
-    return f" {say('verdict.among', n=math.ceil(n))}"
+    if once or not needed.keys() <= share.keys():
+        return 0, ""
+    total = math.ceil(max(n / share[label] for label, n in needed.items()))
+    return total, f" {say('verdict.among', n=total)}"
 
 
 def label_anew(
@@ -279,13 +308,14 @@ def label_anew(
     most = {label: max(MOST_TIMES * n, MOST_NEW) for label, n in sizes.items()}
     if None in needed.values() or any(n > most[label] for label, n in needed.items()):
         return None
-    more = answers_more(needed) + ("" if once else among(needed, drawn or certificate))
+    drawn = drawn or certificate
+    more = answers_more(needed) + in_all(needed, drawn, once=once)[1]
     if sentences:
         wanted = [count(sizes[label] + n, *_NOUNS[label]) for label, n in needed.items() if n]
         return "label_sentences_anew", {"wanted": wanted, "more": more}
     needed = {label: sizes[label] + n for label, n in needed.items()}
     wanted = [count(n, *_NOUNS[label]) for label, n in needed.items()]
-    if not once:
-        wanted[-1] += among(needed, drawn or certificate)
-    verdict = "rejected" if fails else "certified"
-    return "label_anew", {"wanted": wanted, "verdict": verdict, "once": once, "more": more}
+    total, among = in_all(needed, drawn, once=once)
+    wanted[-1] += among
+    about = {"wanted": wanted, "verdict": "rejected" if fails else "certified", "once": once}
+    return "label_anew", {**about, "more": more, "total": total}

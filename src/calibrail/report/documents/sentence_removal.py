@@ -176,21 +176,19 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
     """
     test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
     asked = {**report, "min_kept": report["requirement"].get("min_kept")}
-    lines, area = measures.rates(test, asked), test["auroc"]
+    lines = measures.rates(test, asked)
     shares = [
         f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
         for name, item in sentences["removed"].items()
     ]
+    area = measures.auroc_tile(test["auroc"], "AUROC by sentence")
     told = examples and trimmed_examples(examples, scale, clustered=messages.is_clustered(report))
     return Document(
         "report for",
         rule=_threshold_sentence(report),
         summary=messages.removal_summary(test),
         lead=[parts.Bullet(messages.verdict_summary(report), "Why")],
-        tiles=(
-            *measures.tiles((*lines[:2], lines[-1])),
-            parts.Tile("AUROC by sentence", estimate(area), bounds(area)),
-        ),
+        tiles=(*measures.tiles((*lines[:2], lines[-1])), area),
         blocks=(
             _threshold(report, scores),
             section(
