@@ -20,6 +20,7 @@ import yaml
 from benchmarks.reference_pages import (
     as_code,
     commands,
+    flowing,
     on_config,
     on_page_markdown,
     page,
@@ -153,6 +154,22 @@ def test_no_line_ends_within_an_option_or_an_identifier() -> None:
     assert whole("<code>--max-false-alarms</code> <code>calibrail calibrate DATA</code>") == (
         '<code class="whole">--max-false-alarms</code> <code>calibrail calibrate DATA</code>'
     )
+    # Not where a command is longer than a line, either.
+    assert whole('<code>log<span class="w"> </span>--per-day<span> </span>-o two-word</code>') == (
+        '<code>log<span class="w"> </span><span class="whole">--per-day</span><span> </span>'
+        '<span class="whole">-o</span> two-word</code>'
+    )
+
+
+def test_prose_that_a_command_prints_is_as_wide_as_its_page() -> None:
+    start = '<div class="language-text highlight"><pre><span></span>'
+    told = f"CERTIFIED\n{'It keeps ' * 8}of\nfaithful answers.\n...\n"
+    assert flowing(f"{start}<code>{told}</code></pre></div>") == (
+        f'{start}<code class="prose">CERTIFIED\n{"It keeps " * 8}of faithful answers.\n...\n'
+        "</code></pre></div>"
+    )
+    table = f"{start}<code>threshold   caught\n{'0.3333' * 12}\n0.5</code></pre></div>"
+    assert flowing(table) == table
 
 
 def test_versions_stand_side_by_side(tmp_path: Path) -> None:
