@@ -78,12 +78,14 @@ def whole(html: str) -> str:
     """Return a page on which no line ends within an option, or an identifier that fits a phone."""
     html = re.sub(r"<code>([^<\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
     option = r"(?<![\w<-])(--?[a-z][a-z-]*)"
-    return re.sub(
-        r"(<code>)(.*?)(</code>)",
-        lambda code: code[1] + re.sub(option, r'<span class="whole">\1</span>', code[2]) + code[3],
-        html,
-        flags=re.DOTALL,
-    )
+
+    def parted(code: re.Match[str]) -> str:
+        # A line may end between choices.
+        listed = re.sub(r"(?<=\w)([|,])(?=\w)", r"\1<wbr>", code[1])
+        kept = re.sub(option, r'<span class="whole">\1</span>', listed)
+        return f"<code>{kept}</code>"
+
+    return re.sub(r"<code>(.*?)</code>", parted, html, flags=re.DOTALL)
 
 
 def flowing(html: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
+import griffe
 import yaml
 
 from benchmarks.reference_pages import (
@@ -159,6 +160,9 @@ def test_no_line_ends_within_an_option_or_an_identifier() -> None:
         '<code>log<span class="w"> </span><span class="whole">--per-day</span><span> </span>'
         '<span class="whole">-o</span> two-word</code>'
     )
+    assert whole("<code>--higher hallucinated|faithful</code>") == (
+        '<code><span class="whole">--higher</span> hallucinated|<wbr>faithful</code>'
+    )
 
 
 def test_prose_that_a_command_prints_is_as_wide_as_its_page() -> None:
@@ -227,3 +231,18 @@ def test_every_command_has_a_page_with_all_its_options() -> None:
     nav = on_config(SimpleNamespace(nav=[{"Look up": [{"Command line": "cli.md"}]}])).nav
     listed = nav[0]["Look up"][0]["Command line"]
     assert listed[0] == "cli.md" and {"log verify": "commands/log-verify.md"} in listed
+
+
+def test_the_reference_gives_each_parameter_its_own_default(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(
+        "def f(a: int | None = None, b: str = 'x', c: float = 2.0):\n"
+        '    """Do.\n\n    Parameters\n    ----------\n    a, b\n        Two.\n'
+        '    c : {1.0, 2.0}\n        One.\n    """\n'
+    )
+    extensions = griffe.load_extensions(str(ROOT / "benchmarks" / "reference_parameters.py"))
+    found = griffe.load(
+        "small", search_paths=[tmp_path], docstring_parser="numpy", extensions=extensions
+    )
+    said = found["f"].docstring.parsed[1].value
+    told = [(item.name, str(item.annotation), item.value) for item in said]
+    assert told == [("a", "int | None", "None"), ("b", "str", "'x'"), ("c", "(1.0, 2.0)", "2.0")]
