@@ -2,9 +2,10 @@
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
 of the report in docs/report.md with numbered marks, photographed by chromium; ``watch-*.png`` that
-of a watch at the end of examples/year.py; ``report-narrow-*.png`` is the report on a phone. A photograph holds the words of its page up to the first
-figure, and that of the watch what these were written from, so that tests see when it is of other
-words than today's. ``first_run-*.svg`` is drawn by the README's own calibration.
+of a watch at the end of examples/year.py; ``report-narrow-*.png`` is the report on a phone. A
+photograph holds the words of its page up to the first figure, and that of the watch what these were
+written from, so that tests see when it is of other words than today's. ``first_run-*.svg`` is drawn
+by the README's own calibration.
 
     PYTHONPATH=. python benchmarks/page_pictures.py
 """

@@ -105,7 +105,7 @@ class Quiet(SimpleHTTPRequestHandler):
         return
 
 
-def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
+def test_a_search_leads_to_the_right_page_which_a_phone_shows(tmp_path: Path) -> None:
     chromium()
     # What packages write from the code is left out: it weighs little, and takes long.
     search = [item for item in CONFIG["plugins"] if "search" in item]
@@ -128,6 +128,8 @@ def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     first = "document.querySelector('.md-search-result__item a')?.pathname"
+    parts = "[...document.querySelectorAll('.whole')]"
+    broken = f"{parts}.length ? {parts}.filter((it) => it.getClientRects().length > 1).length : -1"
     found = {}
     with browser(tmp_path) as pipe:
         for words in RIGHT:
@@ -136,9 +138,12 @@ def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
             tab.until(f"!!({first})")
             found[words] = tab.ask(first).removeprefix("/")
             tab.close()
+        (tab := Tab(pipe)).size(390, 900, phone=True)
+        for page in ("commands/calibrate", "compare", "certificates"):
+            tab.open(f"http://127.0.0.1:{server.server_port}/{page}.html")
+            tab.until(f"location.pathname == '/{page}.html' && document.readyState", "complete")
+            assert tab.ask(broken) == 0
         if find_spec("axe_playwright_python") is not None:
-            (tab := Tab(pipe)).open(f"http://127.0.0.1:{server.server_port}/certificates.html")
-            tab.until("document.readyState", "complete")
             objected = tab.violations()
             assert objected == []
     server.shutdown()
