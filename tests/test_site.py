@@ -105,7 +105,7 @@ class Quiet(SimpleHTTPRequestHandler):
         return
 
 
-def test_a_search_leads_to_the_right_page_which_a_phone_shows(tmp_path: Path) -> None:
+def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
     chromium()
     # What packages write from the code is left out: it weighs little, and takes long.
     search = [item for item in CONFIG["plugins"] if "search" in item]
