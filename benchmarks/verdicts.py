@@ -1,8 +1,8 @@
 """The picture of a verdict: one detector, one threshold, three limits on false alarms.
 
 Calibrates ``novelty`` on the example data and draws what was required, a corner, and what the data
-shows of both rates, a box. Writes docs/figures/verdicts-light.svg and -dark.svg, and verdicts-narrow-*.svg
-for phones, with one panel below the other.
+shows of both rates, a box. Writes docs/figures/verdicts-light.svg and -dark.svg,
+and verdicts-narrow-*.svg for phones, with one panel below the other.
 """
 
 from __future__ import annotations
