@@ -2,9 +2,10 @@
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
 of the report in docs/report.md with numbered marks, photographed by chromium; ``watch-*.png`` that
-of a watch at the end of examples/year.py. A photograph holds the words of its page up to the first
-figure, and that of the watch what these were written from, so that tests see when it is of other
-words than today's. ``first_run-*.svg`` is drawn by the README's own calibration.
+of a watch at the end of examples/year.py; ``report-narrow-*.png`` is the report on a phone. A
+photograph holds the words of its page up to the first figure, and that of the watch what these were
+written from, so that tests see when it is of other words than today's. ``first_run-*.svg`` is drawn
+by the README's own calibration.
 
     PYTHONPATH=. python benchmarks/page_pictures.py
 """
@@ -35,8 +36,8 @@ MARKED: Final = (
     "[data-figure=target]",
     "#try",
 )
-#: Pixels of a photograph: its width, and the heights of the report and of the watch.
-WIDTH, HEIGHT, WATCH_HEIGHT = 1000, 1225, 1560
+#: Pixels of photographs, in width and height.
+REPORT, NARROW_REPORT, WATCH = (1000, 1225), (500, 1403), (1000, 1560)
 #: Colours of a photograph's palette: it shows text and plain areas.
 N_COLOURS: Final = 64
 
@@ -101,7 +102,7 @@ def status(page: Path) -> str:
     return json.dumps(found, separators=(",", ":"))
 
 
-def photograph(page: Path, path: Path, height: int = HEIGHT, made_of: str = "") -> None:
+def photograph(page: Path, path: Path, size: tuple[int, int], made_of: str = "") -> None:
     """Write what chromium shows of the page, as NAME-light.png and NAME-dark.png."""
     kept = PngInfo()
     kept.add_itxt("words", words(page.read_text(encoding="utf-8")), zip=True)
@@ -113,7 +114,7 @@ def photograph(page: Path, path: Path, height: int = HEIGHT, made_of: str = "") 
             *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
             f"--user-data-dir={page.parent / scheme}",
             f"--blink-settings=preferredColorScheme={number}",
-            *(f"--window-size={WIDTH},{height}", f"--screenshot={target}", page.as_uri()),
+            *(f"--window-size={size[0]},{size[1]}", f"--screenshot={target}", page.as_uri()),
         ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         with Image.open(target) as seen:
@@ -134,9 +135,11 @@ def main() -> None:
     draw_first_run(FIGURES / "first_run.svg")
     draw_plan(FIGURES / "plan.svg")
     with tempfile.TemporaryDirectory() as folder:
-        photograph(marked_report(Path(folder) / "report"), FIGURES / "report.png")
+        page = marked_report(Path(folder) / "report")
+        for size, name in ((REPORT, "report.png"), (NARROW_REPORT, "report-narrow.png")):
+            photograph(page, FIGURES / name, size)
         page = year_watched(Path(folder) / "year")
-        photograph(page, FIGURES / "watch.png", WATCH_HEIGHT, status(page))
+        photograph(page, FIGURES / "watch.png", WATCH, status(page))
 
 
 if __name__ == "__main__":

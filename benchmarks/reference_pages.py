@@ -75,8 +75,33 @@ def as_code(text: str) -> str:
 
 
 def whole(html: str) -> str:
-    """Return a page on which options and identifiers that fit a phone are not broken."""
-    return re.sub(r"<code>([^<\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
+    """Return a page on which no line ends within an option, or an identifier that fits a phone."""
+    html = re.sub(r"<code>([^<\s]{1,28})</code>", r'<code class="whole">\1</code>', html)
+    option = r"(?<![\w<-])(--?[a-z][a-z-]*)"
+
+    def parted(code: re.Match[str]) -> str:
+        # A line may end between choices.
+        listed = re.sub(r"(?<=\w)([|,])(?=\w)", r"\1<wbr>", code[1])
+        kept = re.sub(option, r'<span class="whole">\1</span>', listed)
+        return f"<code>{kept}</code>"
+
+    return re.sub(r"<code>(.*?)</code>", parted, html, flags=re.DOTALL)
+
+
+def flowing(html: str) -> str:
+    """Return a page on which prose that a command prints has lines as long as there is room.
+
+    Prose has no columns; a line of it that is full goes on in the next.
+    """
+
+    def prose(block: re.Match[str]) -> str:
+        if re.search(r"\S {3,}\S", block[2]):
+            return block[0]
+        joined = re.sub(r"(?m)^(.{60,}[^.:\n])\n(?=\S)", r"\1 ", block[2])
+        return f'{block[1]}<code class="prose">{joined}</code>'
+
+    start = r'(<div class="language-text highlight"><pre><span></span>)'
+    return re.sub(start + r"<code>(.*?)</code>", prose, html, flags=re.DOTALL)
 
 
 def metrics(kind: str) -> Iterator[str]:
@@ -137,8 +162,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Keep short code on one line."""
-    return whole(html)
+    """Keep options whole, and let prose flow."""
+    return whole(flowing(html))
 
 
 def _file(name: str) -> str:

@@ -1,7 +1,8 @@
 """The picture of a verdict: one detector, one threshold, three limits on false alarms.
 
 Calibrates ``novelty`` on the example data and draws what was required, a corner, and what the data
-shows of both rates, a box. Writes docs/figures/verdicts-light.svg and -dark.svg.
+shows of both rates, a box. Writes docs/figures/verdicts-light.svg and -dark.svg,
+and verdicts-narrow-*.svg for phones, with one panel below the other.
 """
 
 from __future__ import annotations
@@ -41,19 +42,20 @@ def reports() -> list[dict[str, Any]]:
     ]
 
 
-def draw(found: list[dict[str, Any]], scheme: str, path: Path) -> None:
-    """Draw a panel for each report, on no background."""
+def draw(found: list[dict[str, Any]], scheme: str, path: Path, narrow: bool = False) -> None:
+    """Draw a panel for each report, on no background: side by side, or narrow, in a column."""
     (ink, quiet), colours = SCHEMES[scheme]
-    figure = Figure(figsize=(9.2, 3.3), layout="constrained")
-    for axes, report, says in zip(
-        figure.subplots(1, len(found), sharey=True), found, LIMITS.values(), strict=True
-    ):
+    figure = Figure(figsize=(4.1, 7.6) if narrow else (9.2, 3.3), layout="constrained")
+    shape = (len(found), 1) if narrow else (1, len(found))
+    panels = figure.subplots(*shape, sharex=narrow, sharey=not narrow)
+    for axes, report, says in zip(panels, found, LIMITS.values(), strict=True):
         colour = colours[report["verdict"]]
         title = f"{report['verdict'].capitalize()}: {says}"
         axes.set_title(title, loc="left", color=colour, fontsize=10, fontweight="bold")
         panel(axes, report, (colours["certified"], colour, quiet))
         axes.text(2, 98, "required", color=colours["certified"], fontsize=8.5, va="top")
-        axes.set_xlabel("false alarms, %", color=ink)
+        if axes.get_subplotspec().is_last_row():
+            axes.set_xlabel("false alarms, %", color=ink)
         axes.set(xlim=(0, 100), ylim=(0, 100.5), facecolor="none")
         axes.tick_params(colors=quiet)
         for side, spine in axes.spines.items():
@@ -88,7 +90,8 @@ def main() -> None:
     found = reports()
     FIGURES.mkdir(exist_ok=True)
     for scheme in SCHEMES:
-        draw(found, scheme, FIGURES / f"verdicts-{scheme}.svg")
+        for narrow, name in ((False, "verdicts"), (True, "verdicts-narrow")):
+            draw(found, scheme, FIGURES / f"{name}-{scheme}.svg", narrow)
     for report in found:
         region = report["certificate"]["region"]
         shown = {

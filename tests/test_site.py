@@ -15,11 +15,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
+import griffe
 import yaml
 
 from benchmarks.reference_pages import (
     as_code,
     commands,
+    flowing,
     on_config,
     on_page_markdown,
     page,
@@ -126,6 +128,8 @@ def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     first = "document.querySelector('.md-search-result__item a')?.pathname"
+    parts = "[...document.querySelectorAll('.whole')]"
+    broken = f"{parts}.length ? {parts}.filter((it) => it.getClientRects().length > 1).length : -1"
     found = {}
     with browser(tmp_path) as pipe:
         for words in RIGHT:
@@ -134,9 +138,12 @@ def test_a_search_leads_to_the_right_page_first(tmp_path: Path) -> None:
             tab.until(f"!!({first})")
             found[words] = tab.ask(first).removeprefix("/")
             tab.close()
+        (tab := Tab(pipe)).size(390, 900, phone=True)
+        for page in ("commands/calibrate", "compare", "certificates"):
+            tab.open(f"http://127.0.0.1:{server.server_port}/{page}.html")
+            tab.until(f"location.pathname == '/{page}.html' && document.readyState", "complete")
+            assert tab.ask(broken) == 0
         if find_spec("axe_playwright_python") is not None:
-            (tab := Tab(pipe)).open(f"http://127.0.0.1:{server.server_port}/certificates.html")
-            tab.until("document.readyState", "complete")
             objected = tab.violations()
             assert objected == []
     server.shutdown()
@@ -153,6 +160,25 @@ def test_no_line_ends_within_an_option_or_an_identifier() -> None:
     assert whole("<code>--max-false-alarms</code> <code>calibrail calibrate DATA</code>") == (
         '<code class="whole">--max-false-alarms</code> <code>calibrail calibrate DATA</code>'
     )
+    # Not where a command is longer than a line, either.
+    assert whole('<code>log<span class="w"> </span>--per-day<span> </span>-o two-word</code>') == (
+        '<code>log<span class="w"> </span><span class="whole">--per-day</span><span> </span>'
+        '<span class="whole">-o</span> two-word</code>'
+    )
+    assert whole("<code>--higher hallucinated|faithful</code>") == (
+        '<code><span class="whole">--higher</span> hallucinated|<wbr>faithful</code>'
+    )
+
+
+def test_prose_that_a_command_prints_is_as_wide_as_its_page() -> None:
+    start = '<div class="language-text highlight"><pre><span></span>'
+    told = f"CERTIFIED\n{'It keeps ' * 8}of\nfaithful answers.\n...\n"
+    assert flowing(f"{start}<code>{told}</code></pre></div>") == (
+        f'{start}<code class="prose">CERTIFIED\n{"It keeps " * 8}of faithful answers.\n...\n'
+        "</code></pre></div>"
+    )
+    table = f"{start}<code>threshold   caught\n{'0.3333' * 12}\n0.5</code></pre></div>"
+    assert flowing(table) == table
 
 
 def test_versions_stand_side_by_side(tmp_path: Path) -> None:
@@ -210,3 +236,18 @@ def test_every_command_has_a_page_with_all_its_options() -> None:
     nav = on_config(SimpleNamespace(nav=[{"Look up": [{"Command line": "cli.md"}]}])).nav
     listed = nav[0]["Look up"][0]["Command line"]
     assert listed[0] == "cli.md" and {"log verify": "commands/log-verify.md"} in listed
+
+
+def test_the_reference_gives_each_parameter_its_own_default(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(
+        "def f(a: int | None = None, b: str = 'x', c: float = 2.0):\n"
+        '    """Do.\n\n    Parameters\n    ----------\n    a, b\n        Two.\n'
+        '    c : {1.0, 2.0}\n        One.\n    """\n'
+    )
+    extensions = griffe.load_extensions(str(ROOT / "benchmarks" / "reference_parameters.py"))
+    found = griffe.load(
+        "small", search_paths=[tmp_path], docstring_parser="numpy", extensions=extensions
+    )
+    said = found["f"].docstring.parsed[1].value
+    told = [(item.name, str(item.annotation), item.value) for item in said]
+    assert told == [("a", "int | None", "None"), ("b", "str", "'x'"), ("c", "(1.0, 2.0)", "2.0")]

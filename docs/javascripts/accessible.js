@@ -12,8 +12,4 @@ document$.subscribe(() => {
     reached(part);
     taken.observe(part, { attributeFilter: ["tabindex"] });
   });
-  // What a command prints scrolls where it has columns, and is broken into lines elsewhere.
-  document.querySelectorAll(".language-text pre > code").forEach((code) => {
-    code.classList.toggle("prose", !/\S {3,}\S/.test(code.textContent));
-  });
 });

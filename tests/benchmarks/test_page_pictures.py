@@ -48,12 +48,12 @@ def test_a_narrow_picture_stands_behind_the_one_it_replaces_on_a_phone(repositor
     found = 0
     for page in (repository / "docs").glob("*.md"):
         for part in page.read_text(encoding="utf-8").split("\n\n"):
-            shown = re.findall(r"\(figures/([^)]*-(?:light|dark)\.svg)#", part)
+            shown = re.findall(r"\(figures/([^)]*-(?:light|dark)\.(?:svg|png))#", part)
             if any("-narrow-" in name for name in shown):
                 wide, narrow = shown[::2], shown[1::2]
                 assert [name.replace("-narrow-", "-") for name in narrow] == wide, page
                 found += 1
-    assert found >= 3
+    assert found >= 5
 
 
 @pytest.mark.painted
@@ -76,8 +76,9 @@ def test_the_marks_of_the_report_are_explained_below_it(
     for number in range(1, len(pictures.MARKED) + 1):
         assert re.search(rf"^(.*, )?{number} the |, {number} ", text, re.MULTILINE), number
     for scheme in ("light", "dark"):
-        path = repository / "docs" / "figures" / f"report-{scheme}.png"
-        assert path.stat().st_size < 150_000
+        for name in ("report", "report-narrow"):
+            path = repository / "docs" / "figures" / f"{name}-{scheme}.png"
+            assert path.stat().st_size < 150_000
 
 
 def photographed(repository: Path, name: str) -> dict[str, str]:
@@ -92,7 +93,8 @@ def test_the_photograph_of_the_report_has_the_words_of_now(
     pictures: ModuleType, repository: Path, tmp_path: Path
 ) -> None:
     page = pictures.marked_report(tmp_path / "report").read_text(encoding="utf-8")
-    assert pictures.words(page) == photographed(repository, "report")["words"]
+    for name in ("report", "report-narrow"):
+        assert pictures.words(page) == photographed(repository, name)["words"]
 
 
 def test_the_photograph_of_the_watch_has_the_words_of_now(
