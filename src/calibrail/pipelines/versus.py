@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
-from calibrail.data.duplicates import CopyFinder, merge_groups
+from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, reusable, spoken
+from calibrail.data.splits import merge_groups
 from calibrail.data.values import canonical_text, name_of
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import judge_agreement
