@@ -985,3 +985,47 @@ def _among_at_most(table: NDArray[np.int64], alone: NDArray[np.int64], tail: flo
 
     least: int = low0 + low1
     return least + bisect_left(range(least, high0 + high1), True, key=refuted)
+
+
+def author_of(judge: str, generator: object) -> str:
+    """Say whether a judge wrote an answer itself, as far as its name tells.
+
+    >>> author_of("judge-4", "Judge 4 (2024)"), author_of("judge-4", "model-b")
+    ('the judge', 'others')
+    """
+    names = ["".join(filter(str.isalnum, str(name).lower())) for name in (judge, generator)]
+    shorter, longer = sorted(names, key=len)
+    return "the judge" if shorter and shorter in longer else "others"
+
+
+def drawing_tests(people: Sequence[int], unit: NDArray[np.int64], chance: Floats) -> list[Any]:
+    """Test, on one row of each unit, whether as many are labelled as the probabilities say.
+
+    That must hold of the likelier half, too.
+    """
+    alone, level = one_of_each(unit), SAMPLE_LEVEL / 2.0
+    halves = alone, alone[chance[alone] > chance[alone].mean()]
+    return [drawing_test(np.isin(it, people), chance[it], level) for it in halves if len(it)]
+
+
+def best_edge(values: Floats, labels: NDArray[np.int8], limits: Any = None) -> float | None:
+    """Return the threshold of ratings that keeps both limits best; None without a class.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Ratings, higher = more likely hallucinated.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    limits : (float, float), optional
+        Share of hallucinated answers to call so at least, and of faithful ones at most; without
+        them, both shares are to lie far apart.
+    """
+    parts, edges = [np.sort(values[labels == label]) for label in (1, 0)], np.unique(values)
+    if not all(map(len, parts)):
+        return None
+    caught, alarms = (1.0 - np.searchsorted(part, edges) / len(part) for part in parts)
+    slack = caught - alarms
+    if limits is not None:
+        slack = np.minimum(caught - limits[0], limits[1] - alarms)
+    return float(edges[int(np.argmax(slack))])
