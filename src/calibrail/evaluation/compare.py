@@ -27,14 +27,7 @@ from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import LEAST_COVERAGE, partial_auroc
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Floats,
-    Ints,
-    Measure,
-    ranked_values,
-    wilson,
-)
+from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Measure, ranked_values, wilson
 from calibrail.evaluation.stats.tests import overlap
 from calibrail.formatting import Scale
 from calibrail.options import Promise, Requirement

@@ -35,14 +35,7 @@ from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import Others, decided
 from calibrail.models.hardware import installed_versions
-from calibrail.options import (
-    Costs,
-    Detectors,
-    Promise,
-    ReadOptions,
-    Requirement,
-    ScoreThreshold,
-)
+from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement, ScoreThreshold
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional, texts
 from calibrail.options.guarantee import Undefined, Unit

@@ -13,13 +13,7 @@ from functools import cache, partial, partialmethod
 from typing import Any, Final
 from uuid import uuid4
 
-from calibrail.errors import (
-    ModelError,
-    error_text,
-    errors_as,
-    keep_libraries_quiet,
-    variable_set,
-)
+from calibrail.errors import ModelError, error_text, errors_as, keep_libraries_quiet, variable_set
 from calibrail.models.llm import transport
 from calibrail.models.llm.transport import AgainError, NoRouteError, RefusedError
 

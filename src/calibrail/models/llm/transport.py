@@ -23,13 +23,7 @@ from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from calibrail.errors import (
-    CalibrailError,
-    InputError,
-    ModelError,
-    errors_as,
-    variable_set,
-)
+from calibrail.errors import CalibrailError, InputError, ModelError, errors_as, variable_set
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
 
