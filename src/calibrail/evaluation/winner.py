@@ -771,7 +771,7 @@ def find_winner(
     # By FPR at the same coverage, then by AUROC from the top.
     order = sorted(candidates, key=lambda item: (pairs.fpr[item.name], -pairs.area[item.name]))
     detectors = [item for item in order if not item.baseline]
-    best, runner_up = (*detectors, None)[:2]
+    best, runner_up = detectors[0], next(iter(detectors[1:]), None)
     baseline = next((item for item in order if item.baseline), None)
     level = float(1 - decimal(candidates.confidence))
     tests = paired_tests(candidates, best, order, pairs)

@@ -596,7 +596,7 @@ def _evidence(promise: Json) -> str:
 def _groups(promise: Json) -> parts.Section | None:
     if not promise["groups"]:
         return None
-    title, rows = "By group", []
+    title, rows = "By group", list[parts.Row]()
     for group in promise["groups"]:
         state, _, tone = _STATES[group["state"]]
         name = parts.Cell(group_label(group["group"]), f"{_level(group)} intervals")
