@@ -27,6 +27,7 @@ import calibrail
 from calibrail.conformal import calibrate_threshold
 from calibrail.conformal.bounds import clopper_pearson
 from calibrail.data.example import Example
+from calibrail.evaluation.compare import matched_coverage
 from calibrail.evaluation.judge_agreement import (
     LabelCounts,
     Method,
@@ -39,7 +40,7 @@ from calibrail.evaluation.judge_agreement import (
 from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test, partial_auroc
 from calibrail.evaluation.stats.tests import overlap, rank_correlation
-from calibrail.evaluation.winner import Candidate, Candidates, PairTests, matched_coverage
+from calibrail.evaluation.winner import Candidate, Candidates, PairTests
 from calibrail.options import Promise
 
 RUNS = 1000

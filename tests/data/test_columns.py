@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from calibrail.data import read
-from calibrail.data.aliases import PRESETS
-from calibrail.data.columns import resolve_columns
+from calibrail.data.aliases import PRESETS, resolve_columns
 from calibrail.errors import DataError, InputError
 from tests.rows import Write, good
 

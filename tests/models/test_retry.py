@@ -18,6 +18,7 @@ import pytest
 from calibrail.errors import CalibrailError, ModelError
 from calibrail.models.llm import transport as module
 from calibrail.models.llm.chat import ChatAnswer, ChatRequest, read_answer
+from calibrail.models.llm.providers import OpenAITransport
 from tests.chat_server import ChatServer, Line, LocalServer, always, says, script, verdicts
 
 SECRET = "the PROMPT of this test"
@@ -218,7 +219,7 @@ def test_retry_after_is_read(
 ) -> None:
     given = {name: text if isinstance(text, str) else text() for name, text in headers.items()}
     with Answers(503, {"error": {}}, given) as server, pytest.raises(module.AgainError) as caught:
-        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
     if least is None or most is None:
         assert caught.value.wait is None
     else:
@@ -239,7 +240,7 @@ def test_retry_after_is_read(
 )
 def test_an_endpoints_prose_is_not_repeated(body: Any) -> None:
     with Answers(400, body) as server:
-        transport = module.OpenAITransport(server.url)
+        transport = OpenAITransport(server.url)
         for server.status in (400, 401, 403, 404, 429, 500):
             with pytest.raises((module.RefusedError, module.AgainError, ModelError)) as caught:
                 transport.send("chat", request(), 20.0)
@@ -253,7 +254,7 @@ def test_an_endpoints_prose_is_not_repeated(body: Any) -> None:
 )
 def test_a_strange_body_is_an_error_like_any(body: bytes) -> None:
     with Answers(200, body) as server, pytest.raises(module.AgainError, match="broken JSON"):
-        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
 
 
 def test_a_body_has_an_end() -> None:
@@ -266,10 +267,10 @@ def test_a_body_has_an_end() -> None:
     empty = len(json.dumps(kept))
     kept["choices"][0]["message"] = {"content": "a" * (most - empty)}
     with Answers(200, json.dumps(kept).encode()) as server:
-        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
     server = Answers(200, json.dumps(kept).encode() + b" ")
     with server, pytest.raises(module.AgainError, match=f"more than {most:,} bytes"):
-        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
 
 
 @pytest.mark.parametrize("status", [302, 400, 401, 404, 429, 500])
@@ -290,7 +291,7 @@ def test_the_body_of_an_error_has_an_end(status: int) -> None:
         threading.Thread(target=answer, daemon=True).start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         with pytest.raises((CalibrailError, module.AgainError, module.RefusedError)) as caught:
-            module.OpenAITransport(url).send("chat", request(), 20.0)
+            OpenAITransport(url).send("chat", request(), 20.0)
         assert f"HTTP {status}" in f"{caught.value}"
         assert ended.wait(20.0)
         # What the sockets of both sides hold, and no more.
@@ -304,7 +305,7 @@ def test_an_error_within_the_limit_is_read_whole() -> None:
         headers = {"Content-Encoding": "gzip"} if packed else {}
         body = gzip.compress(raw) if packed else raw
         with Answers(400, body, headers) as server, pytest.raises(module.RefusedError) as caught:
-            module.OpenAITransport(server.url).send("chat", request(), 20.0)
+            OpenAITransport(server.url).send("chat", request(), 20.0)
         assert caught.value.too_long
 
 
@@ -322,20 +323,20 @@ def test_headers_that_drip_in_end_by_the_time_of_the_call() -> None:
         threading.Thread(target=drip, daemon=True).start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         with pytest.raises(module.AgainError, match="no complete answer within"):
-            module.OpenAITransport(url).send("chat", request(), 0.3)
+            OpenAITransport(url).send("chat", request(), 0.3)
 
 
 def test_a_key_that_an_endpoint_gives_back_stands_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-secret-1234567890")
     said = {"model": key, "choices": [{"message": {"content": f"yes {key}"}}]}
     with Answers(200, json.dumps(said).encode()) as server:
-        answer = module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        answer = OpenAITransport(server.url).send("chat", request(), 20.0)
     assert key not in str(answer)
     assert answer["model"] == "[key]"
     wrong = json.dumps({"error": {"code": key, "type": key, "message": key, "param": key}})
     for status in (400, 401, 404, 429, 500):
         with Answers(status, wrong.encode()) as server, pytest.raises(Exception, match="HTTP") as e:
-            module.OpenAITransport(server.url).send("chat", request(), 20.0)
+            OpenAITransport(server.url).send("chat", request(), 20.0)
         assert key not in f"{e.value!r} {e.value}"
 
 
@@ -384,7 +385,7 @@ def test_a_code_that_is_the_beginning_of_a_long_key_stands_nowhere(
     monkeypatch.setenv("OPENAI_API_KEY", key)
     for code in (key[:64], key[100:130], f"quota_{key[8:40]}"):
         with Answers(400, {"error": {"code": code}}) as server, pytest.raises(Exception) as e:
-            module.OpenAITransport(server.url).send("chat", request(), 20.0)
+            OpenAITransport(server.url).send("chat", request(), 20.0)
         told = f"{e.value!r} {e.value}"
         assert "HTTP 400" in told
         assert not any(key[i : i + 12] in told for i in range(len(key) - 11))
@@ -546,9 +547,9 @@ def test_a_host_of_no_trust_learns_nothing_of_the_environment(
         monkeypatch.setenv(f"OPENAI_{name}", f"secret-{name}")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer secret-x\nX-A: secret-y")
     with ChatServer() as server:
-        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
         monkeypatch.setattr(endpoint, "is_trusted", lambda address: False)
-        module.OpenAITransport(server.url).send("chat", request(), 20.0)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
         trusted, other = (seen.headers for seen in server.seen)
     assert "secret" in str(trusted)
     assert "secret" not in str(other)

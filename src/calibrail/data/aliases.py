@@ -1,17 +1,19 @@
-"""Names that other tools use for a field."""
+"""Names that other tools use for a field, and the column that each field has by its name."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.values import chunks_of, nested_names, text_of, value_at
-from calibrail.errors import tables_beside
+from calibrail.errors import DataError, InputError, tables_beside
 from calibrail.formatting import listed
+from calibrail.options import ReadOptions
+from calibrail.options.fields import cli_or_python, spell_option
 from calibrail.text.words import INVISIBLE
 
 #: Names and words of other tools: see ``names.toml``.
@@ -282,3 +284,102 @@ def judge_of_row(row: Mapping[str, object], by: str | None = None) -> str | None
     labellers = Labellers([row] if by is None else [], table=True)
     labellers.add(row)
     return labellers.judge
+
+
+def resolve_columns(
+    fields: Collection[str],
+    *,
+    preset: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    require: Collection[str] = TEXT_FIELDS,
+    source: str = "the data",
+    nested: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the column of each text field, e.g. ``{"question": "user_input", ...}``.
+
+    Parameters
+    ----------
+    fields : collection of str
+        The column names seen.
+    preset : str or None
+        One of `PRESETS`; None guesses it from the names.
+    mapping : mapping of str to str
+        Field to column, for single fields; wins over the preset.
+    require : collection of str
+        The text fields that must have a column.
+    source : str
+        How messages call the data.
+    nested : mapping of str to str
+        From `nested_fields`.
+
+    Raises
+    ------
+    InputError
+        An unknown preset or an unknown field in ``mapping``.
+    DataError
+        A required field has no column, a mapped column is not there, or several presets fit.
+
+    Examples
+    --------
+    >>> resolve_columns(["query", "contexts", "response", "label"])["question"]
+    'query'
+    """
+    mapping, seen = mapping or {}, listing(fields)
+    for field, column in mapping.items():
+        if field not in (*FIELDS, *MARK_FIELDS):
+            names = ", ".join((*FIELDS, *MARK_FIELDS))
+            raise InputError(f"mapping can name {names}; got {field!r}")
+        if fields and column not in fields:
+            it = f"{column!r} to map to {field}"
+            raise DataError.on("no_column_to_map", source=source, it=it, seen=seen)
+    if preset is not None and preset not in PRESETS:
+        raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}")
+    named = {field: mapping[field] for field in TEXT_FIELDS if field in mapping}
+    options = {
+        name: dict(zip(TEXT_FIELDS, columns, strict=True)) | named
+        for name, columns in PRESETS.items()
+    }
+    if preset is not None:
+        return options[preset]
+    complete = [name for name, held in options.items() if {*held.values()} <= {*fields}]
+    if complete[:1] != ["calibrail"] and len({tuple(options[n].values()) for n in complete}) > 1:
+        by, one = (spell_option(ReadOptions, name) for name in ("preset", "mapping"))
+        names = ", ".join(complete)
+        raise DataError.on("presets_fit", source=source, seen=seen, names=names, by=by, one=one)
+    if complete:
+        return options[complete[0]]
+    # What holds marks, or names answers, is no text, whatever it is called.
+    free = [name for name in fields if name not in {mapping.get(field) for field in MARK_FIELDS}]
+    likely = {
+        field: [named[field]] if field in named else aliases_of(field, free, nested)
+        for field in TEXT_FIELDS
+    }
+    chosen = {field: names[0] if len(names) == 1 else field for field, names in likely.items()}
+    if unclear := [field for field in require if len(likely[field]) > 1]:
+        field, rivals = unclear[0], likely[unclear[0]]
+        names, by = ", ".join(rivals), mapped_by(field, rivals[0])
+        raise DataError.on("field_in_several", source=source, field=field, names=names, by=by)
+    if missing := [field for field in require if chosen[field] not in fields]:
+        there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
+        found = f" (found: {', '.join(there)})" if there else ""
+        lost = f"column{' holds' if len(missing) == 1 else 's hold'} {', '.join(missing)}{found}"
+        by, names = mapped_by(missing[0], "my_column"), ", ".join(list(PRESETS)[1:])
+        preset = f"{spell_option(ReadOptions, 'preset')} takes the names of {names}"
+        doctor = cli_or_python("`calibrail doctor`", "calibrail.diagnose(...)")
+        raise DataError.on(
+            "no_fields", source=source, lost=lost, seen=seen, by=by, doctor=doctor, preset=preset
+        )
+    return chosen
+
+
+def mapped_by(field: str, column: str) -> str:
+    """Return the option that maps a field to a column, with an example."""
+    option = partial(spell_option, ReadOptions, "mapping")
+    return f"{option()}, e.g. {option({field: column})}"
+
+
+def listing(fields: Collection[str], most: int = 30) -> str:
+    """Return column names as messages list them."""
+    rest = f" and {len(fields) - most} more" if len(fields) > most else ""
+    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:most])
+    return (", ".join(names) or "none") + rest

@@ -5,17 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from calibrail.data.aliases import (
     MARK_FIELDS,
     NAMES,
-    PRESETS,
     SENTENCE_TABLES,
     aliases_of,
     is_template,
+    listing,
+    mapped_by,
     nested_fields,
+    resolve_columns,
     tools_named,
 )
 from calibrail.data.example import FIELDS, TEXT_FIELDS, SourceRow
@@ -49,105 +50,6 @@ from calibrail.data.values import (
 from calibrail.errors import DataError, InputError, error_text
 from calibrail.options import ReadOptions
 from calibrail.options.fields import cli_or_python, spell_option
-
-
-def resolve_columns(
-    fields: Collection[str],
-    *,
-    preset: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    require: Collection[str] = TEXT_FIELDS,
-    source: str = "the data",
-    nested: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, str]:
-    """Return the column of each text field, e.g. ``{"question": "user_input", ...}``.
-
-    Parameters
-    ----------
-    fields : collection of str
-        The column names seen.
-    preset : str or None
-        One of `PRESETS`; None guesses it from the names.
-    mapping : mapping of str to str
-        Field to column, for single fields; wins over the preset.
-    require : collection of str
-        The text fields that must have a column.
-    source : str
-        How messages call the data.
-    nested : mapping of str to str
-        From `nested_fields`.
-
-    Raises
-    ------
-    InputError
-        An unknown preset or an unknown field in ``mapping``.
-    DataError
-        A required field has no column, a mapped column is not there, or several presets fit.
-
-    Examples
-    --------
-    >>> resolve_columns(["query", "contexts", "response", "label"])["question"]
-    'query'
-    """
-    mapping, seen = mapping or {}, listing(fields)
-    for field, column in mapping.items():
-        if field not in (*FIELDS, *MARK_FIELDS):
-            names = ", ".join((*FIELDS, *MARK_FIELDS))
-            raise InputError(f"mapping can name {names}; got {field!r}")
-        if fields and column not in fields:
-            it = f"{column!r} to map to {field}"
-            raise DataError.on("no_column_to_map", source=source, it=it, seen=seen)
-    if preset is not None and preset not in PRESETS:
-        raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}")
-    named = {field: mapping[field] for field in TEXT_FIELDS if field in mapping}
-    options = {
-        name: dict(zip(TEXT_FIELDS, columns, strict=True)) | named
-        for name, columns in PRESETS.items()
-    }
-    if preset is not None:
-        return options[preset]
-    complete = [name for name, held in options.items() if {*held.values()} <= {*fields}]
-    if complete[:1] != ["calibrail"] and len({tuple(options[n].values()) for n in complete}) > 1:
-        by, one = (spell_option(ReadOptions, name) for name in ("preset", "mapping"))
-        names = ", ".join(complete)
-        raise DataError.on("presets_fit", source=source, seen=seen, names=names, by=by, one=one)
-    if complete:
-        return options[complete[0]]
-    # What holds marks, or names answers, is no text, whatever it is called.
-    free = [name for name in fields if name not in {mapping.get(field) for field in MARK_FIELDS}]
-    likely = {
-        field: [named[field]] if field in named else aliases_of(field, free, nested)
-        for field in TEXT_FIELDS
-    }
-    chosen = {field: names[0] if len(names) == 1 else field for field, names in likely.items()}
-    if unclear := [field for field in require if len(likely[field]) > 1]:
-        field, rivals = unclear[0], likely[unclear[0]]
-        names, by = ", ".join(rivals), _mapped_by(field, rivals[0])
-        raise DataError.on("field_in_several", source=source, field=field, names=names, by=by)
-    if missing := [field for field in require if chosen[field] not in fields]:
-        there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
-        found = f" (found: {', '.join(there)})" if there else ""
-        lost = f"column{' holds' if len(missing) == 1 else 's hold'} {', '.join(missing)}{found}"
-        by, names = _mapped_by(missing[0], "my_column"), ", ".join(list(PRESETS)[1:])
-        preset = f"{spell_option(ReadOptions, 'preset')} takes the names of {names}"
-        doctor = cli_or_python("`calibrail doctor`", "calibrail.diagnose(...)")
-        raise DataError.on(
-            "no_fields", source=source, lost=lost, seen=seen, by=by, doctor=doctor, preset=preset
-        )
-    return chosen
-
-
-def _mapped_by(field: str, column: str) -> str:
-    """Return the option that maps a field to a column, with an example."""
-    option = partial(spell_option, ReadOptions, "mapping")
-    return f"{option()}, e.g. {option({field: column})}"
-
-
-def listing(fields: Collection[str], most: int = 30) -> str:
-    """Return column names as messages list them."""
-    rest = f" and {len(fields) - most} more" if len(fields) > most else ""
-    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:most])
-    return (", ".join(names) or "none") + rest
 
 
 class Seen:
@@ -200,13 +102,15 @@ def label_columns_of(
         return (named,) if named in seen else tuple(name.strip() for name in named.split(","))
     if opened.export is not None:
         return _of_people(seen, opened.format, source, needed)
-    found = aliases_of("label", seen.names) if opened.table else []
+    if not opened.table:
+        return ("label",)
+    found = aliases_of("label", seen.names)
     if len(found) == 1:
         # Numbers that are no class may be a program's scores of what its name says.
         numbers = list(map(number_in, map(label_key, seen.values(found[0]))))
         graded = 2 * sum(item not in (None, 0.0, 1.0) for item in numbers) > len(numbers)
         found = (graded and _labels_of_people(seen)) or found
-    if opened.table and not found:
+    if not found:
         found = [
             path
             for path in nested_names(seen.rows[0] if seen.rows else {})
@@ -215,10 +119,9 @@ def label_columns_of(
             and not is_of_program(path)
             and not any(isinstance(value, list | Mapping) for value in seen.values(path))
         ]
-    if opened.table and not found:
-        found = _labels_of_people(seen)
-        found = found or list(filter(is_plain_name, likely_labels(seen.rows)))
-    if opened.table and not found:
+    found = found or _labels_of_people(seen)
+    found = found or list(filter(is_plain_name, likely_labels(seen.rows)))
+    if not found:
         # An answer in which something is marked is hallucinated.
         marked = (reading.mapping or {}).get("spans")
         spans = [marked] if marked in seen else aliases_of("spans", seen.names)
@@ -874,7 +777,7 @@ def _require_no_prediction(seen: Seen, response: str, source: str, labelled: boo
         texts = (value for value in seen.values(name)[:_LOOKED_AT] if isinstance(value, str))
         if any(isinstance(column_value(t), str) and side_of(label_key(t)) is None for t in texts):
             both = {"faithful": response, "hallucinated": name}
-            by = _mapped_by("response", name)
+            by = mapped_by("response", name)
             by += f"; {spell_option(ReadOptions, 'pair', both)} reads both" if edited else ""
             raise DataError.on("two_responses", source=source, name=name, right=response, by=by)
 

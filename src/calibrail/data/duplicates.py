@@ -13,18 +13,17 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example, hash64, mix64, n_repeated
-from calibrail.data.splits import Groups, group_numbers
+from calibrail.data.splits import Groups, components, divided, group_numbers, merge_groups
 from calibrail.data.values import number_in, same_text
 from calibrail.serialization import Record
-from calibrail.text.words import names, numbers
+from calibrail.text.words import named_in
 
 #: MinHash values a text: the standard error of a Jaccard estimate is at most 1/16.
 N_HASHES: Final = 64
@@ -217,26 +216,6 @@ def _encoded(text: str) -> bytes:
     return normalise(text).encode("utf-8", "surrogatepass")
 
 
-def named_in(text: str) -> Counter[str]:
-    """Return what a text names and counts, which tells it from another one of the same template.
-
-    These are capitalised words that begin no sentence, numbers, and words with a numeral in them.
-
-    >>> sorted(named_in("Order ab-7c of 1,234.50 euros went to Ada."))
-    ['1234.5', '7', '7c', 'ada']
-    >>> sorted(named_in("\u8ba2\u5355\u4e09\u5341\u4e8c\u5df2\u53d1\u8d27"))
-    ['\u4e09\u5341\u4e8c']
-    """
-    named = Counter(piece.text for piece in (*names(text), *numbers(text)))
-    for word in _WORD.findall(text):
-        plain = word.isdecimal() or (word.isascii() and word.isalpha())
-        if not plain and any(map(str.isnumeric, word)):
-            runs = groupby(word, str.isnumeric)
-            parts = ["".join(run) for is_numeral, run in runs if is_numeral]
-            named.update([word.casefold()] if word.isascii() else parts)
-    return named
-
-
 def _bits(named: Counter[str]) -> list[int]:
     """Return four numbers, in each of which one bit of 64 stands for a name and how often."""
     bits = [0] * N_OF_NAMED
@@ -248,10 +227,8 @@ def _bits(named: Counter[str]) -> list[int]:
 
 
 def _anchor(question: bytes, response: bytes, contexts: bytes) -> int:
-    if contexts:
-        return hash64(contexts)
-    if question:
-        return 1
+    if contexts or question:
+        return hash64(contexts) if contexts else 1
     return hash64(response) if response.count(b" ") >= TELLING - 1 else 0
 
 
@@ -346,14 +323,14 @@ THRESHOLD: Final = 0.8
 
 # Four 16-bit values make one 64-bit key: 16 bands of 4 find a pair of similarity 0.8 with
 # probability 1 - (1 - 0.8^4)^16 = 0.9998.
-_BAND: Final = 4
-
-#: Bands of a sketch.
-N_BANDS: Final = N_HASHES // _BAND
+N_BANDS: Final = N_HASHES // 4
 
 # A text is compared with this many neighbours on either side in a bucket. Buckets with more are
 # texts from one template, of which each then has near-duplicates enough to be seen.
 _NEIGHBOURS: Final = 32
+
+#: Pairs across a split that are named.
+_NAMED_PAIRS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,8 +377,6 @@ def cross_split_duplicates(
     groups: Groups = None,
     *,
     ids: Sequence[str] | None = None,
-    threshold: float = THRESHOLD,
-    max_pairs: int = 10,
 ) -> CrossSplitDuplicates:
     """Find examples that have a near-duplicate on another side of the split.
 
@@ -415,10 +390,6 @@ def cross_split_duplicates(
         Used to count the groups concerned.
     ids : sequence of str, length n, or None
         Names for the pairs.
-    threshold : float
-        In (0, 1].
-    max_pairs : int
-        How many pairs to name.
 
     Returns
     -------
@@ -435,24 +406,24 @@ def cross_split_duplicates(
     np.bitwise_or.at(sides, member, bits[worded])
     elsewhere = sides.copy()
     pairs: list[tuple[int, int]] = []
-    for text in np.flatnonzero(sides & (sides - 1))[:max_pairs]:
+    for text in np.flatnonzero(sides & (sides - 1))[:_NAMED_PAIRS]:
         holders = worded[member == text]
         pairs.append((int(holders[0]), int(holders[bits[holders] != bits[holders[0]]][0])))
-    for left, right in similar_pairs(sketches.minhash, worded[first], sides, threshold):
+    for left, right in similar_pairs(sketches.minhash, worded[first], sides):
         np.bitwise_or.at(elsewhere, left, sides[right])
         np.bitwise_or.at(elsewhere, right, sides[left])
         ends = zip(worded[first[left]].tolist(), worded[first[right]].tolist(), strict=True)
         crossing = ((a, b) for a, b in ends if bits[a] != bits[b])
-        pairs.extend(islice(crossing, max_pairs))
+        pairs.extend(islice(crossing, _NAMED_PAIRS))
     concerned = worded[(elsewhere[member] & ~bits[worded]) != 0]
-    named = list(dict.fromkeys((min(p), max(p)) for p in pairs))[:max_pairs]
+    named = list(dict.fromkeys((min(p), max(p)) for p in pairs))[:_NAMED_PAIRS]
     return CrossSplitDuplicates(
         count=len(concerned),
         exact=int(np.count_nonzero(sides[member] & ~bits[worded])),
         n_groups=len(np.unique(group_numbers(groups, n)[concerned])),
         n=len(worded),
         pairs=tuple(named),
-        threshold=threshold,
+        threshold=THRESHOLD,
         names=() if ids is None else tuple((str(ids[a]), str(ids[b])) for a, b in named),
     )
 
@@ -461,7 +432,6 @@ def similar_pairs(
     minhash: NDArray[np.uint16],
     rows: NDArray[np.intp],
     sides: NDArray[np.uint8],
-    threshold: float,
     beside: NDArray[np.uint64] | None = None,
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Yield arrays of pairs of different texts, similar enough, that are not on one same side.
@@ -474,14 +444,12 @@ def similar_pairs(
         Which example holds text i.
     sides : ndarray of uint8, shape (n,)
         Bit k is set where text i is on side k.
-    threshold : float
-        Estimated Jaccard similarity that is enough.
     beside : ndarray of uint64, shape (n, 16), optional
         Only texts that are equal in one of its columns, too, and in the band of MinHash values that
         goes with it, are compared.
     """
     bands = np.ascontiguousarray(minhash).view(np.uint64)
-    needed = int(np.ceil(threshold * N_HASHES - 1e-9))
+    needed = int(np.ceil(THRESHOLD * N_HASHES - 1e-9))
     for band in range(N_BANDS):
         keys = bands[rows, band] if beside is None else bands[rows, band] ^ beside[:, band]
         order = np.argsort(keys, kind="stable")
@@ -588,9 +556,7 @@ def _ties(column: _Floats, labels: NDArray[np.int8]) -> _Ties:
     undefined = np.isnan(column)
     values, counts = np.unique(column[~undefined], return_counts=True)
     rows = np.flatnonzero(counts > 1)
-    shared, telling = values[rows], np.zeros(len(rows), np.bool_)
-    if len(rows):
-        telling = _telling(values, rows, counts[rows], column, labels)
+    shared, telling = values[rows], _telling(values, rows, counts[rows], column, labels)
     if np.count_nonzero(undefined) > 1:
         # Nothing is equal to NaN; all of them are one value.
         shared, telling = np.append(shared, np.nan), np.append(telling, False)
@@ -613,7 +579,7 @@ def _telling(
     # An end is saturated where more rows are at it than at any other of these values.
     telling &= ~at_end | (counts <= counts[telling & ~at_end].max(initial=0))
     low, high = _CHANCE
-    limit = max(low, min(high, counts[telling].sum() / len(labels) / 10.0))
+    limit = max(low, min(high, counts[telling].sum() / max(1, len(labels)) / 10.0))
     telling[telling] = _met_by_chance(values, rows[telling]) <= limit
     if not telling.any():
         return telling
@@ -629,8 +595,7 @@ def _telling(
 
 def _short(values: _Floats) -> _Bools:
     """Return which numbers have few decimals or few significant digits."""
-    size = np.where(values == 0.0, 1.0, np.abs(values))
-    exponent = np.floor(np.log10(size))
+    exponent = np.floor(np.log10(np.where(values == 0.0, 1.0, np.abs(values))))
     with np.errstate(all="ignore"):
         scaled = values / 10.0**exponent
     significant = np.abs(scaled - np.round(scaled, _DIGITS - 1)) <= 1e-15 * np.abs(scaled)
@@ -686,9 +651,6 @@ def _grid(values: _Floats) -> _Floats:
 #: Without it a long question would make copies of two short answers to it, as "yes" and "no" are.
 _OF_PART: Final = 0.6
 
-#: Of the responses of which one is the other one reworded: answers of other models to the same
-#: questions hardly are (of FaithBench's and RAGTruth's at most 13 % between any two).
-_REWORDED: Final = 0.5
 
 #: Of the contexts. Fewer than of the texts: the same answer to the same question is given.
 _OF_CONTEXTS: Final = 0.7
@@ -774,57 +736,43 @@ class CopyFinder:
         self._without.append(not textual)
         self._labels.append(-1 if example.label is None else example.label)
         for name, values in self._columns.items():
-            values.append(_number(example.columns.get(name)))
+            number = number_in(example.columns.get(name))
+            values.append(np.nan if number is None else number)
         self._has_answer.append(example.known_by == "texts")
         self._has_contexts.append(bool(example.contexts))
 
-    def finish(
-        self, digests: NDArray[np.uint64] | None = None, spelt: NDArray[np.uint64] | None = None
-    ) -> CopyGroups:
+    def finish(self, digests: NDArray[Any], spelt: NDArray[Any]) -> CopyGroups:
         """Return the copies among all examples, in order; none can be added after.
 
         ``digests`` are those of the examples, by which the same texts are known, however spelt;
-        ``spelt`` those of the texts as they are spelt. Without them none is known to be the same.
+        ``spelt`` those of the texts as they are spelt.
         """
         n = len(self._has_answer)
-        scores = [np.array(values, np.float64) for values in self._columns.values()]
+        scores = [np.where(np.isinf(it), np.nan, it) for it in self._columns.values()]
         sketches = None if self._sketcher is None else self._sketcher.finish()
         groups, same = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
         if sketches is not None:
             groups = find_copies(sketches)
-            if digests is not None and spelt is not None:
-                # Short answers to nothing may be alike by chance.
-                able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
-                alike = np.unique(digests, return_inverse=True)[1]
-                for values in scores:
-                    alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
-                    alike = np.unique(alike, return_inverse=True)[1]
-                closed = able & np.frombuffer(self._has_contexts, np.bool_)
-                # One text and score for many may be those of answers to different questions.
-                unasked = able & (sketches.parts[:, 0] == 0xFFFF).all(axis=1)
-                many = unasked & _crowded(np.bincount(alike[able], minlength=n))[alike]
-                alike = np.where(many, n + np.arange(n), alike)
-                same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
-                texts = _repeated(digests, able)
-                groups = _repeated(merge_groups(_alone(groups), texts), able | (groups >= 0))
+            # Short answers to nothing may be alike by chance.
+            able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
+            alike = np.unique(digests, return_inverse=True)[1]
+            for values in scores:
+                alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
+                alike = np.unique(alike, return_inverse=True)[1]
+            closed = able & np.frombuffer(self._has_contexts, np.bool_)
+            # One text and score for many may be those of answers to different questions.
+            unasked = able & (sketches.parts[:, 0] == 0xFFFF).all(axis=1)
+            many = unasked & _crowded(np.bincount(alike[able], minlength=n))[alike]
+            alike = np.where(many, n + np.arange(n), alike)
+            same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
+            texts = _repeated(digests, able)
+            groups = _repeated(merge_groups(_alone(groups), texts), able | (groups >= 0))
         without = np.flatnonzero(np.frombuffer(self._without, np.bool_))
         labels = np.array(self._labels, np.int8)[without]
         by_score = score_copies([values[without] for values in scores], labels)
         rows = without[by_score >= 0]
         groups[rows] = groups.max(initial=-1) + 1 + by_score[by_score >= 0]
         return CopyGroups(groups, same, len(rows), sketches)
-
-
-def divided(
-    groups: NDArray[np.int64], same: NDArray[np.int64], apart: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Return groups of which some examples take part only with those that are the same.
-
-    >>> groups, same = np.array([0, 0, 0, 1, 1]), np.array([-1, 0, 0, -1, -1])
-    >>> divided(groups, same, np.array([False, True, True, False, True])).tolist()
-    [0, 2, 2, 1, -1]
-    """
-    return np.where(apart, np.where(same >= 0, same + groups.max(initial=-1) + 1, -1), groups)
 
 
 def _crowded(sizes: NDArray[np.intp]) -> _Bools:
@@ -849,9 +797,7 @@ def _repeated(names: NDArray[Any], able: NDArray[np.bool_]) -> NDArray[np.int64]
     return groups
 
 
-def copies_by_scores(
-    columns: Sequence[NDArray[np.float64]], labels: NDArray[np.int8]
-) -> CopyGroups:
+def copies_by_scores(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> CopyGroups:
     """Return which of n examples without texts may be copies, as a `CopyFinder` would."""
     groups = score_copies(columns, labels)
     return CopyGroups(groups, np.full_like(groups, -1), int(np.count_nonzero(groups >= 0)))
@@ -903,10 +849,10 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
         np.bitwise_or.at(everywhere, member, sides[able])
     edges = [np.zeros((2, 0), dtype=np.intp)]
     beside = _beside(sketches, holder)
-    for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, beside):
-        alike = _alike(sketches, holder[pair[0]], holder[pair[1]])
+    for pair in similar_pairs(sketches.minhash, holder, everywhere, beside):
+        alike = alike_texts(sketches, holder[pair[0]], holder[pair[1]])
         edges.append(np.stack(pair)[:, alike])
-    found[able] = _components(np.concatenate(edges, axis=1), len(holder))[member]
+    found[able] = components(np.concatenate(edges, axis=1), len(holder))[member]
     return _repeated(found, found >= 0)
 
 
@@ -939,7 +885,7 @@ def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
     return np.where(contexts.any(axis=1, keepdims=True), (bands + np.uint64(1)) * _ODD, anchors)
 
 
-def _alike(
+def alike_texts(
     sketches: Sketches,
     left: NDArray[np.intp],
     right: NDArray[np.intp],
@@ -957,91 +903,6 @@ def _alike(
     one, other = sketches.named[left], sketches.named[right]
     apart = (one & ~other).any(axis=1) & (other & ~one).any(axis=1)
     return np.asarray(alike & (same >= _OF_CONTEXTS * held) & ~apart)
-
-
-@lru_cache(maxsize=64)
-def reworded(mine: str, theirs: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which answers of a sample may be another one's reworded, and which one another.
-
-    Of the word pairs of their responses half are shared: some words, the order of sentences and
-    punctuation are others. Of the sample those count that would be in the other one.
-
-    Parameters
-    ----------
-    mine, theirs : str
-        Of both samples (`Sketches.sample`) the text (`Sketches.to_text`).
-
-    Returns
-    -------
-    (ndarray of bool, ndarray of bool)
-        Of each answer that counts.
-    """
-    one, other = map(Sketches.from_text, (mine, theirs))
-    full = [item.order[-1] for item in (one, other) if len(item) == SAMPLED]
-    rows = np.flatnonzero(one.order <= min(full, default=~np.uint64(0)))
-    # What many answers say, as an apology is, counts once.
-    first, times = np.unique(one.exact[rows], return_index=True, return_counts=True)[1:]
-    every = one.joined(other)
-    held = [((it.parts[:, 0] != 0xFF).any(), it.contexts.any()) for it in (one, other)]
-    if held[0] != held[1]:
-        # Of texts that one lacks, or that stand in a question there, nothing can be told; nor of
-        # responses that several questions have.
-        first = first[times == 1]
-        every = replace(every, parts=every.parts[:, [1, 1]], contexts=0 * every.contexts)
-    # Of eight values two that share half have one in common all but 4 times in 1,000.
-    rows = rows[first]
-    near = np.logical_or.reduce([np.equal.outer(v[rows], v) for v in every.parts[:, 1, :8].T])
-    left, right = np.nonzero(near)
-    near[left, right] = _alike(every, rows[left], right, _REWORDED)
-    again, fresh = np.split(near, [len(one)], axis=1)
-    again &= one.exact[rows, np.newaxis] != one.exact
-    return np.logical_or.reduce(fresh, axis=1), np.logical_or.reduce(again, axis=1)
-
-
-def merge_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return groups in which copies belong together, with all that their groups hold.
-
-    Parameters
-    ----------
-    groups : ndarray of int64, shape (n,)
-        One number per group.
-    copies : ndarray of int64, shape (n,)
-        From `find_copies`.
-
-    Examples
-    --------
-    >>> merge_groups(np.array([0, 0, 1, 2, 3]), np.array([-1, 0, 0, -1, -1])).tolist()
-    [0, 0, 0, 1, 2]
-    """
-    copied = np.flatnonzero(copies >= 0)
-    if not len(copied):
-        return groups
-    _, member = np.unique(groups, return_inverse=True)
-    n_groups = int(member.max()) + 1
-    edges = np.stack([member[copied], n_groups + copies[copied]])
-    return _components(edges, n_groups + int(copies.max()) + 1)[member]
-
-
-def earliest_split(copies: NDArray[np.int64] | None, codes: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return the side of each example, of copies on several sides the first of these.
-
-    Parameters
-    ----------
-    copies : ndarray of int64, shape (n,), or None
-        From `find_copies`; None for no copies.
-    codes : ndarray of int8, shape (n,)
-        The side of every example: fit comes before calibration, and calibration before test.
-
-    Examples
-    --------
-    >>> earliest_split(np.array([0, -1, 0]), np.array([2, 2, 1], dtype=np.int8)).tolist()
-    [1, 2, 1]
-    """
-    if copies is None or not (copied := copies >= 0).any():
-        return codes
-    first = np.full(int(copies.max()) + 1, np.iinfo(np.int8).max, dtype=np.int8)
-    np.minimum.at(first, copies[copied], codes[copied])
-    return np.where(copied, first[copies], codes)
 
 
 def counted_copies(copies: NDArray[np.int64]) -> dict[str, int]:
@@ -1072,19 +933,3 @@ def n_indistinguishable(copies: CopyGroups, scores: NDArray[np.float64]) -> int:
     if sketches is None:
         return n_repeated(scores[~np.isnan(scores) & (copies.together < 0)])
     return n_repeated(sketches.exact[(sketches.exact != 0) & (sketches.anchors == 0)])
-
-
-def _number(cell: float | str | None) -> float:
-    number = number_in(cell)
-    return float("nan") if number is None or abs(number) == float("inf") else number
-
-
-def _components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:
-    """Return the number of each node's connected component."""
-    if not edges.shape[1]:
-        return np.arange(n)
-    from scipy.sparse import coo_array  # takes long to import
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))
-    return connected_components(graph, directed=False)[1].astype(np.int64)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -322,11 +322,8 @@ _TICKS: Final = frozenset(_WORDS["ticks"])
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
 Meaning: TypeAlias = int | str | None
 
-_OTHER: Final = dict(
-    pair
-    for one, other in (("yes", "no"), ("y", "n"), ("t", "f"), ("true", "false"), ("1", "0"))
-    for pair in ((one, other), (other, one))
-)
+_OTHER = {"yes": "no", "y": "n", "t": "f", "true": "false", "1": "0"}
+_OTHER |= {no: yes for yes, no in _OTHER.items()}
 
 #: How numbers are spelt that are true and false elsewhere.
 _SAME: Final = {"true": "1", "1": "true", "false": "0", "0": "false"}
@@ -579,7 +576,10 @@ class LabelReader:
         key = label_key(value)
         if self._is_unexplained(key):
             self.n_own += self.is_explicit
-            return self._own(key, value)
+            # By the column's name, or by its words.
+            if self.named is not None and key in YES | NO:
+                return plain(key, self.named)
+            return None if key in self._unsaid else parse_label(value)
         if self.positive is not None:
             return self._by_positive(key, value)
         # Of a finer kind, such as Unwanted.Intrinsic, the kind is known.
@@ -595,12 +595,6 @@ class LabelReader:
             return True
         alike = {key, _OTHER.get(key, key), _SAME.get(key, key)}
         return not (self._shared or self.positive in alike) and self._map.keys().isdisjoint(alike)
-
-    def _own(self, key: str, value: object) -> int | None:
-        """Return what a value means by the column's name, or by its words."""
-        if self.named is not None and key in YES | NO:
-            return plain(key, self.named)
-        return None if key in self._unsaid else parse_label(value)
 
     def _by_positive(self, key: str, value: object) -> int | None:
         """Return the class beside the one value that means hallucinated.
@@ -655,8 +649,7 @@ _SHARE: Final = 0.05
 _OFTEN: Final = 0.01
 
 # A map of more values is nothing to type.
-_CLASSES: Final = 12
-_LISTED: Final = 8
+_CLASSES, _LISTED = 12, 8
 
 
 def holds_others(labels: Mapping[str, Any] | None, n_read: int) -> bool:
@@ -692,11 +685,12 @@ def what_is_held(labels: Mapping[str, Any], n_read: int, by: str = "") -> str:
     """Return which values a column holds beside labels, how often, and what reads them."""
     others = labels["others"]
     n, of = others["n"], n_read + others["n"] - others["n_doubled"]
+    both = others["values"], labels["values"]
     if labels["several"]:
         # Of several annotators each label counts, as it does behind each value.
-        n, of = (sum(item["n"] for item in items) for items in (others["values"], labels["values"]))
+        n, of = (sum(item["n"] for item in items) for items in both)
         of += n
-    held, known = list(_counted(others["values"])), list(_counted(labels["values"]))
+    held, known = ([f"{item['value']} ({item['n']:,})" for item in items] for items in both)
     rest = f" and {len(held) - _LISTED} more values" if len(held) > _LISTED else ""
     beside = f", beside {', '.join(known[:_LISTED])}" if known else ""
     seen = f"{', '.join(held[:_LISTED])}{rest}{beside}"
@@ -738,10 +732,6 @@ def _remedy(labels: Mapping[str, Any]) -> str:
         return f"If that is what they mean, add {by}"
     positive = spell_option(ReadOptions, "positive", "VALUE")
     return error_text("label_map_to_fill", by=by, positive=positive, other=another_column())
-
-
-def _counted(values: list[dict[str, Any]]) -> Iterator[str]:
-    return (f"{item['value']} ({item['n']:,})" for item in values)
 
 
 _OF: Final = {FAITHFUL: "0", HALLUCINATED: "1"}
@@ -786,8 +776,7 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     """
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
-    key = label_key(value)
-    start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
+    key, start = label_key(value), value[:40] if isinstance(value, str) else value
     if reader is not None and reader.positive is not None:
         classes = spell_option(ReadOptions, "label_map", {reader.positive: 1, key[:40]: "?"})
         return error_text("label_not_positive", start=start, reader=reader, classes=classes)
@@ -882,8 +871,7 @@ def beside_labels(rows: Sequence[Mapping[str, object]], label_columns: Sequence[
     >>> beside_labels([row], ["labels"])
     ['replies']
     """
-    fitting: Counter[str] = Counter()
-    n = 0
+    fitting, n = Counter[str](), 0
     for row in rows if len(label_columns) == 1 else ():
         labels = _list(value_at(row, label_columns[0]))
         if not labels or any(isinstance(label, Mapping) for label in labels):

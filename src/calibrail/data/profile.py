@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher, merge_groups
+from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
 from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example
 from calibrail.data.labels import EITHER, holds_others, what_is_held
 from calibrail.data.sentences import (
@@ -22,7 +22,7 @@ from calibrail.data.sentences import (
     sentences_of,
 )
 from calibrail.data.spans import MarkLook, Support
-from calibrail.data.splits import group_numbers
+from calibrail.data.splits import group_numbers, merge_groups
 from calibrail.data.suggested_options import AnswerColumn, ColumnLook, UnreadText
 from calibrail.data.values import ABSENT, likely_number
 from calibrail.formatting import Shown

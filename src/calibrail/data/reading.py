@@ -13,14 +13,13 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
-from calibrail.data.aliases import Labellers, is_of_judge
+from calibrail.data.aliases import Labellers, is_of_judge, listing
 from calibrail.data.columns import (
     CHARACTERS,
     Needs,
     Seen,
     choose_columns,
     likely_labels,
-    listing,
     which_label,
 )
 from calibrail.data.dataset import ROWS, Block, ColumnReader, Dataset

@@ -1,4 +1,4 @@
-"""Fit/calibration/test split by group."""
+"""Fit/calibration/test split by group; groups that belong together."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -255,3 +255,72 @@ def apportioned(n: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
     largest = np.lexsort((np.array([1, 0, 2]), -np.round(n * shares - whole, 9)))
     whole[largest[: n - int(whole.sum())]] += 1
     return whole
+
+
+def divided(
+    groups: NDArray[np.int64], same: NDArray[np.int64], apart: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return groups of which some examples take part only with those that are the same.
+
+    >>> groups, same = np.array([0, 0, 0, 1, 1]), np.array([-1, 0, 0, -1, -1])
+    >>> divided(groups, same, np.array([False, True, True, False, True])).tolist()
+    [0, 2, 2, 1, -1]
+    """
+    return np.where(apart, np.where(same >= 0, same + groups.max(initial=-1) + 1, -1), groups)
+
+
+def merge_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return groups in which copies belong together, with all that their groups hold.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (n,)
+        One number per group.
+    copies : ndarray of int64, shape (n,)
+        From `calibrail.data.duplicates.find_copies`.
+
+    Examples
+    --------
+    >>> merge_groups(np.array([0, 0, 1, 2, 3]), np.array([-1, 0, 0, -1, -1])).tolist()
+    [0, 0, 0, 1, 2]
+    """
+    copied = np.flatnonzero(copies >= 0)
+    if not len(copied):
+        return groups
+    _, member = np.unique(groups, return_inverse=True)
+    n_groups = int(member.max()) + 1
+    edges = np.stack([member[copied], n_groups + copies[copied]])
+    return components(edges, n_groups + int(copies.max()) + 1)[member]
+
+
+def earliest_split(copies: NDArray[np.int64] | None, codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return the side of each example, of copies on several sides the first of these.
+
+    Parameters
+    ----------
+    copies : ndarray of int64, shape (n,), or None
+        From `calibrail.data.duplicates.find_copies`; None for no copies.
+    codes : ndarray of int8, shape (n,)
+        The side of every example: fit comes before calibration, and calibration before test.
+
+    Examples
+    --------
+    >>> earliest_split(np.array([0, -1, 0]), np.array([2, 2, 1], dtype=np.int8)).tolist()
+    [1, 2, 1]
+    """
+    if copies is None or not (copied := copies >= 0).any():
+        return codes
+    first = np.full(int(copies.max()) + 1, np.iinfo(np.int8).max, dtype=np.int8)
+    np.minimum.at(first, copies[copied], codes[copied])
+    return np.where(copied, first[copies], codes)
+
+
+def components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:
+    """Return the number of each node's connected component."""
+    if not edges.shape[1]:
+        return np.arange(n)
+    from scipy.sparse import coo_array  # takes long to import
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)

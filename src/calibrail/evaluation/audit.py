@@ -144,7 +144,7 @@ def copies(
     texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
     holder = worded[first]
     everywhere = np.full(len(texts), 3, dtype=np.uint8)
-    alike = list(similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD))
+    alike = list(similar_pairs(sketches.minhash, holder, everywhere))
     left, right = (
         np.concatenate([np.zeros(0, np.intp), *(pair[side] for pair in alike)]) for side in (0, 1)
     )

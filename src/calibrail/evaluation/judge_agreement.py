@@ -14,19 +14,19 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import bdtr, expit, gammaln, ndtri, xlog1py, xlogy
+from scipy.special import bdtr, expit, gammaln, ndtri, xlogy
 from scipy.stats import binomtest, f, fisher_exact
 
 from calibrail.conformal import bounds
-from calibrail.conformal.threshold import turning_point
 from calibrail.data import labels
 from calibrail.evaluation.confounds import Division
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, missing
+from calibrail.evaluation.stats.tests import BEYOND, CELLS, binomial_chances
 from calibrail.options.fields import share
 from calibrail.serialization import Record
 
@@ -199,12 +199,9 @@ def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> list[dict[
         table = {side: rows.sum(axis=1 - axis) for side, rows in sides.items()}
         empty = next((f"no_{side}" for side, part in table.items() if not part.sum()), None)
         p = None if empty else min(1.0, float(fisher_exact(np.stack([*table.values()])).pvalue))
-        sizes = {
-            side: {"count": int(part[1]), "n": int(part.sum())} for side, part in table.items()
-        }
-        differs = p is not None and p < level
-        about = {"p_value": p, "level": level, "differs": differs, "reason": empty}
-        tests.append({"share": name, **sizes, **about})
+        sizes = {side: {"count": int(k[1]), "n": int(k.sum())} for side, k in table.items()}
+        about = {"p_value": p, "level": level, "differs": p is not None and p < level}
+        tests.append({"share": name, **sizes, **about, "reason": empty})
     return tests
 
 
@@ -774,172 +771,10 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
     return rates
 
 
-class PairedUnits(NamedTuple):
-    """Differences of two systems on the same questions, in units that are independent.
-
-    The mean of ``human - w * judge`` over the mean of ``rows`` is the difference D of both rates of
-    hallucination, whatever the judge says and whatever w is: ``judge`` has a mean of 0.
-
-    Attributes
-    ----------
-    human : ndarray of float64, shape (units,)
-        Sums of what people say, H_A - H_B, over the chance of a label where that is known.
-    judge : ndarray of float64, shape (units,)
-        The same sums of what the judge says, less what it says on all questions.
-    rows : ndarray of float64, shape (units,)
-        Questions that count.
-    most : ndarray of float64, shape (3,)
-        The largest values that the three can have.
-    spread : float
-        The mean square of ``human`` where every difference is 1 or -1.
-    """
-
-    human: Floats
-    judge: Floats
-    rows: Floats
-    most: Floats
-    spread: float
-
-    @property
-    def estimate(self) -> float:
-        """D, with the weight of the judge that all units call for."""
-        weight = self.human @ self.judge / (self.judge @ self.judge + _DOUBT * self.spread)
-        left = self.human - np.clip(weight, -1.0, 1.0) * self.judge
-        return float(left.sum() / self.rows.sum())
-
-
-def paired_units(
-    human: Floats, judge: Floats, group: NDArray[np.int64], chance: Floats | None = None
-) -> PairedUnits:
-    """Return the units of questions that came by lot.
-
-    Where labels are a random sample, a unit is a group with labels and as many groups without as
-    there are for each: what the judge says there stands for its mean. Where labels were drawn with
-    known chances q, every group is one, and a label counts 1 / q.
-
-    Parameters
-    ----------
-    human : ndarray of float64, shape (n,)
-        H_A - H_B, -1 to 1; NaN where people did not label both answers.
-    judge : ndarray of float64, shape (n,)
-        J_A - J_B, -1 to 1; 0 where the judge says nothing.
-    group : ndarray of int64, shape (n,)
-        0 to K - 1, numbered in an order that has nothing to do with what they hold.
-    chance : ndarray of float64, shape (n,), optional
-        Of a label, in (0, 1]; NaN where it is unknown and there is none.
-    """
-    known, unit, ones = ~np.isnan(human), group, np.ones(len(human))
-    if chance is None:
-        here = np.bincount(group, known) > 0
-        n_here, order = int(here.sum()), np.cumsum(~here) - 1
-        dealt = (len(here) - n_here) // n_here * n_here
-        unit = np.where(here, np.cumsum(here) - 1, np.where(order < dealt, order % n_here, -1))
-        unit = unit[group]
-        beside = np.where(here, 1.0, (len(here) - n_here) / max(1, dealt))[group]
-        counts, rows = ones * known, ones * known
-        # With too few groups without a label for one each the judge is left out.
-        left_out = dealt == 0 < len(here) - n_here
-        on_judge = np.where(known, 1.0, -known.sum() / max(1, (~known).sum()) * beside)
-        on_judge *= not left_out
-        most = [counts, np.abs(on_judge), rows]
-    else:
-        counts, rows = np.where(known, 1.0 / np.where(known, chance, 1.0), 0.0), ones
-        on_judge, largest = counts - 1.0, ones / np.nanmin(chance)
-        most = [largest, np.maximum(1.0, largest - 1.0), rows]
-
-    def total(values: Floats) -> Floats:
-        kept = unit >= 0
-        return np.asarray(np.bincount(unit[kept], values[kept]), np.float64)
-
-    sums = (total(counts * np.nan_to_num(human)), total(on_judge * judge), total(rows))
-    largest = np.array([total(values).max() for values in most])
-    if chance is None:
-        # Whichever group the lot had drawn.
-        largest = np.maximum(largest, np.bincount(group).max())
-    return PairedUnits(*sums, largest, float(total(counts**2).mean()))
-
-
-#: Limits that bets are inverted at: closer to each other near 0, where most differences lie.
-_LATTICE: Final = np.unique(
-    [k / m for m, most in ((4000, 200), (1000, 200), (250, 250)) for k in range(-most, most + 1)]
-)
-#: What a bet aims at beyond what it needs, and the largest one as a share of what loses all.
-_AIM, _MOST_BET = 0.8, 0.93
-#: How much of what was seen before the first unit the spread, and the judge's weight of 0, are.
-_SEEN, _DOUBT = 2, 10.0
-
-
-def difference_by_bets(units: PairedUnits, confidence: float, *limits: float) -> bounds.Interval:
-    """Return the interval of D that bets on the units do not refute; ends are limits or so.
-
-    Whether D is at most m is bet against with 1 + b (human - w judge - m rows), unit by unit, b and
-    w known from the units before: the wealth is a supermartingale while it is true, and ever
-    reaches 1 / tail with probability at most the tail (Ville, 1939; Waudby-Smith and Ramdas, 2024).
-    The number of units is known, so b hedges the option that pays 1 / tail in the end, as of a
-    Gaussian walk with the spread seen so far: Voracek and Orabona (2025, "STaR-Bets") aim at the
-    same. In simulation that has nearly the power of the test for a known variance, and is exact.
-    Limits on a lattice are tried, so that ends are rounded outwards.
-
-    Parameters
-    ----------
-    units : PairedUnits
-        In an order that has nothing to do with what they hold.
-    confidence : float
-        Two-sided; each end errs with at most half of the rest.
-    *limits : float
-        Further limits to try, of which a verdict depends.
-
-    Examples
-    --------
-    >>> human = np.array([0.0, -1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0] * 40)
-    >>> units = paired_units(human, np.zeros(320), np.arange(320))
-    >>> [round(end, 3) for end in difference_by_bets(units, 0.95)]
-    [-0.194, -0.051]
-    """
-    tried = np.unique(np.concatenate([_LATTICE, np.array(limits)]))
-    tail = (1.0 - confidence) / 2.0
-    low = _first_open(units, tried, tail)
-    turned = units._replace(human=-units.human, judge=-units.judge)
-    high = -_first_open(turned, -tried[::-1], tail)
-    # Bets that were won early may refute what later units show.
-    return bounds.Interval(min(low, high), max(low, high))
-
-
-def _first_open(units: PairedUnits, tried: Floats, tail: float) -> float:
-    """Return the highest limit below which D is shown not to lie, of those tried, ascending."""
-    # Units of a quarter of the largest spread stand for those before the first.
-    wealth, spread = np.ones(len(tried)), np.full(len(tried), _SEEN * units.spread / 4.0)
-    both, square = 0.0, _DOUBT * units.spread
-    steps = zip(units.human.tolist(), units.judge.tolist(), units.rows.tolist(), strict=True)
-    worst = units.most[0] + np.maximum(tried, 0.0) * units.most[2]
-    left = len(units.human)
-    for seen, (human, judge, rows) in enumerate(steps, start=_SEEN):
-        weight = min(1.0, max(-1.0, both / square))
-        gain = human - weight * judge - tried * rows
-        chance = np.clip(_AIM * tail * wealth, 1e-12, _AIM)
-        bet = np.exp(-(ndtri(chance) ** 2) / 2.0) / chance
-        bet /= np.sqrt(2.0 * math.pi * left * spread / seen)
-        bet = np.minimum(bet, _MOST_BET / (worst + abs(weight) * units.most[1]))
-        wealth = np.where(wealth * tail < 1.0, wealth * (1.0 + bet * gain), wealth)
-        spread += gain**2
-        both, square, left = both + human * judge, square + judge**2, left - 1
-    open_ = int(np.argmin(np.append(wealth * tail >= 1.0, False)))
-    return float(tried[open_ - 1]) if open_ else -1.0
-
-
-#: Cells that the share of one kind of difference is searched in, and the error that its range has.
-_CELLS, _BEYOND = 256, 1e-3
 #: Points that the share called, and those within judge labels, are searched at; most labels.
 _CALLED, _WITHIN, _COUNTED = 32, 24, 3000
 #: From one labelled answer in so many on the number of those that are there is narrower.
 _WORTH: Final = 20
-
-
-def _chances(counts: NDArray[np.int64], n: int, shares: Floats) -> Floats:
-    """Return the binomial probabilities of counts, at each share."""
-    ways = gammaln(n + 1.0) - gammaln(counts + 1.0) - gammaln(n - counts + 1.0)
-    logs = ways + xlogy(counts, shares[..., None]) + xlog1py(n - counts, -shares[..., None])
-    return cast(Floats, np.exp(logs))
 
 
 def _arcs(low: Any, high: Any, points: int) -> Floats:
@@ -983,7 +818,7 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
         counts = np.arange(max(0, int(k - reach)), min(size, int(k + reach)) + 1)
         wide = z * np.sqrt(counts * (size - counts) / max(1, size) + z * z / 4.0)
         near.append(counts)
-        within.append(bounds.clopper_pearson(k, size, 1.0 - 2.0 * _BEYOND * tail))
+        within.append(bounds.clopper_pearson(k, size, 1.0 - 2.0 * BEYOND * tail))
         # Of no answers all may have label 1.
         shares.append(counts / size if size else np.ones(1))
         squares.append(((counts + z * z / 2.0 + wide) / (size + z * z) - shares[-1]) ** 2)
@@ -1034,8 +869,10 @@ def _share_at_most(table: NDArray[Any], alone: NDArray[Any], tail: float) -> flo
         reached = np.maximum(0.0, below[:, ends_at[1]] - below[:, ends_at[0]])
         p1 = _arcs(low, np.maximum(low, high), _WITHIN)
         p0 = np.clip((share - v * p1) / (1.0 - v), 0.0, 1.0)
-        chance = (_chances(x1, n1, p1) @ reached * _chances(x0, n0, p0)).sum(axis=-1)
-        return math.log(max(1e-9, chance.max()) / tail / (1.0 - 16.0 * _BEYOND))
+        chance = (binomial_chances(x1, n1, p1) @ reached * binomial_chances(x0, n0, p0)).sum(
+            axis=-1
+        )
+        return math.log(max(1e-9, chance.max()) / tail / (1.0 - 16.0 * BEYOND))
 
     # From the top down: the first share that is not refuted, and between it and the one above.
     room = float(most - share)
@@ -1115,7 +952,7 @@ def _among_at_most(table: NDArray[np.int64], alone: NDArray[np.int64], tail: flo
     def most(k: int, judge: int) -> int:
         def refuted(of: int) -> bool:
             chance = _dealt(np.arange(k + 1), n[judge], of + 1, logs[judge]).sum()
-            return bool(chance <= _BEYOND * tail)
+            return bool(chance <= BEYOND * tail)
 
         return k + bisect_left(range(k, k + int(alone[judge])), True, key=refuted)
 
@@ -1139,74 +976,56 @@ def _among_at_most(table: NDArray[np.int64], alone: NDArray[np.int64], tail: flo
 
     def refuted(of: int) -> bool:
         first, last = max(low1, of + 1 - high0), min(high1, of + 1 - low0)
-        edges = np.linspace(first, last + 1, min(_CELLS, last - first + 1) + 1).astype(np.int64)
+        edges = np.linspace(first, last + 1, min(CELLS, last - first + 1) + 1).astype(np.int64)
         least1, least0 = edges[:-1, None], np.maximum(low0, of + 2 - edges[1:, None])
         below = np.cumsum(_dealt(x0, n[0], least0, logs[0]), axis=1)
         below = np.hstack([0.0 * least0, below])[:, up_to]
         chance = (_dealt(x1, n[1], least1, logs[1]) * below).sum(axis=1)
-        return bool(chance.max() <= (1.0 - 4.0 * _BEYOND) * tail)
+        return bool(chance.max() <= (1.0 - 4.0 * BEYOND) * tail)
 
     least: int = low0 + low1
     return least + bisect_left(range(least, high0 + high1), True, key=refuted)
 
 
-def exact_difference(
-    only_first: int, only_second: int, n: int, confidence: float
-) -> bounds.Interval:
-    """Return the exact interval of D from n questions that were labelled alone.
+def author_of(judge: str, generator: object) -> str:
+    """Say whether a judge wrote an answer itself, as far as its name tells.
 
-    The upper end is the largest D at which outcomes that speak no more for a large D than what was
-    seen have a probability above the tail, at worst over all shares of questions on which the
-    systems differ (Buehler, 1957; Lloyd, 2008). Outcomes are ordered by the upper limit of Bonett
-    and Price (2012). That probability falls in the share p of A alone and rises in that of B alone:
-    over a cell of the latter no D has a larger one than its ends give. The cells cover the exact
-    interval of that share, whose error is taken from the tail (Berger and Boos, 1994).
+    >>> author_of("judge-4", "Judge 4 (2024)"), author_of("judge-4", "model-b")
+    ('the judge', 'others')
+    """
+    names = ["".join(filter(str.isalnum, str(name).lower())) for name in (judge, generator)]
+    shorter, longer = sorted(names, key=len)
+    return "the judge" if shorter and shorter in longer else "others"
+
+
+def drawing_tests(people: Sequence[int], unit: NDArray[np.int64], chance: Floats) -> list[Any]:
+    """Test, on one row of each unit, whether as many are labelled as the probabilities say.
+
+    That must hold of the likelier half, too.
+    """
+    alone, level = one_of_each(unit), SAMPLE_LEVEL / 2.0
+    halves = alone, alone[chance[alone] > chance[alone].mean()]
+    return [drawing_test(np.isin(it, people), chance[it], level) for it in halves if len(it)]
+
+
+def best_edge(values: Floats, labels: NDArray[np.int8], limits: Any = None) -> float | None:
+    """Return the threshold of ratings that keeps both limits best; None without a class.
 
     Parameters
     ----------
-    only_first, only_second : int
-        Questions on which A alone, and B alone, hallucinated.
-    n : int
-        Questions with a label on both answers, independent.
-    confidence : float
-        Two-sided.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in exact_difference(2, 12, 100, 0.95)]
-    [-0.181, -0.022]
+    values : ndarray of float64, shape (n,)
+        Ratings, higher = more likely hallucinated.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    limits : (float, float), optional
+        Share of hallucinated answers to call so at least, and of faithful ones at most; without
+        them, both shares are to lie far apart.
     """
-    tail = (1.0 - confidence) / 2.0
-    lower = -_difference_at_most(only_second, only_first, n, tail)
-    return bounds.Interval(lower, _difference_at_most(only_first, only_second, n, tail))
-
-
-def _difference_at_most(first: int, second: int, n: int, tail: float) -> float:
-    size, curve = n + 2.0, float(ndtri(tail)) ** 2 / (n + 2.0)
-    gap, share = (first - second) / size, (first + second + 2.0) / size
-    limit = gap + math.sqrt(curve * (share - gap**2))
-    if limit >= 1.0:
-        return 1.0
-    low, high = bounds.clopper_pearson(second, n, 1.0 - _BEYOND * tail)
-    edges = np.linspace(low, high, _CELLS + 1)
-    reach = math.sqrt(n * high) * 7.0 + 20.0
-    few = np.arange(max(0, int(n * low - reach)), min(n, int(n * high + reach)) + 1)
-    # The most of A alone, beside so many of B alone, up to that limit: a quadratic equation.
-    b, beside = 2.0 * limit + curve, (few + 1.0) / size
-    inner = b**2 - 4.0 * (1.0 + curve) * (limit**2 - 2.0 * beside * curve)
-    root = (b - np.sqrt(np.maximum(inner, 0.0))) / (2.0 * (1.0 + curve))
-    most = np.where(inner < 0.0, -1.0, np.floor((root + beside) * size - 1.0 + 1e-9))
-    most = np.maximum.accumulate(np.clip(most, -1.0, n - few))
-    within = np.maximum(most, 0.0)
-    shares = _chances(few, n, edges[1:])
-
-    def likely(difference: float) -> bool:
-        of_first = np.clip(edges[:-1] + difference, 0.0, 1.0)
-        inside = (edges[1:] + difference >= 0.0) & (2.0 * edges[:-1] + difference <= 1.0)
-        given = np.minimum(1.0, of_first / np.maximum(1.0 - edges[1:], 1e-300))[:, None]
-        reached = np.where(most >= 0.0, bdtr(within, np.maximum(1, n - few), given), 0.0)
-        reached = np.where(most >= n - few, 1.0, reached)
-        chance = np.where(inside, (shares * reached).sum(axis=1), 0.0)
-        return bool(chance.max() > (1.0 - _BEYOND) * tail)
-
-    return turning_point(likely, 18, gap)[1]
+    parts, edges = [np.sort(values[labels == label]) for label in (1, 0)], np.unique(values)
+    if not all(map(len, parts)):
+        return None
+    caught, alarms = (1.0 - np.searchsorted(part, edges) / len(part) for part in parts)
+    slack = caught - alarms
+    if limits is not None:
+        slack = np.minimum(caught - limits[0], limits[1] - alarms)
+    return float(edges[int(np.argmax(slack))])

@@ -1,4 +1,4 @@
-"""Winner of a comparison on answers that did not choose it: candidates, paired tests, sweep.
+"""Winner of a comparison on answers that did not choose it: candidates, paired tests.
 
 A threshold at rank r of m hallucinated scores misses r - 1 of them, whatever the scale of the
 score: the rank is what makes thresholds of different detectors comparable. Where each group counts
@@ -51,19 +51,12 @@ one, too, which happens to any pair of equals with probability e at most.
 
 A ``pac`` threshold is not certified by construction here: its error holds for one detector named in
 advance, not for the one of several that happened to flag least.
-
-Thresholds calibrated to one target still catch different shares of the test answers: chance moves
-them, and ties push them up. Here every threshold is set on the test answers themselves, so that all
-detectors catch the same share. That describes this data; it is no promise, and decides nothing.
-
-A detector with few distinct values (a yes/no judge) cannot reach every coverage. What it can reach
-is listed, and the others are compared with it *there*.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import median
@@ -71,20 +64,18 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from calibrail.conformal import Bound, Calibration, certify_counts, holm, minimum_n
-from calibrail.conformal import rank as rank_of
+from calibrail.conformal import Bound, Calibration, certify_counts, holm
 from calibrail.conformal.threshold import add_tolerance, decimal
 from calibrail.data.splits import CALIBRATION, FIT, TEST, split
 from calibrail.data.splits import CONFIRMING as SPARED
-from calibrail.errors import InputError
 from calibrail.evaluation.scored_answers import Sample, one_of_each
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc_test, placements, test_of_placements
 from calibrail.evaluation.stats.intervals import Codes, Difference, Floats, Ints, Mask, Measure
 from calibrail.evaluation.stats.tests import McNemar, mcnemar
-from calibrail.options import Promise, Requirement
+from calibrail.options import Requirement
 from calibrail.serialization import Record
 
 
@@ -214,6 +205,10 @@ class Candidates:
         return len(self.members)
 
 
+#: Coverages nearer to each other than this are one level.
+NEAR: Final = 0.05
+
+
 class FixedCoverage:
     """One score, ready to be counted at the same rank in many draws.
 
@@ -337,7 +332,7 @@ class PairTests:
             ladders[item.name], self._flagged[item.name] = ladder, flagged
             self.fpr[item.name] = float(flagged.mean())
             missed = weights[scores[caught] < ladder.threshold].sum()
-            if (self.rank - 1.0 - missed) / n > _NEAR:
+            if (self.rank - 1.0 - missed) / n > NEAR:
                 self.apart[item.name] = bool(flagged.all())
             # Independent groups that hold the scores up to the threshold's rank.
             below = np.bincount(member[ladder.lowest], weights=weights[ladder.lowest])
@@ -627,8 +622,6 @@ def _flips(candidates: Candidates, one: Candidate, other: Candidate, faithful: M
 #: Halves of the test part, as ``halve`` names them; 0 = not for testing.
 CHOOSING: Final = 1
 CONFIRMING: Final = 2
-#: More than this many times the data is no advice.
-_MOST_TIMES: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -768,10 +761,6 @@ def find_winner(
         }
     )
 
-    def cost(item: Candidate) -> tuple[float, float]:
-        """Return the FPR at the same coverage, then the AUROC, the lowest for the best."""
-        return pairs.fpr[item.name], -pairs.area[item.name]
-
     detectors = [item for item in candidates if not item.baseline]
     if not detectors or pairs.rank == 0:
         return result
@@ -779,13 +768,15 @@ def find_winner(
         names = [item.name for item in detectors if item.name != against[0]]
         fpr = {name: [pairs.bounds(name, against[0])] for name in names}
         result = replace(result, reference=against_reference(*against, fpr, pairs.apart))
-    order = sorted(candidates, key=cost)
-    best, *others = (item for item in order if not item.baseline)
-    runner_up = others[0] if others else None
+    # By FPR at the same coverage, then by AUROC from the top.
+    order = sorted(candidates, key=lambda item: (pairs.fpr[item.name], -pairs.area[item.name]))
+    detectors = [item for item in order if not item.baseline]
+    best, runner_up = detectors[0], next(iter(detectors[1:]), None)
     baseline = next((item for item in order if item.baseline), None)
     level = float(1 - decimal(candidates.confidence))
     tests = paired_tests(candidates, best, order, pairs)
     behind = tuple(item.name for item in tests if not _ahead(item, level))
+    against_baseline = paired_tests(candidates, baseline, detectors, pairs) if baseline else ()
     result = replace(
         result,
         candidate=best.name,
@@ -794,9 +785,7 @@ def find_winner(
         ahead_of=tuple(item.name for item in tests if _ahead(item, level)),
         not_separated=behind,
         choosing=tests,
-        baseline_tests=paired_tests(candidates, baseline, [best, *others], pairs)
-        if baseline
-        else (),
+        baseline_tests=against_baseline,
         level=level,
     )
     sample = Sample(
@@ -843,6 +832,10 @@ def _ahead(test: PairedTest, level: float, sign: int = 1) -> bool:
     return sign * (test.fpr.estimate or 0.0) > 0.0 and test.fpr.p_adjusted <= level
 
 
+#: More than this many times the data is no advice.
+_MOST_TIMES: Final = 20.0
+
+
 def _times(tests: Sequence[PairedTest], level: float, critical: float) -> float | None:
     """Return by how much the data would have to grow for 80 % power against the closest rival."""
     # The normal deviate that gave a p-value grows with the square root of the data.
@@ -856,257 +849,3 @@ def _times(tests: Sequence[PairedTest], level: float, critical: float) -> float 
         observed = -float(ndtri(test.fpr.p_value / 2.0))
         factors.append((needed / observed) ** 2 if observed > 0.0 else math.inf)
     return max(factors) if 1.0 < max(factors) <= _MOST_TIMES else None
-
-
-#: A score with at most this many distinct test values has its attainable coverages listed.
-FEW_VALUES: Final = 20
-#: Coverages at which detectors are compared, at most; the target is always one of them.
-_MOST_LEVELS: Final = 5
-#: Coverages nearer to each other than this are one level.
-_NEAR: Final = 0.05
-#: Where more of the hallucinated scores than this, and at least so many, share one value, a
-#: threshold is not moved there.
-_TIED: Final = 0.05
-_LEAST_TIED: Final = 5
-
-
-def matched_coverage(candidates: Candidates, target: float) -> dict[str, Any]:
-    """Return every candidate's FPR at the same coverage of the test answers.
-
-    Coverages compared: the target, and for each detector that cannot come near the target short of
-    flagging everything, the highest coverage that it does reach.
-
-    Parameters
-    ----------
-    candidates : Candidates
-        Detectors and baselines, and the level of the intervals (see ``_interval``).
-    target : float
-        Coverage that all were calibrated to.
-
-    Returns
-    -------
-    dict
-        ``levels``, each with ``coverage``, ``set_by`` (the detector whose reach it is, None for
-        the target) and ``rows``; ``attainable``, for each candidate with few distinct values.
-        Both are empty where the test part lacks a class or nothing is compared.
-    """
-    test = candidates.split == TEST
-    caught, faithful = (test & (candidates.labels == label) for label in (1, 0))
-    m, confidence = int(caught.sum()), candidates.confidence
-    result: dict[str, Any] = {"levels": [], "attainable": [], "confidence": confidence}
-    if m == 0 or not faithful.any() or not len(candidates):
-        return result
-    short: dict[float, str] = {}
-    for item in candidates:
-        share = 0.0 if item.baseline else _reach(item.ranked[caught], item.ranked[faithful])
-        if 0.0 < share < target - 1.0 / m:
-            short.setdefault(share, item.name)
-    # Of levels close to each other the lowest serves all.
-    levels = sorted(short, reverse=True)
-    lower = [c for c, below in zip(levels, [*levels[1:], -1.0], strict=False) if c - below > _NEAR]
-    for coverage in (target, *lower[: _MOST_LEVELS - 1]):
-        # 1e-9 keeps 0.1 * 30 = 3.0000000000000004 from being more than 3.
-        missed = math.floor((1.0 - coverage) * m + 1e-9)
-        rows = _rows(candidates, test, min(1 + missed, m), 1.0 - coverage)
-        result["levels"].append(
-            {"coverage": coverage, "set_by": short.get(coverage), "missed": missed, "rows": rows}
-        )
-    for item in candidates:
-        values = np.unique(item.ranked[test])
-        if len(values) <= FEW_VALUES:
-            classes = item.ranked[caught], item.ranked[faithful]
-            attained = [_at(value, *classes, confidence) for value in values.tolist()]
-            result["attainable"].append(
-                {"name": item.name, "baseline": item.baseline, "at": attained}
-            )
-    return result
-
-
-def _reach(hallucinated: Floats, faithful: Floats) -> float:
-    """Return the highest coverage at which some faithful answer passes; 0 where none can."""
-    ladder = np.concatenate([hallucinated, faithful])
-    above = ladder[ladder > faithful.min()]
-    return float(np.mean(hallucinated >= above.min())) if len(above) else 0.0
-
-
-def _rows(candidates: Candidates, test: Mask, rank: int, share: float) -> list[dict[str, Any]]:
-    labels, groups = candidates.labels[test], candidates.groups[test]
-    positive, negative = labels == 1, labels == 0
-    sizes = _independent(groups[positive]), _independent(groups[negative])
-    rows = []
-    for item in candidates:
-        classes = item.ranked[test][positive], item.ranked[test][negative]
-        ladder = np.sort(classes[0])
-        at = _at(float(ladder[rank - 1]), *classes, candidates.confidence)
-        at["fpr"] |= _interval(ladder, classes[1], rank, share, sizes, candidates.confidence)
-        cost = {"threshold": at["threshold"], "attained": at["coverage"], "fpr": at["fpr"]}
-        rows.append({"name": item.name, "baseline": item.baseline, **cost})
-    return sorted(rows, key=lambda row: (row["fpr"]["estimate"], -row["attained"]["estimate"]))
-
-
-def _interval(
-    ladder: Floats,
-    faithful: Floats,
-    rank: int,
-    share: float,
-    sizes: tuple[float, float],
-    confidence: float,
-) -> dict[str, Any]:
-    """Return the interval of the FPR at the threshold that misses a share of all hallucinations.
-
-    Other hallucinated answers would have set another threshold, other faithful ones would have
-    been flagged. The distribution-free interval of the quantile, between two order statistics
-    (interpolated: Hutson, "Calculating nonparametric confidence intervals for quantiles using
-    fractional order statistics", 1999), gives the FPR at either end; Wilson's interval holds at
-    the threshold seen. The distances of the two from the estimate are combined as the square root
-    of the sum of their squares (MOVER: Zou and Donner, 2008).
-
-    Where even the lowest score lies above the quantile too often, nothing bounds the threshold
-    from below, nor the FPR from above. Where ties leave no other threshold, Wilson's interval
-    stands alone.
-
-    Parameters
-    ----------
-    ladder : ndarray of float64, shape (m,)
-        Scores of hallucinated answers, ascending.
-    faithful : ndarray of float64, shape (n,)
-        Scores of faithful answers.
-    rank : int
-        Of the threshold on the ladder.
-    share : float
-        Share of hallucinated answers that the threshold is to miss.
-    sizes : (float, float)
-        Independent answers of each class.
-    confidence : float
-        Level of the interval.
-    """
-    m, fpr = len(ladder), float(np.mean(faithful >= ladder[rank - 1]))
-    n_hallucinated, n_faithful = sizes
-    fixed = intervals.wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
-    lower, upper = min(fpr, fixed.lower), max(fpr, fixed.upper)
-    if _tied(ladder, float(ladder[rank - 1])):
-        return {"lower": lower, "upper": upper, "method": "wilson", "reason": None}
-    tail, method = (1.0 - confidence) / 2.0, "order statistics and wilson, mover"
-    first, last = _quantile_ranks(n_hallucinated, share, tail)
-    flagged = 1.0 - np.searchsorted(np.sort(faithful), ladder, side="left") / len(faithful)
-    scale = (m + 1) / (n_hallucinated + 1)
-    low, high = np.interp([last * scale, first * scale], np.arange(1, m + 1), flagged).tolist()
-    least = 0.0 if last > n_hallucinated else min(fpr, low)
-    lower = max(0.0, fpr - math.hypot(fpr - lower, fpr - least))
-    if first < 1.0:
-        needed = math.ceil(math.log(tail) / math.log1p(-share))
-        return {"lower": lower, "upper": None, "method": method, "reason": f"few_to_miss:{needed}"}
-    upper = min(1.0, fpr + math.hypot(upper - fpr, max(fpr, high) - fpr))
-    return {"lower": lower, "upper": upper, "method": method, "reason": None}
-
-
-def _quantile_ranks(n: float, share: float, tail: float) -> tuple[float, float]:
-    """Return the ranks, of n, between which the quantile lies but for the tail on either side."""
-
-    def rank(error: float) -> float:
-        # The chance that at least so many of n lie below the quantile falls from 1 to 0.
-        edge = 1e-9
-        from scipy.optimize import brentq  # takes long to import
-
-        return float(brentq(lambda k: betainc(k, n + 1.0 - k, share) - error, edge, n + 1.0 - edge))
-
-    return rank(1.0 - tail), rank(tail)
-
-
-def _independent(groups: Ints) -> float:
-    """Return how many independent answers groups of answers are worth at least.
-
-    The square of the sum of the groups' sizes over the sum of their squares (Kish, 1965): what is
-    left where the answers of a group are all alike.
-    """
-    sizes = np.unique(groups, return_counts=True)[1].astype(np.float64)
-    return float(sizes.sum() ** 2 / (sizes @ sizes))
-
-
-def _tied(hallucinated: Floats, threshold: float) -> bool:
-    """Return whether ties at the threshold, or just below it, make coverage jump."""
-    below = hallucinated[hallucinated < threshold].max(initial=-math.inf)
-    least = max(_LEAST_TIED, _TIED * len(hallucinated))
-    return any(np.sum(hallucinated == value) >= least for value in (threshold, below))
-
-
-def _at(
-    threshold: float, hallucinated: Floats, faithful: Floats, confidence: float
-) -> dict[str, Any]:
-    """Return coverage and FPR of a threshold with Wilson's intervals."""
-    shares = {
-        name: intervals.wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
-        for name, values in (("coverage", hallucinated), ("fpr", faithful))
-    }
-    # Where the undefined answers alone decide, there is none.
-    return {"threshold": threshold if math.isfinite(threshold) else None, **shares}
-
-
-#: Tolerated miss rates from 1 % to 20 %, as the Semantic Illusion paper sweeps them.
-ALPHAS: Final = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
-
-
-def alpha_sweep(
-    samples: Mapping[str, Sample],
-    promise: Promise,
-    baselines: Collection[str] = (),
-    alphas: Sequence[float] = ALPHAS,
-    confidence: float = 0.95,
-) -> list[dict[str, Any]]:
-    """Return, for each tolerated miss rate, every score's threshold, coverage and FPR.
-
-    Each target is calibrated by itself; its promise holds for one target named in advance, not for
-    the best of the sweep.
-
-    Parameters
-    ----------
-    samples : mapping of str to Sample
-        Scores of the same answers.
-    promise : Promise
-        Everything but its alpha holds for every target.
-    baselines : collection of str
-        Which of ``samples`` are baselines.
-    alphas : sequence of float
-        Tolerated miss rates.
-    confidence : float
-        Level of the (Wilson) intervals.
-
-    Returns
-    -------
-    list of dict
-        One entry an alpha, ascending: ``alpha``, ``n``, ``rank`` (0 = cannot be promised with n
-        calibration examples), ``minimum_n``, ``counted`` (what these three count, ``answers`` or
-        ``groups``) and ``rows``; a row without a threshold has a reason.
-    """
-    promise, first = promise.settled(), next(iter(samples.values()))
-    calibrating = first.rows(CALIBRATION, 1)
-    n, counted = int(calibrating.sum()), "answers"
-    if promise.clustered and first.groups is not None:
-        n, counted = len(np.unique(first.groups[calibrating])), "groups"
-    targets = []
-    for alpha in sorted(set(alphas)):
-        rank = rank_of(n, alpha, promise.guarantee, promise.delta)
-        rows = [
-            {"name": name, "baseline": name in baselines}
-            | _row(sample, replace(promise, alpha=alpha), confidence)
-            for name, sample in samples.items()
-            if rank
-        ]
-        needed = minimum_n(alpha, promise.guarantee, promise.delta)
-        head = {"alpha": alpha, "n": n, "rank": rank, "minimum_n": needed, "counted": counted}
-        targets.append({**head, "rows": rows})
-    return targets
-
-
-def _row(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any]:
-    try:
-        calibration = sample.calibrated(promise)
-    except InputError as error:
-        return {"threshold": None, "coverage": None, "fpr": None, "reason": str(error)}
-    coverage, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)
-    return {
-        "threshold": calibration.threshold,
-        "coverage": coverage.to_dict(),
-        "fpr": fpr.to_dict(),
-        "reason": None,
-    }

@@ -1,7 +1,7 @@
 """Folder of labels read again: its verdict from the files alone, and as a data source."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -329,3 +329,21 @@ def _left_out(answer: LedgerAnswer, *, counts: bool) -> str | None:
     if not counts:
         return "labelled, but behind an answer that is not settled yet"
     return "nobody could tell" if answer.label is None else None
+
+
+def evenly_labelled(people: Mapping[int, Example], chances: Sequence[float]) -> dict[int, Example]:
+    """Return the labelled rows that stay, so that all were drawn with equal probabilities.
+
+    A row that was drawn with probability q stays with min q / q, by a hash of its content. Rows of
+    which nothing tells them apart are numbered, by what is ``alike`` before them: else all that
+    have the same labels would stay, or none.
+    """
+    least, alike = min(chance for chance in chances if chance > 0.0), Counter[str]()
+    stay: dict[int, Example] = {}
+    for row, example in people.items():
+        number = alike[digest := example.digest()]
+        alike[digest] += example.known_by in ("content", "nothing")
+        lot = Order(0).lot("alike", f"{digest} {number}") if number else int(digest, 16) / 2.0**64
+        if lot < least / chances[row]:
+            stay[row] = example
+    return stay

@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from math import isnan
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,72 +16,32 @@ from numpy.typing import NDArray
 from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.data.aliases import Labellers, aliases_of
 from calibrail.data.example import Example
-from calibrail.data.reading import read
 from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.splits import CALIBRATION, TEST, group_numbers
 from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import Sample, confounds, judge_agreement
-from calibrail.evaluation.judge_agreement import NONE, LabelCounts
+from calibrail.evaluation.judge_agreement import NONE, LabelCounts, author_of, errors_by
 from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling.folder import has_labels, read_plan
 from calibrail.labelling.ledger import Order
-from calibrail.labelling.replay import drawn_answers
+from calibrail.labelling.replay import drawn_answers, evenly_labelled
 from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
 from calibrail.options.data import SKIP, ReadKeywords, judge_of
 from calibrail.options.fields import cli_or_python, optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
-from calibrail.pipelines.fixed_threshold import asked_of
+from calibrail.pipelines.fixed_threshold import asked_of, flagging
 from calibrail.pipelines.run import frozen_config
 from calibrail.report.documents import agree as words
 from calibrail.report.messages import say, spell_reasons
 from calibrail.scores import lexical
 from calibrail.scores.registry import build_column, key_of
 from calibrail.serialization import Record, plain
-
-#: From answers to flags, with how many scores were undefined, and on how many it failed.
-Decide = Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
-
-
-def _flagging(
-    guardrail: Guardrail | None, scores: ScoreThreshold | None
-) -> tuple[tuple[str, ...], Mapping[str, Any] | None, Decide]:
-    """Return the columns that what flags answers reads, how a result names it, and what decides."""
-    if guardrail is not None and scores is not None:
-        raise InputError("give a guardrail or a score column with its threshold, not both")
-    if scores is not None:
-        column, higher, edge = str(scores.column), str(scores.higher), float(scores.threshold or 0)
-        # The column's score is turned so that higher means hallucinated; so is its threshold.
-        score = build_column(column, higher=higher)
-        edge = edge if higher == "hallucinated" else -edge
-
-        def reach(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
-            values = score.score(examples).values
-            undefined = np.isnan(values)
-            return ((values >= edge) | undefined).tolist(), int(undefined.sum()), 0
-
-        return (column,), scores.to_dict(), reach
-    if guardrail is None:
-        return (), None, lambda examples: ([False] * len(examples), 0, 0)
-    calibration, decide_all = guardrail.rule.calibration, guardrail.decide
-
-    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
-        decisions = decide_all(examples)
-        failed = sum(decision.outcome == "error" for decision in decisions)
-        undefined = sum(decision.score is None for decision in decisions) - failed
-        # Every answer that the guardrail does not pass.
-        return [decision.flagged for decision in decisions], undefined, failed
-
-    threshold = None if calibration.flag_all else float(calibration.threshold)
-    return guardrail.columns, {"guardrail": guardrail.score.name, "threshold": threshold}, decide
-
-
-SCHEMA: Final = "calibrail.agreement/1"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,7 +78,7 @@ class JudgedRates(Shown, Record):
         What weakens the result, in plain words.
     """
 
-    schema = SCHEMA
+    schema = "calibrail.agreement/1"
     shown_as = "agree"
 
     verdict: str | None
@@ -260,7 +220,7 @@ def agree(
     guardrail = None if guardrail is None else Guardrail.coerce(guardrail)
     if guardrail is not None:
         require_answers(guardrail.config, "agree")
-    columns, described, decide = _flagging(guardrail, scores)
+    columns, described, decide = flagging(guardrail, scores)
     context = optional(context, loading.Context, "context")
     by_people, n_unsure, n_unread = cast("dict[str, Any] | None", None), 0, 0
     whose = cast("Labellers | None", None)
@@ -272,32 +232,19 @@ def agree(
         if not by_people:
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
-        by_people = {}
-        found = read(labels, replace(reading, quarantine=None, group_column=None), require=())
-        for item in found:
-            if item.content is not None:
-                raise DataError(say("refused.labels_without_ids", name=spoken(labels)))
-            if by_people.setdefault(item.id, item.label) != item.label:
-                raise DataError(
-                    say("refused.two_labels", name=spoken(labels), id=item.id, rows=None)
-                )
+        by_people, found = loading.labels_by_id(labels, reading)
         n_unread, whose = found.n_quarantined, found.labellers
         reading = replace(reading, labelled_by=reading.labelled_by or judge_of(found.how()))
     generator = next(iter(aliases_of("generator", others)), None)
     further = [item for item in (by, probability, generator) if item is not None]
     keep = tuple(dict.fromkeys((*named, *columns, *further)))
-    examples = loading.open_source(
-        source, replace(reading, label_column=None), keep=keep, labelled=False
-    )
+    unlabelled = replace(reading, label_column=None)
+    examples = loading.open_source(source, unlabelled, keep=keep, labelled=False)
     whose = whose or examples.labellers
     fresh, drawn_with = Fresh(guardrail), {it.draw.id: it.draw.probability for _, it in of_folder}
     pairs = loading.JudgedLabels(name, reading, human, judges, judge_higher, examples, by_people)
-    table_rows: list[tuple[float, ...]] = []
-    met: dict[str, Example] = {}
-    flags: list[bool] = []
-    segments: list[str] = []
-    chances: list[float] = []
-    people: dict[int, Example] = {}
+    table_rows, flags, segments = list[tuple[float, ...]](), list[bool](), list[str]()
+    chances, people, met = list[float](), dict[int, Example](), dict[str, Example]()
     times, places, units = Counter[str | None](), list[int | None](), list[str | None]()
     n_undefined = n_errors = 0
     said: dict[tuple[str, str], tuple[float, int]] = {}
@@ -342,12 +289,7 @@ def agree(
             context.progress(len(table_rows))
     pairs.append()
     table = np.array(table_rows, np.float64).reshape(len(table_rows), len(judges) + 1)
-    for place, sign in enumerate(pairs.signs, start=1):
-        values = np.unique(table[~np.isnan(table[:, place]), place])
-        if sign and len(values) == 2:
-            # Of two ratings the one that means hallucinated is the call: nothing is to be chosen.
-            table[:, place] = np.interp(table[:, place], values, (0.0, 1.0))
-            pairs.signs[place - 1] = 0.0
+    pairs.call_two_ratings(table)
     for place, column in enumerate((human, *judges)):
         # What is blank is 2 in the first column, and no number in the others.
         if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
@@ -361,12 +303,10 @@ def agree(
         first = next(iter(pairs.first.values()), None)
         raise DataError(words.no_label(name, column, role, len(pairs.entries), first))
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
-    drawn = people
-    if chances:
-        least, alike = min(chance for chance in chances if chance > 0.0), Counter[str]()
-        drawn = {row: it for row, it in people.items() if _stays(it, least / chances[row], alike)}
-        if not drawn:
-            raise DataError(say("refused.no_label_stays", n=len(people), least=least))
+    drawn = evenly_labelled(people, chances) if chances else people
+    if not drawn:
+        least = min(chance for chance in chances if chance > 0.0)
+        raise DataError(say("refused.no_label_stays", n=len(people), least=least))
     table[[row for row in people if row not in drawn], 0] = NONE
     unit = group_numbers(None if assume_independent else units, len(units))
     lots, drawing = np.zeros(len(unit)), list[dict[str, Any]]()
@@ -374,14 +314,7 @@ def agree(
         # Where labels are handed out, one answer of each group is drawn, or all of fewer groups.
         lots[[*drawn]] = [Order(0).lot("group", units[row] or "") for row in drawn]
     if chances and not drawn_with:
-        alone, chance = judge_agreement.one_of_each(unit), np.array(chances)
-        # That as many are labelled as is said must hold of the likelier half, too.
-        drawing = [
-            judge_agreement.drawing_test(np.isin(part, [*people]), chance[part], level)
-            for level in [judge_agreement.SAMPLE_LEVEL / 2.0]
-            for part in (alone, alone[chance[alone] > chance[alone].mean()])
-            if len(part)
-        ]
+        drawing = judge_agreement.drawing_tests([*people], unit, np.array(chances))
     divided: dict[str, Sequence[Any]] = {
         "position": [places[row] for row in drawn],
         "generator": [item.columns.get(generator or "") for item in drawn.values()],
@@ -487,8 +420,7 @@ def judge_on_labels(
     least = then.stated_coverage(config.promise) if least is None else least
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
-    drawn, _ = drawn_answers(folder)
-    examples = [] if answers else [example for example, _ in drawn]
+    examples = [] if answers else [example for example, _ in drawn_answers(folder)[0]]
     if rated := bool(examples) and not any(judge in item.columns for item in examples):
         with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
             (score,) = scoring.resolve_scores(judge)
@@ -507,30 +439,6 @@ def judge_on_labels(
         n_looks=asked.n_looks,
         looks=data_reuse.looks_of(folder),
     )
-
-
-def _stays(example: Example, share: float, alike: Counter[str]) -> bool:
-    """Let a hash of the content undo unequal probabilities of being drawn.
-
-    A row that was drawn with probability q stays with min q / q: what stays was drawn with equal
-    probabilities. Rows of which nothing tells them apart are numbered, by what is ``alike`` before
-    them: else all that have the same labels would stay, or none.
-    """
-    number = alike[digest := example.digest()]
-    alike[digest] += example.known_by in ("content", "nothing")
-    lot = Order(0).lot("alike", f"{digest} {number}") if number else int(digest, 16) / 2.0**64
-    return lot < share
-
-
-def _author(judge: str, generator: object) -> str:
-    """Say whether a judge wrote an answer itself, as far as its name tells.
-
-    >>> _author("judge-4", "Judge 4 (2024)"), _author("judge-4", "model-b")
-    ('the judge', 'others')
-    """
-    names = ["".join(filter(str.isalnum, str(name).lower())) for name in (judge, generator)]
-    shorter, longer = sorted(names, key=len)
-    return "the judge" if shorter and shorter in longer else "others"
 
 
 #: A judge's place, and the segment; None for all rows.
@@ -579,8 +487,7 @@ class _Gate:
         labelled_by: str | None,
     ) -> None:
         self._labelled_by, self._judges, self._signs = labelled_by, judges, signs
-        self._table, self._flags, self._segments, self._unit, self._divided, *_ = rows
-        self._drawing, self._singly = rows.drawing, rows.singly
+        self._data, self._table, self._segments = rows, rows.table, rows.segments
         table, self._each = rows.table, np.arange(len(rows.table))
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
@@ -590,8 +497,8 @@ class _Gate:
             name = f"{example.id}#{row}" if times[example.id] > 1 else example.id
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
             cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
-            label = int(table[row, 0])
-            self._examples.append(replace(example, id=name, label=label, columns=cells))
+            example = replace(example, id=name, label=int(table[row, 0]), columns=cells)
+            self._examples.append(example)
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,
@@ -607,8 +514,8 @@ class _Gate:
         # In the order in which they came, whatever ids several of one id have got.
         self._rows = np.array([*people], np.int64)
         self._here = self._segments[self._rows]
-        met = judge_agreement.evenly_met(table[:, 0] < NONE, rows.unit, rows.lots)
-        self._even = met[self._rows]
+        labelled = table[:, 0] < NONE
+        self._even = judge_agreement.evenly_met(labelled, rows.unit, rows.lots)[self._rows]
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
         calibrating = scored.codes == CALIBRATION
         self.n_calibrating = int(calibrating.sum())
@@ -621,9 +528,8 @@ class _Gate:
         # Other segments are other verdicts.
         parts = sorted(Counter(self._segments).items()) if len(set(self._segments)) > 1 else []
         asked: dict[str, Any] = {"threshold": [*self._edges, *parts], "asked": self._asked}
-        look, self._standing = data_reuse.begin_report(
-            history, scored, scored.keys, self._promise, limits, **asked
-        )
+        about = scored, scored.keys, self._promise, limits
+        look, self._standing = data_reuse.begin_report(history, *about, **asked)
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
         self.limits = self._standing.strict(limits) if self._asked else limits
         self.n_set_aside = self.n_larger = 0
@@ -638,22 +544,15 @@ class _Gate:
             return 1.0
         values, labels = self._values[k], self._scored.table.labels
         rows = (self._scored.codes == CALIBRATION) & ~np.isnan(values)
-        parts = [np.sort(values[rows & (labels == label)]) for label in (1, 0)]
-        if not all(map(len, parts)):
+        asked = (limits.min_coverage or 0.0, limits.max_fpr or 0.0) if self._asked else None
+        edge = judge_agreement.best_edge(values[rows], labels[rows], asked)
+        if edge is None:
             raise DataError(say("refused.no_class_to_calibrate", judge=self._judges[k]))
-        edges = np.unique(values[rows])
-        caught, alarms = (1.0 - np.searchsorted(part, edges) / len(part) for part in parts)
-        least, most = limits.min_coverage or 0.0, limits.max_fpr or 0.0
-        slack = np.minimum(caught - least, most - alarms) if self._asked else caught - alarms
-        return float(edges[int(np.argmax(slack))])
-
-    def _samples(self, way: scoring.Scored) -> tuple[Sample, ...]:
-        """Return every judge's answers, of which independent ones test it."""
-        return independence.independent(way, self._promise, self.limits)[0]
+        return edge
 
     def _testing(self, k: int) -> NDArray[np.bool_]:
         """Return which answers test a judge where near copies count once."""
-        sample = self._samples(self._scored)[k]
+        sample = independence.independent(self._scored, self._promise, self.limits)[0][k]
         return sample.drawn(TEST, sample.labels) & self._even
 
     def _counts(self, sample: Sample, k: int) -> dict[_Key, ClassCounts]:
@@ -677,13 +576,13 @@ class _Gate:
     def _decided(self) -> dict[_Key, dict[str, Any]]:
         """Return the certificates of judges, and of judges in segments: a family each."""
         places, scored = range(len(self._judges)), self._scored
-        ways = [self._samples(way) for way in independence.readings(scored, self.limits)]
+        readings = independence.readings(scored, self.limits)
+        ways = [independence.independent(way, self._promise, self.limits)[0] for way in readings]
         if len(ways) > 1:
             hallucinated = scored.table.labels == 1
             wrong = [(self._values[k] >= self._edges[k]) != hallucinated for k in places]
             for ends in (wrong, [~item for item in wrong]):
-                found = [independence.extreme(ways, item) for item in ends]
-                ways.append(tuple(found[k][k] for k in places))
+                ways.append(tuple(independence.extreme(ways, ends[k])[k] for k in places))
         asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
         made: list[dict[_Key, dict[str, Any]]] = []
         for way in ways:
@@ -714,20 +613,20 @@ class _Gate:
         counts, weighed = self._counted(k, here, self._table), self._counted(k, here)
         tested = np.isin(self._each, self._rows[self._testing(k)]) & here
         # Rows of one group are alike, and may have been drawn together: a lot chooses one of each.
-        alone = np.isin(self._each, judge_agreement.one_of_each(self._unit)) & here
+        alone = np.isin(self._each, judge_agreement.one_of_each(self._data.unit)) & here
         each, tail = self._counted(k, alone), judge_agreement.SAMPLE_LEVEL / n
-        sample = [*judge_agreement.sample_tests(each, tail), *self._drawing]
+        sample = [*judge_agreement.sample_tests(each, tail), *self._data.drawing]
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(weighed, level)}
         among = None
         if doubt := words.differing(sample):
-            about = {"drawing": self._drawing, "data": {"labelled_by": self._labelled_by}}
+            about = {"drawing": self._data.drawing, "data": {"labelled_by": self._labelled_by}}
             reason = say("agree.no_verdict", about, doubt=doubt)
             content = {**content, **withdrawn_for("no_sample", reason)}
             for rate in rates.values():
                 if rate["prediction_powered"].estimate is not None:
                     rate["prediction_powered"] = missing("prediction-powered", "no_sample", level)
-        elif self._singly and not self.n_calibrating:
+        elif self._data.singly and not self.n_calibrating:
             among = judge_agreement.hallucinated_among(weighed, level)
         shown = content if self._asked else {}
         region = content["region"]
@@ -749,10 +648,10 @@ class _Gate:
         self, k: int, rows: NDArray[np.bool_], table: NDArray[np.float64] | None = None
     ) -> LabelCounts:
         """Count rows by all labels, of a table of them as they are, and else of each unit one."""
-        unit, table = (self._unit, self._heard) if table is None else (self._each, table)
+        unit, table = (self._data.unit, self._heard) if table is None else (self._each, table)
         values = table[rows, k + 1]
         called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
-        places = table[rows, 0].astype(np.int64), called, self._flags[rows]
+        places = table[rows, 0].astype(np.int64), called, self._data.flags[rows]
         return LabelCounts.weighted(places, unit[rows], decided=self._flagged)
 
     def results(self, *, decided: bool, by: bool) -> tuple[Any, Any]:
@@ -764,14 +663,11 @@ class _Gate:
             if by:
                 names = sorted(set(self._segments))
                 here = [self._about(k, name) for name in names]
-                parts_of = (self._segments == name for name in names)
-                counts = [self._counted(k, rows) for rows in parts_of]
-                known = not any(words.differing(part["random_sample"]) for part in here)
-                row["rates"]["prevalence"]["stratified"] = (
-                    judge_agreement.stratified(counts, self.limits.confidence)
-                    if known
-                    else missing("prediction-powered", "no_sample", self.limits.confidence)
-                )
+                counts = [self._counted(k, self._segments == name) for name in names]
+                level, rates = self.limits.confidence, row["rates"]["prevalence"]
+                rates["stratified"] = missing("prediction-powered", "no_sample", level)
+                if not any(words.differing(part["random_sample"]) for part in here):
+                    rates["stratified"] = judge_agreement.stratified(counts, level)
                 parts += here
             judges.append(row)
         return spell_reasons((tuple(plain(judges)), tuple(plain(parts))))
@@ -782,31 +678,21 @@ class _Gate:
         divisions = [
             *(confounds.thirds(key, table.columns[key]) for key in self._scored.baselines),
             confounds.by_column("segment", self._here.tolist()),
-            *(confounds.by_column(name, cells) for name, cells in self._divided.items()),
+            *(confounds.by_column(name, cells) for name, cells in self._data.divided.items()),
         ]
-        # Which answers each judge wrote itself, where its name says so.
-        whose = self._divided.get("generator", ())
-        own = [
-            confounds.by_column("author", [cell and _author(judge, cell) for cell in whose])
-            for judge in self._judges
-        ]
-        found = [
-            [
-                row
-                for division in (*divisions, own[k])
-                if division is not None
-                if (row := judge_agreement.errors_by(division, self._errors(k), rows)) is not None
-            ]
-            for k in range(len(self._judges))
-            for rows in [self._testing(k)]
-        ]
+        found = []
+        for k, judge in enumerate(self._judges):
+            # Which answers each judge wrote itself, where its name says so.
+            whose = [it and author_of(judge, it) for it in self._data.divided["generator"]]
+            every, seen = (*divisions, confounds.by_column("author", whose)), self._testing(k)
+            tests = (errors_by(it, self._errors(k), seen) for it in every if it is not None)
+            found.append([test for test in tests if test is not None])
         adjusted = iter(holm([row["p_value"] for rows in found for row in rows]).tolist())
         return [[{**row, "p_holm": next(adjusted)} for row in rows] for rows in found]
 
     def _errors(self, k: int) -> NDArray[np.bool_]:
-        called = self._values[k] >= self._edges[k]
-        wrong: NDArray[np.bool_] = called ^ (self._scored.table.labels == 1)
-        return wrong & ~np.isnan(self._values[k])
+        wrong = (self._values[k] >= self._edges[k]) ^ (self._scored.table.labels == 1)
+        return np.asarray(wrong & ~np.isnan(self._values[k]))
 
     def errors(self) -> Iterator[dict[str, Any]]:
         """Yield the tested answers on which a judge and people disagree, segment by segment."""

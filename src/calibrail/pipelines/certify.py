@@ -15,12 +15,12 @@ from calibrail import conformal
 from calibrail.conformal import ClassCounts, GroupVerdict, Risk
 from calibrail.conformal.certificate import Verdict, certify_group_trimming, certify_trimming
 from calibrail.conformal.threshold_rule import Rule
-from calibrail.data.duplicates import CopyFinder, merge_groups
+from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sentences import sentence_examples
 from calibrail.data.sources import Source
-from calibrail.data.splits import FIT, TEST, group_numbers
+from calibrail.data.splits import FIT, TEST, group_numbers, merge_groups
 from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Sample, sections

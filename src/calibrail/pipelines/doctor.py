@@ -18,7 +18,7 @@ from calibrail.data.reading import Reading, read, read_needed
 from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.spans import MarkLook, SentenceColumn, Support
-from calibrail.data.splits import CALIBRATION, group_numbers, groups_to_add, split
+from calibrail.data.splits import CALIBRATION, group_numbers, groups_to_add, merge_groups, split
 from calibrail.data.suggested_options import (
     Suggestion,
     direction_of,
@@ -118,7 +118,7 @@ def _look_at_marks(
     supports: tuple[Support, ...] = ()
     if len(survey.labels):
         copied = np.array([copies.get(digest, -1) for digest in survey.digests.tolist()], np.int64)
-        groups = duplicates.merge_groups(group_numbers(survey.groups, len(survey.groups)), copied)
+        groups = merge_groups(group_numbers(survey.groups, len(survey.groups)), copied)
         supports = _supports_at(
             survey.labels, split(survey.labels, groups, ids=survey.digests), groups, "sentence"
         )
@@ -417,7 +417,7 @@ def _at_the_default_split(
     if not labelled.size:
         return None, ()
     named = [survey.groups[i] for i in labelled.tolist()]
-    groups = duplicates.merge_groups(group_numbers(named, len(named)), copies[labelled])
+    groups = merge_groups(group_numbers(named, len(named)), copies[labelled])
     labels = survey.labels[labelled]
     codes = split(labels, groups, ids=survey.digests[labelled])
     supports = _supports_at(labels, codes, groups)

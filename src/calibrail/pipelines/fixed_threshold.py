@@ -7,13 +7,13 @@ it; then each takes half.
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import filterfalse
 from os import PathLike
-from typing import Any, Final, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import suggested_options
 from calibrail.data.aliases import NAMES
 from calibrail.data.columns import is_of_program, likely_labels, which_label
-from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.example import FAITHFUL, HALLUCINATED, Example
 from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_of
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, reusable
@@ -35,7 +35,7 @@ from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.evaluation import Report, Sample, evaluate
 from calibrail.evaluation.evaluate import Others, decided
 from calibrail.models.hardware import installed_versions
-from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement
+from calibrail.options import Costs, Detectors, Promise, ReadOptions, Requirement, ScoreThreshold
 from calibrail.options.data import ReadKeywords
 from calibrail.options.fields import direction, number, optional, texts
 from calibrail.options.guarantee import Undefined, Unit
@@ -49,6 +49,9 @@ from calibrail.report.documents.calibrate_sections import add_messages
 from calibrail.report.messages import say
 from calibrail.scores import custom, registry
 from calibrail.scores.base import Score
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.runtime import Guardrail
 
 _OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
 
@@ -570,3 +573,40 @@ def held_in(
     words = sorted({label_key(cell) for cell in cells})
     known = {side_of(word) for word in words}
     return known, words if None in known and len(words) == 2 else []
+
+
+#: From answers to flags, with how many scores were undefined, and on how many it failed.
+Decide = Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
+
+
+def flagging(
+    guardrail: "Guardrail | None", scores: ScoreThreshold | None
+) -> tuple[tuple[str, ...], Mapping[str, Any] | None, Decide]:
+    """Return the columns that what flags answers reads, how a result names it, and what decides."""
+    if guardrail is not None and scores is not None:
+        raise InputError("give a guardrail or a score column with its threshold, not both")
+    if scores is not None:
+        column, higher, edge = str(scores.column), str(scores.higher), float(scores.threshold or 0)
+        # The column's score is turned so that higher means hallucinated; so is its threshold.
+        score = registry.build_column(column, higher=higher)
+        edge = edge if higher == "hallucinated" else -edge
+
+        def reach(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+            values = score.score(examples).values
+            undefined = np.isnan(values)
+            return ((values >= edge) | undefined).tolist(), int(undefined.sum()), 0
+
+        return (column,), scores.to_dict(), reach
+    if guardrail is None:
+        return (), None, lambda examples: ([False] * len(examples), 0, 0)
+    calibration, decide_all = guardrail.rule.calibration, guardrail.decide
+
+    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+        decisions = decide_all(examples)
+        failed = sum(decision.outcome == "error" for decision in decisions)
+        undefined = sum(decision.score is None for decision in decisions) - failed
+        # Every answer that the guardrail does not pass.
+        return [decision.flagged for decision in decisions], undefined, failed
+
+    threshold = None if calibration.flag_all else float(calibration.threshold)
+    return guardrail.columns, {"guardrail": guardrail.score.name, "threshold": threshold}, decide

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Certificate
-from calibrail.data import duplicates, example, splits
+from calibrail.data import example, splits
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, Sample
 from calibrail.evaluation.evaluate import ReportWarning
@@ -424,7 +424,7 @@ def _each_once(
     """Return the sample in which of copies one of each class counts, or one of both classes."""
     assert table.copies is not None
     # A user's own split may put copies on two sides: what set a threshold cannot test it.
-    again = duplicates.earliest_split(table.copies, sample.split) != sample.split
+    again = splits.earliest_split(table.copies, sample.split) != sample.split
     first = sample.aside(again)
     alike = replace(first, groups=table.copies)
     rows = alike.rows(splits.CALIBRATION) | alike.rows(splits.TEST)

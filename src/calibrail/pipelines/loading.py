@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail import guardrail as guardrails
 from calibrail.atomic_files import append_whole
@@ -25,7 +26,7 @@ from calibrail.data.labels import (
     label_remedy,
 )
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Source
+from calibrail.data.sources import Source, spoken
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
 from calibrail.data.values import column_value, number_in, parse_cell, value_at
@@ -310,6 +311,24 @@ def column_of_people(
 _TURNED: Final = {None: "faithful", 1: "faithful", 0: "hallucinated"}
 
 
+def labels_by_id(labels: Source, reading: ReadOptions) -> tuple[dict[str, Any], Reading]:
+    """Return the labels of people by the ids of their answers, and how these were read.
+
+    Raises
+    ------
+    DataError
+        An answer has no id, or one id has two labels.
+    """
+    by_id, name = dict[str, Any](), spoken(labels)
+    found = read(labels, replace(reading, quarantine=None, group_column=None), require=())
+    for item in found:
+        if item.content is not None:
+            raise DataError(say("refused.labels_without_ids", name=name))
+        if by_id.setdefault(item.id, item.label) != item.label:
+            raise DataError(say("refused.two_labels", name=name, id=item.id, rows=None))
+    return by_id, found
+
+
 class JudgedLabels:
     """Reads the labels of each row; sets rows aside where one is neither 0, 1 nor blank.
 
@@ -368,6 +387,14 @@ class JudgedLabels:
             yield say("agree.read_by_itself", column=repr(reader.column))
         for column, n in self.unreadable.items():
             yield say("agree.unreadable", column=repr(column), n=n, first=self.first[column])
+
+    def call_two_ratings(self, table: NDArray[np.float64]) -> None:
+        """Take the one of two ratings that means hallucinated for the call: no edge is chosen."""
+        for place, sign in enumerate(self.signs, start=1):
+            values = np.unique(table[~np.isnan(table[:, place]), place])
+            if sign and len(values) == 2:
+                table[:, place] = np.interp(table[:, place], values, (0.0, 1.0))
+                self.signs[place - 1] = 0.0
 
     def read(self, example: Example) -> tuple[float, ...] | None:
         """Return all labels, those of people first; None where one cannot be read."""

@@ -470,7 +470,7 @@ def score_source(
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = splits.FIT
     # Copies that the data itself puts on a further side take no part there.
-    sides = duplicates.earliest_split(table.together, codes)
+    sides = splits.earliest_split(table.together, codes)
     near = None
     if copies.sketches is not None and splitting is not None:
         near = duplicates.cross_split_duplicates(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.dataset import Dataset
-from calibrail.data.duplicates import CopyFinder, CopyGroups, merge_groups
+from calibrail.data.duplicates import CopyFinder, CopyGroups
 from calibrail.data.example import Example
 from calibrail.data.sentences import (
     marked_characters,
@@ -18,7 +18,7 @@ from calibrail.data.sentences import (
     sentence_examples,
     sentences_of,
 )
-from calibrail.data.splits import FIT, split, split_from_column
+from calibrail.data.splits import FIT, merge_groups, split, split_from_column
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import tell
 from calibrail.engine.local import asked_in_batches, concat_tables, score_here

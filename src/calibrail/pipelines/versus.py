@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
-from calibrail.data.duplicates import CopyFinder, merge_groups
+from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, reusable, spoken
+from calibrail.data.splits import merge_groups
 from calibrail.data.values import canonical_text, name_of
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, SAMPLE_LEVEL, LabelCounts
+from calibrail.evaluation.stats import tests
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, numbered_by
 from calibrail.formatting import ShownContent
 from calibrail.options import ReadOptions, Requirement, fields
@@ -116,7 +118,7 @@ def versus(
     Where questions are independent (or grouped) and drawn at random for people, each end of the
     interval errs with at most half of 1 - confidence, for any judge that has not seen these labels:
     without a judge, groups and probabilities it is exact, else that of bets on paired
-    prediction-powered differences (`calibrail.evaluation.judge_agreement`). After more labels it is
+    prediction-powered differences (`calibrail.evaluation.stats.tests`). After more labels it is
     another look.
 
     Parameters
@@ -412,11 +414,11 @@ class _Table:
         independent = self.chance is None and int(self.group.max()) + 1 == len(self.group)
         if independent and (n == len(human) or np.isnan(self.judge).all()):
             first, second = counts["only_a"], counts["only_b"]
-            ends = judge_agreement.exact_difference(first, second, n, level)
+            ends = tests.exact_difference(first, second, n, level)
             return Measure((first - second) / n, *ends, "exact, paired (Buehler)", level)
-        units = judge_agreement.paired_units(human, judge, self.group, self.chance)
+        units = tests.paired_units(human, judge, self.group, self.chance)
         limits = () if margin is None else (margin,)
-        ends = judge_agreement.difference_by_bets(units, level, *limits)
+        ends = tests.difference_by_bets(units, level, *limits)
         estimate = min(max(units.estimate, ends.lower), ends.upper)
         return Measure(estimate, *ends, "bets on paired, prediction-powered differences", level)
 

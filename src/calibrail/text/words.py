@@ -3,11 +3,12 @@
 import logging
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial, wraps
-from itertools import compress
+from itertools import compress, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -419,3 +420,23 @@ def _classifier() -> Callable[[str], tuple[str, float]] | None:
         _log.warning("languages are not told: py3langid does not load: %r", error)
         return None
     return classify
+
+
+def named_in(text: str) -> Counter[str]:
+    """Return what a text names and counts, which tells it from another one of the same template.
+
+    These are capitalised words that begin no sentence, numbers, and words with a numeral in them.
+
+    >>> sorted(named_in("Order ab-7c of 1,234.50 euros went to Ada."))
+    ['1234.5', '7', '7c', 'ada']
+    >>> sorted(named_in("\u8ba2\u5355\u4e09\u5341\u4e8c\u5df2\u53d1\u8d27"))
+    ['\u4e09\u5341\u4e8c']
+    """
+    named = Counter(piece.text for piece in (*names(text), *numbers(text)))
+    for word in re.findall(r"\w+", text):
+        plain = word.isdecimal() or (word.isascii() and word.isalpha())
+        if not plain and any(map(str.isnumeric, word)):
+            runs = groupby(word, str.isnumeric)
+            parts = ["".join(run) for is_numeral, run in runs if is_numeral]
+            named.update([word.casefold()] if word.isascii() else parts)
+    return named

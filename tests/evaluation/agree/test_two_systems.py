@@ -10,13 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, multinomial
 
-from calibrail.evaluation.judge_agreement import (
-    SAMPLE_LEVEL,
-    difference_by_bets,
-    drawing_test,
-    exact_difference,
-    paired_units,
-)
+from calibrail.evaluation.judge_agreement import SAMPLE_LEVEL, drawing_test
+from calibrail.evaluation.stats.tests import difference_by_bets, exact_difference, paired_units
 
 Floats = NDArray[np.float64]
 

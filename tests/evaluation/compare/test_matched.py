@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail.evaluation.winner import Candidate, matched_coverage
+from calibrail.evaluation.compare import matched_coverage
+from calibrail.evaluation.winner import Candidate
 from tests.evaluation.compare.candidates import Field, candidate
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_threshold, minimum_n
+from calibrail.evaluation.compare import ALPHAS, alpha_sweep
 from calibrail.evaluation.scored_answers import Sample
-from calibrail.evaluation.winner import ALPHAS, alpha_sweep
 from calibrail.options import Promise
 from tests.evaluation.compare.candidates import Field
 

@@ -166,7 +166,7 @@ def _meaning(
 ) -> Exception:
     """Return what it means that a provider answers with an error, or with a text in its place."""
     error = _fields(said)
-    code = transport._word(error.get("code")) or transport._word(error.get("type"))
+    code = transport.code_in(error.get("code"), error.get("type"))
     message = str(error.get("message") or "")
     text = str(error.get("param") or message), message
     no_key = dict.fromkeys((401, 403), "is the key in the environment accepted?")
@@ -331,7 +331,7 @@ class OpenAIBatches:
         n_done = int(counts.get("completed") or 0)
         files = tuple(filter(None, (item.get("output_file_id"), item.get("error_file_id"))))
         errors = (item.get("errors") or {}).get("data") or [{}] if status == "failed" else ()
-        codes = {transport._word(_fields(error).get("code")) or "no code" for error in errors}
+        codes = {transport.code_in(_fields(error).get("code")) or "no code" for error in errors}
         # A batch may be completed a moment before its answers can be read.
         is_over = status in ("completed", "failed", "expired", "cancelled")
         ended = is_over and not (n_done and not files)

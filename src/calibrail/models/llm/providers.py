@@ -1,27 +1,21 @@
-"""Requests to providers by their names, through litellm."""
+"""Requests to an address through the openai SDK, to providers by their names through litellm."""
 
 import importlib
+import json
 import logging
 import os
 import re
+import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from contextvars import ContextVar
 from functools import cache, partial, partialmethod
 from typing import Any, Final
+from uuid import uuid4
 
-from calibrail.errors import ModelError, errors_as, keep_libraries_quiet, variable_set
-from calibrail.models.llm.transport import (
-    NO_CHAT,
-    AgainError,
-    NoRouteError,
-    RefusedError,
-    _without_key,
-    cut_body,
-    explained,
-    most_bytes,
-    within,
-)
+from calibrail.errors import ModelError, error_text, errors_as, keep_libraries_quiet, variable_set
+from calibrail.models.llm import transport
+from calibrail.models.llm.transport import AgainError, NoRouteError, RefusedError
 
 #: What keeps the library from reading ``.env`` when it is imported, and from the network.
 _QUIET: Final = {"LITELLM_OFFLINE_MODE": "true", "LITELLM_MODE": "PRODUCTION"}
@@ -102,11 +96,11 @@ class ProviderTransport:
         try:
             answer = self._complete(fields, seconds).model_dump()
             for name in filter(_SECRET.search, os.environ):
-                answer = _without_key(answer, os.environ[name].strip())
+                answer = transport._without_key(answer, os.environ[name].strip())
             return answer
         except Exception as error:
             message = str(getattr(error, "message", error))
-            if NO_CHAT in message and self._provider in _OPENAI and not self._responses:
+            if transport.NO_CHAT in message and self._provider in _OPENAI and not self._responses:
                 self._responses = True
                 return self.send(kind, body, seconds)
             if isinstance(error, self._library.ContentPolicyViolationError):
@@ -116,8 +110,9 @@ class ProviderTransport:
 
     def _complete(self, fields: Mapping[str, Any], seconds: float) -> Any:
         """Return the library's answer, whose time-out is one of silence, within so many seconds."""
-        with variable_set(_most, most_bytes("chat", fields)):
-            return within(seconds, partial(self._library.completion, **fields, timeout=seconds))
+        with variable_set(_most, transport.most_bytes("chat", fields)):
+            ask = partial(self._library.completion, **fields, timeout=seconds)
+            return transport.within(seconds, ask)
 
     def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
         """Return what an error of the library means."""
@@ -145,7 +140,8 @@ class ProviderTransport:
         no_model = f"is {self._provider}'s name of the model right, and may this key use it?"
         remedies = {401: wants_key, 403: wants_key, 404: no_model}
         code = "insufficient_quota" if "insufficient_quota" in message else name
-        return explained(self._provider, status, code, (message, message), headers, remedies)
+        text = message, message
+        return transport.explained(self._provider, status, code, text, headers, remedies)
 
 
 @cache
@@ -165,7 +161,127 @@ def _send(client: Any, send: Any, request: Any, **options: Any) -> Any:
     if (most := _most.get()) is None:
         return send(client, request, **options)
     response = send(client, request, **options | {"stream": True, "follow_redirects": False})
-    cut_body(response, most)
+    transport.cut_body(response, most)
     if not options.get("stream"):
         response.read()
     return response
+
+
+#: Where requests go whose kind is not the route itself.
+_PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
+
+
+#: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
+REQUEST_ID: Final = "X-Client-Request-Id"
+
+
+class OpenAITransport:
+    """Sends requests through the openai SDK; its own retries are off.
+
+    Parameters
+    ----------
+    endpoint : str
+        Address, as ``resolve_endpoint`` returns it.
+
+    Raises
+    ------
+    ModelError
+        If the SDK is not installed, or the endpoint wants a key and there is none.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        with errors_as(ModelError, ImportError, "judge_extra_missing", endpoint=endpoint):
+            import openai
+        self._endpoint, self._sdk = endpoint, openai
+        broken = transport.connection_errors()
+        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *broken)
+        self._key = transport.key_for(endpoint)
+        # At its most talkative level the SDK would log what is sent, texts and all.
+        for name in ("openai", "openai._base_client"):
+            logging.getLogger(name).addFilter(lambda record: record.levelno > logging.DEBUG)
+        # The SDK wants some key; servers without one ignore it.
+        # A redirection would take texts, and headers from the environment, to any other host.
+        http = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=transport.HOOKS)
+        self._client = openai.OpenAI(
+            api_key=self._key or "none", base_url=endpoint, max_retries=0, http_client=http
+        )
+        if not transport.is_trusted(endpoint):
+            # The SDK takes further headers from the environment; they may hold keys as well.
+            self._client.organization = self._client.project = None
+            self._client._custom_headers = {}
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        """Send one request and return the JSON value of the answer.
+
+        Parameters
+        ----------
+        kind : {"chat", "embedding", "decisions", "systemone"}
+            What is asked for; the last two are routes of the endpoint.
+        body : mapping
+            The fields of the request.
+        seconds : float
+            Time for all of it.
+
+        Raises
+        ------
+        AgainError
+            If it may be sent again.
+        RefusedError
+            If this request cannot succeed.
+        ModelError
+            If no request can: no key, a wrong key, an unknown model.
+        """
+        # An endpoint that sends it back ties its answer to this request and no other.
+        name = uuid4().hex
+        # Past the SDK's own methods: they walk through the fields of a request, which takes as long
+        # as the rest of it, and know none for ``/systemone``.
+        headers = {REQUEST_ID: name, "X-Stainless-Raw-Response": "stream"}
+        options: Any = {"headers": headers, "timeout": seconds}
+        deadline = time.monotonic() + seconds
+        late = f"no complete answer within {seconds:g} s"
+        route, most = f"/{_PATHS.get(kind, kind)}", transport.most_bytes(kind, body)
+
+        def exchange() -> bytearray:
+            content = bytearray()
+            sent: Any = self._client.post(route, cast_to=object, body=body, options=options)
+            with closing(sent) as response:
+                if response.headers.get(REQUEST_ID, name) != name:
+                    raise AgainError("the endpoint sent the answer to another request")
+                for part in response.iter_bytes():
+                    content += part
+                    if time.monotonic() > deadline:
+                        raise AgainError(late)
+                    if len(content) > most:
+                        raise AgainError(f"an answer of more than {most:,} bytes")
+            return content
+
+        try:
+            # A time-out of the SDK is one of silence: what drips in never ends it.
+            answer = json.loads(transport.within(seconds, exchange))
+            return answer if kind == "embedding" else transport._without_key(answer, self._key)
+        except TimeoutError:
+            raise AgainError(late) from None
+        except self._sdk.APIStatusError as error:
+            raise self._explained(kind, error) from None
+        except self._broken as error:
+            cause = type(error.__cause__ or error).__name__
+            is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
+            raise AgainError(late if is_late else f"the connection failed ({cause})") from None
+        except (ValueError, RecursionError):
+            raise AgainError("the endpoint answered with broken JSON") from None
+
+    def _explained(self, kind: str, error: Any) -> Exception:
+        """Return what an error status means."""
+        if self._key:
+            wants_key = error_text("key_not_accepted", key=transport.KEY_VARIABLE)
+        else:
+            where = f"{transport.ADDRESS_VARIABLE}={self._endpoint}"
+            wants_key = error_text("key_wanted", key=transport.KEY_VARIABLE, where=where)
+        status, code = int(error.status_code), transport.code_in(error.code, error.type)
+        code = transport._without_key(code, self._key)
+        if kind in ("decisions", "systemone") and status in (404, 405, 501):
+            return NoRouteError.on("no_route", at=self._endpoint, status=status, kind=kind)
+        text = f"{error.param or error.message}", f"{error.message}"
+        remedies = {401: wants_key, 404: error_text("no_such_model")}
+        headers = error.response.headers
+        return transport.explained(self._endpoint, status, code, text, headers, remedies)

@@ -4,7 +4,6 @@ import email.utils
 import importlib.util
 import ipaddress
 import json
-import logging
 import math
 import operator
 import os
@@ -15,7 +14,7 @@ from base64 import b64encode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
@@ -23,17 +22,9 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
-from uuid import uuid4
 from weakref import WeakSet
 
-from calibrail.errors import (
-    CalibrailError,
-    InputError,
-    ModelError,
-    error_text,
-    errors_as,
-    variable_set,
-)
+from calibrail.errors import CalibrailError, InputError, ModelError, errors_as, variable_set
 from calibrail.models.hardware import leave_to_parent, renewed, waited_for
 from calibrail.options.fields import cli_or_python, numbers, seconds, setting, whole, yes_or_no
 
@@ -536,11 +527,6 @@ _SHORTEST_KEY: Final = 12
 _ESCAPED: Final = re.compile(r"(?:%|\\u00|\\x)([0-9a-f]{2})", re.IGNORECASE)
 _LETTER: Final = re.compile(f"{_ESCAPED.pattern}|.", re.IGNORECASE | re.DOTALL)
 
-#: Where requests go whose kind is not the route itself.
-_PATHS: Final = {"chat": "chat/completions", "embedding": "embeddings"}
-
-#: Header of a request's own name. A proxy that sends answers back with it cannot swap them unseen.
-REQUEST_ID: Final = "X-Client-Request-Id"
 
 #: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -594,117 +580,6 @@ class RefusedError(Exception):
 
 class NoRouteError(ModelError):
     """The endpoint does not offer what was asked for, whatever the request."""
-
-
-class OpenAITransport:
-    """Sends requests through the openai SDK; its own retries are off.
-
-    Parameters
-    ----------
-    endpoint : str
-        Address, as ``resolve_endpoint`` returns it.
-
-    Raises
-    ------
-    ModelError
-        If the SDK is not installed, or the endpoint wants a key and there is none.
-    """
-
-    def __init__(self, endpoint: str) -> None:
-        with errors_as(ModelError, ImportError, "judge_extra_missing", endpoint=endpoint):
-            import openai
-        self._endpoint, self._sdk = endpoint, openai
-        broken = connection_errors()
-        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *broken)
-        self._key = key_for(endpoint)
-        # At its most talkative level the SDK would log what is sent, texts and all.
-        for name in ("openai", "openai._base_client"):
-            logging.getLogger(name).addFilter(lambda record: record.levelno > logging.DEBUG)
-        # The SDK wants some key; servers without one ignore it.
-        # A redirection would take texts, and headers from the environment, to any other host.
-        http = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=HOOKS)
-        self._client = openai.OpenAI(
-            api_key=self._key or "none", base_url=endpoint, max_retries=0, http_client=http
-        )
-        if not is_trusted(endpoint):
-            # The SDK takes further headers from the environment; they may hold keys as well.
-            self._client.organization = self._client.project = None
-            self._client._custom_headers = {}
-
-    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
-        """Send one request and return the JSON value of the answer.
-
-        Parameters
-        ----------
-        kind : {"chat", "embedding", "decisions", "systemone"}
-            What is asked for; the last two are routes of the endpoint.
-        body : mapping
-            The fields of the request.
-        seconds : float
-            Time for all of it.
-
-        Raises
-        ------
-        AgainError
-            If it may be sent again.
-        RefusedError
-            If this request cannot succeed.
-        ModelError
-            If no request can: no key, a wrong key, an unknown model.
-        """
-        # An endpoint that sends it back ties its answer to this request and no other.
-        name = uuid4().hex
-        # Past the SDK's own methods: they walk through the fields of a request, which takes as long
-        # as the rest of it, and know none for ``/systemone``.
-        headers = {REQUEST_ID: name, "X-Stainless-Raw-Response": "stream"}
-        options: Any = {"headers": headers, "timeout": seconds}
-        deadline = time.monotonic() + seconds
-        late = f"no complete answer within {seconds:g} s"
-        route, most = f"/{_PATHS.get(kind, kind)}", most_bytes(kind, body)
-
-        def exchange() -> bytearray:
-            content = bytearray()
-            sent: Any = self._client.post(route, cast_to=object, body=body, options=options)
-            with closing(sent) as response:
-                if response.headers.get(REQUEST_ID, name) != name:
-                    raise AgainError("the endpoint sent the answer to another request")
-                for part in response.iter_bytes():
-                    content += part
-                    if time.monotonic() > deadline:
-                        raise AgainError(late)
-                    if len(content) > most:
-                        raise AgainError(f"an answer of more than {most:,} bytes")
-            return content
-
-        try:
-            # A time-out of the SDK is one of silence: what drips in never ends it.
-            answer = json.loads(within(seconds, exchange))
-            return answer if kind == "embedding" else _without_key(answer, self._key)
-        except TimeoutError:
-            raise AgainError(late) from None
-        except self._sdk.APIStatusError as error:
-            raise self._explained(kind, error) from None
-        except self._broken as error:
-            cause = type(error.__cause__ or error).__name__
-            is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
-            raise AgainError(late if is_late else f"the connection failed ({cause})") from None
-        except (ValueError, RecursionError):
-            raise AgainError("the endpoint answered with broken JSON") from None
-
-    def _explained(self, kind: str, error: Any) -> Exception:
-        """Return what an error status means."""
-        if self._key:
-            wants_key = error_text("key_not_accepted", key=KEY_VARIABLE)
-        else:
-            where = f"{ADDRESS_VARIABLE}={self._endpoint}"
-            wants_key = error_text("key_wanted", key=KEY_VARIABLE, where=where)
-        status, code = int(error.status_code), _word(error.code) or _word(error.type)
-        code = _without_key(code, self._key)
-        if kind in ("decisions", "systemone") and status in (404, 405, 501):
-            return NoRouteError.on("no_route", at=self._endpoint, status=status, kind=kind)
-        text = f"{error.param or error.message}", f"{error.message}"
-        remedies = {401: wants_key, 404: error_text("no_such_model")}
-        return explained(self._endpoint, status, code, text, error.response.headers, remedies)
 
 
 def _without_key(value: Any, key: str | None) -> Any:
@@ -851,8 +726,9 @@ def connection_errors() -> tuple[type[Exception], ...]:
     return broken
 
 
-def _word(value: object) -> str:
-    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
+def code_in(*values: object) -> str:
+    """Return the first value that is a code of an error, or nothing."""
+    return next((v for v in values if isinstance(v, str) and _CODE.fullmatch(v)), "")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -1085,8 +961,6 @@ class Caller:
 
 def _transport(endpoint: str) -> Any:
     """Return what sends to an address, or to a provider by its name."""
-    if "://" in endpoint:
-        return OpenAITransport(endpoint)
-    from calibrail.models.llm.providers import ProviderTransport
+    from calibrail.models.llm.providers import OpenAITransport, ProviderTransport
 
-    return ProviderTransport(endpoint)
+    return (OpenAITransport if "://" in endpoint else ProviderTransport)(endpoint)

@@ -166,8 +166,8 @@ def _traffic(status: Json) -> str:
         first = compared is not None and compared["alarm"]
         if first and (latest["against"] == "calibration" or not first["since"]["row"]):
             differs = word("monitor.features", compared["alarm"]["feature"])
-            also = latest["against"] == "stream"
             by_label = first["feature"] == "score" and not first["since"]["row"]
+            also = latest["against"] == "stream"
             about = {"feature": differs, "also": also, "by_label": by_label}
             text += " " + say("monitor.differs", compared["promise"], about)
         return text
@@ -207,23 +207,6 @@ def _promise_status(promise: Json) -> str:
     )
 
 
-def fallen_groups(promise: Json) -> Iterator[str]:
-    """Name the groups that are broken where the state of all answers does not."""
-    decided = promise["decided"]
-    for group in promise["groups"]:
-        at, name = group["decided"], group["group"]
-        if at is not None and (decided is None or decided["group"] != name):
-            wrong, when = WRONG[at["rate"]], day(at["time"])
-            yield say("monitor.group_broken", group=name, wrong=wrong, day=when)
-
-
-def alike(promise: Json, clustered: bool) -> Iterator[str]:
-    """Say that answers which belong together make errors more frequent than stated."""
-    repeated = promise.get("repeated", 0)
-    if promise["n_labels"] and (clustered or repeated):
-        yield say("monitor.shared_questions", repeated=repeated)
-
-
 def rates(promise: Json) -> str:
     """Return both rates beside what was promised."""
     said = []
@@ -241,14 +224,6 @@ def _prevalence(prevalence: Json) -> str:
     assumption = say(f"monitor.assumes_{prevalence['assumption']}")
     when = day(until["time"]) if until else ""
     return say("monitor.prevalence", prevalence=prevalence, day=when, assumption=assumption)
-
-
-def drawn_share(promise: Json) -> str:
-    """Say what is only about right where most of a small log was drawn."""
-    drawn = promise.get("largest_share")
-    if drawn is None or drawn <= _LARGE_SHARE:
-        return ""
-    return say("monitor.drawn_share", drawn=drawn)
 
 
 #: Findings that are shown in a terminal; the page shows all that the file names.
@@ -332,8 +307,7 @@ def prevalence_section(status: Json) -> parts.Section:
     """Return the share of hallucinated answers in each way that tells it, over time, too."""
     prevalence = status["prevalence"]
     title = "How many hallucinations are there?"
-    rows: list[parts.Row] = []
-    notes: list[parts.Text] = []
+    rows, notes = list[parts.Row](), list[parts.Text]()
     for name, (called, assumed) in _WAYS.items():
         if way := prevalence.get(name):
             style: parts.Style = "strong" if name == prevalence["method"] else ""
@@ -377,13 +351,8 @@ def traffic_section(status: Json) -> parts.Section:
     if alarms := _changes(traffic["alarms"]):
         heads = parts.texts("Alarm", "What moved", "Since (95% interval)")
         rows = [
-            (
-                place(alarm),
-                capital(moved(alarm, timeline, scale)),
-                since(alarm),
-                number(alarm["e_value"], 3),
-            )
-            for alarm in alarms
+            (place(it), capital(moved(it, timeline, scale)), since(it), number(it["e_value"], 3))
+            for it in alarms
         ]
         table = parts.Table(title, (*heads, *parts.numbers("E-value")), rows)
     most = max(1, _MOST_ALARMS // max(1, len(alarms)))
@@ -421,8 +390,7 @@ def _features(status: Json) -> Iterator[parts.Figure]:
 
 def _answers(alarm: Json, most: int) -> parts.Folded:
     """Return the first answers behind an alarm, with their texts where the log has them."""
-    blocks: list[parts.Block] = []
-    rows: list[parts.Row] = []
+    blocks, rows = list[parts.Block](), list[parts.Row]()
     for item in alarm["examples"][:most]:
         name = short(item.get("id", f"number {item['row']:,}"), 80)
         line = f"line {item['seq']:,} of {plain(item['chain'])}" if "chain" in item else ""
@@ -504,11 +472,8 @@ def document(
 
 def _timeline(status: Json) -> Iterator[parts.Figure]:
     """Yield one figure of traffic and both rates, on which events bear their names."""
-    traffic, promise = status["traffic"], status["promise"]
-    events = [
-        (alarm, word("monitor.features", alarm["feature"]), False)
-        for alarm in _changes(traffic["alarms"])
-    ]
+    alarms, promise = _changes(status["traffic"]["alarms"]), status["promise"]
+    events = [(alarm, word("monitor.features", alarm["feature"]), False) for alarm in alarms]
     if (broken := promise["decided"]) is not None:
         later = [event for event in events if (event[0]["time"] or "") > (broken["time"] or "")]
         events.insert(len(events) - len(later), (broken, "promise broken", True))
@@ -522,13 +487,12 @@ def _changes(alarms: Sequence[Json]) -> list[Json]:
     """Return alarms, of two that different comparisons raised about one change the first."""
     changes: list[Json] = []
     for alarm in alarms:
-        found, before = alarm["since"], changes[-1]["since"] if changes else None
-        again = before is not None and alarm.get("against") != changes[-1].get("against")
-        again = again and alarm["feature"] == changes[-1]["feature"]
-        if again and before is not None:
-            later = before["upper"]["row"] < found["lower"]["row"]
-            again = not later and found["upper"]["row"] >= before["lower"]["row"]
-        if not again:
+        last = changes[-1] if changes else alarm
+        again = alarm.get("against") != last.get("against") and alarm["feature"] == last["feature"]
+        # The intervals of when they began meet.
+        one, other = last["since"], alarm["since"]
+        again = again and one["upper"]["row"] >= other["lower"]["row"]
+        if not (again and other["upper"]["row"] >= one["lower"]["row"]):
             changes.append(alarm)
     return changes
 
@@ -584,13 +548,15 @@ def _promise(status: Json) -> parts.Section:
         parts.TableColumn("Value", "right"),
         *parts.texts(f"{_level(promise)} interval", "Promised", "Labels"),
     )
-    drawn = (("rates", figures.rates_svg), ("wealth", figures.watch_wealth_svg))
-    shown = [_figure(*item, status) for item in drawn if len(promise["course"]["draw"]) > 1]
+    evidence = (("rates", figures.rates_svg), ("wealth", figures.watch_wealth_svg))
+    shown = [_figure(*item, status) for item in evidence if len(promise["course"]["draw"]) > 1]
+    # Where most of a small log was drawn, intervals are only about right.
+    drawn = promise.get("largest_share") or 0.0
     return parts.section(
         title,
         parts.Table(title, columns, rows),
         parts.Text(_evidence(promise)),
-        parts.Text(drawn_share(promise)),
+        parts.Text(say("monitor.drawn_share", drawn=drawn) if drawn > _LARGE_SHARE else ""),
         parts.note(say("monitor.intervals", promise)),
         parts.folded("Evidence over all draws", *shown) if shown else None,
     )
@@ -630,18 +596,12 @@ def _evidence(promise: Json) -> str:
 def _groups(promise: Json) -> parts.Section | None:
     if not promise["groups"]:
         return None
-    title, rows = "By group", []
+    title, rows = "By group", list[parts.Row]()
     for group in promise["groups"]:
         state, _, tone = _STATES[group["state"]]
-        rows.append(
-            (
-                parts.Cell(group_label(group["group"]), f"{_level(group)} intervals"),
-                parts.Cell(state, style=tone),
-                parts.Cell(share(group["coverage"]), interval(group["coverage"])),
-                parts.Cell(share(group["fpr"]), interval(group["fpr"])),
-                f"{group['n_labels']:,}",
-            )
-        )
+        name = parts.Cell(group_label(group["group"]), f"{_level(group)} intervals")
+        cells = (parts.Cell(share(group[rate]), interval(group[rate])) for rate in RATES)
+        rows.append((name, parts.Cell(state, style=tone), *cells, f"{group['n_labels']:,}"))
     heads = parts.numbers("Caught", "False alarms", "Labels")
     table = parts.Table(title, (*parts.texts("Group", "State"), *heads), rows, two_lines=True)
     return parts.section(title, table, parts.note(say("monitor.group_intervals", promise)))
@@ -651,8 +611,16 @@ def _warnings(status: Json) -> Iterator[str]:
     promise, flags = status["promise"], status["prevalence"]["flags"]
     if not status["log"]["whole"]:
         yield say("monitor.log_not_whole")
-    yield from fallen_groups(promise)
-    yield from alike(promise, "clustered" in flags.get("notes", ()))
+    decided, repeated = promise["decided"], promise.get("repeated", 0)
+    for group in promise["groups"]:
+        # The state of all answers names the first group that broke.
+        at, name = group["decided"], group["group"]
+        if at is not None and (decided is None or decided["group"] != name):
+            wrong, when = WRONG[at["rate"]], day(at["time"])
+            yield say("monitor.group_broken", group=name, wrong=wrong, day=when)
+    # Answers that belong together make errors more frequent than stated.
+    if promise["n_labels"] and (repeated or "clustered" in flags.get("notes", ())):
+        yield say("monitor.shared_questions", repeated=repeated)
     # Whether the latest labels differ from the promise is a warning, and no verdict.
     lately = promise["lately"]
     if lately and lately["alarm"]:
