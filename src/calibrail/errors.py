@@ -48,6 +48,8 @@ class TooFewExamplesError(InputError):
         How many there are.
     of : {"hallucinated", "faithful", "groups"}
         What these are.
+    to_label : int, optional
+        How many more to label, of which a share calibrates; all of them, if not given.
     """
 
     def __init__(
@@ -56,9 +58,11 @@ class TooFewExamplesError(InputError):
         minimum_n: int,
         n: int = 0,
         of: Literal["hallucinated", "faithful", "groups"] = "hallucinated",
+        to_label: int | None = None,
     ) -> None:
         super().__init__(message.replace("{labels}", self.more(minimum_n - n, of)))
         self.message, self.minimum_n, self.n, self.of = message, minimum_n, n, of
+        self.to_label = minimum_n - n if to_label is None else to_label
 
     @staticmethod
     def more(n: int, of: str) -> str:

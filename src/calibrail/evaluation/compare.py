@@ -6,7 +6,7 @@ from typing import Any
 
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
-from calibrail.errors import InputError
+from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.evaluation import winner as winners
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
@@ -30,7 +30,7 @@ class Comparison:
     ----------
     detectors : tuple of (str, Report)
         Name and report of each detector, sorted by observed FPR, then by AUROC (highest first).
-    uncalibrated : mapping of str to str
+    uncalibrated : mapping of str to InputError
         Detectors that could not be calibrated, with the reason.
     baselines : tuple of BaselineResult
         The trivial baselines, sorted alike; those that could not be calibrated come last.
@@ -47,7 +47,7 @@ class Comparison:
     """
 
     detectors: tuple[tuple[str, Report], ...]
-    uncalibrated: Mapping[str, str]
+    uncalibrated: Mapping[str, InputError]
     baselines: tuple[BaselineResult, ...]
     winner: winners.Winner
     measures: Mapping[str, Mapping[str, Measure]]
@@ -71,7 +71,8 @@ class Comparison:
                 for name, report in self.detectors
             ],
             "uncalibrated": [
-                {"name": name, "reason": reason} for name, reason in self.uncalibrated.items()
+                {"name": name, "reason": str(error), **_too_few(error)}
+                for name, error in self.uncalibrated.items()
             ],
             "baselines": [
                 {**row.to_dict(), **self.measures.get(row.name, {})} for row in self.baselines
@@ -89,6 +90,13 @@ class Comparison:
             "reproduce": self.origin.reproduce,
         }
         return {name: plain(value) for name, value in content.items()}
+
+
+def _too_few(error: InputError) -> dict[str, Any]:
+    """Return how many calibration answers there are, are needed, and how many to label for that."""
+    if not isinstance(error, TooFewExamplesError):
+        return {}
+    return {name: getattr(error, name) for name in ("n", "minimum_n", "to_label", "of")}
 
 
 def compare_detectors(
@@ -144,18 +152,18 @@ def compare_detectors(
     samples = {**detectors, **baselines}
     shared = next(iter(detectors.values()))
     candidates: list[winners.Candidate] = []
-    uncalibrated: dict[str, str] = {}
+    uncalibrated: dict[str, InputError] = {}
     for name, sample in samples.items():
         try:
             calibration = sample.calibrated(promise)
         except InputError as error:
             if name in detectors:
-                uncalibrated[name] = str(error)
+                uncalibrated[name] = error
             continue
         made = winners.Candidate.of(name, sample, calibration, baseline=name in baselines)
         candidates.append(made)
     if against is not None and against[0] not in detectors.keys() - uncalibrated.keys():
-        why = uncalibrated.get(against[0], f"the detectors are {', '.join(detectors)}")
+        why = uncalibrated.get(against[0]) or f"the detectors are {', '.join(detectors)}"
         raise InputError(f"{against[0]} can be no reference: {why}")
     level, required = requirement.confidence, requirement.coverage(promise)
     everyone = winners.Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)

@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from math import ceil
 from typing import Final
 
 from calibrail.formatting import Scale, duration, floor_percent, listed, outward
@@ -78,6 +80,9 @@ def all_scores(comparison: Json) -> parts.Section:
             best[at] = parts.Heading(f"The best {_BASELINES} baselines of {len(baselines)}")
         tested = say("compare.tested_against", winner) if against else ""
         tables.append(parts.Table(f"{title}{tested}", columns, best, where="terminal"))
+    if not comparison["detectors"]:
+        reasons = () if _too_few(comparison) else (*others, *baselines)
+        return parts.section("Scores", measures.without_threshold(reasons))
     # Where chance puts the share caught: the same for all scores, whatever they are.
     bands = (item["test"]["coverage_band"] for item in comparison["detectors"])
     reasons = ((item.get("partial_auroc") or {}).get("reason") for item in comparison["detectors"])
@@ -274,7 +279,9 @@ def other_targets(comparison: Json) -> parts.Section:
         parts.Text(say("compare.other_targets"), where="page"),
         figure if comparison["detectors"] else None,
         *(parts.note(say("compare.not_promised", entry)) for entry in sweep if not entry["rank"]),
-        parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full)),
+        parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full))
+        if any(entry["rank"] for entry in sweep)
+        else None,
     )
 
 
@@ -294,7 +301,8 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
     """
     detectors, winner, paired = (comparison[key] for key in ("detectors", "winner", "paired"))
     if not detectors:
-        return say("compare.no_detector")
+        few = _too_few(comparison)
+        return say("compare.too_few", few) if few else say("compare.no_detector")
     first = detectors[0]
     if first["test"]["fpr"]["estimate"] is None:
         return say("compare.no_faithful")
@@ -312,7 +320,9 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
         about = {"winner": winner, "rates": "; ".join(rates), "reason": reason}
-        about |= {"alarms": _confirmed(winner)["fpr"], "codes": _codes(comparison)}
+        about |= {"codes": _codes(comparison), "misses": _misses(winner)}
+        shown = _confirmed(winner)
+        about |= {"caught": shown["coverage"], "alarms": shown["fpr"]}
         sentences = [f"{headline(comparison)}: {say('compare.confirmed', detector, about)}", ahead]
     else:
         why = _undecided(winner, tests)
@@ -337,7 +347,9 @@ def ranking(comparison: Json) -> str:
 
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
-    lead = say("compare.wins", comparison["winner"], codes=_codes(comparison))
+    winner = comparison["winner"]
+    about = {"codes": _codes(comparison), "misses": _misses(winner), "too_few": _too_few(comparison)}
+    lead = say("compare.wins", winner, about)
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
 
@@ -351,6 +363,23 @@ def _worse(test: Json, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
     gap = test["fpr"]
     return bool(gap["p_adjusted"] <= winner["level"] and (gap["estimate"] or 0.0) < 0.0)
+
+
+def _misses(winner: Json) -> bool:
+    """Return whether a winner misses the requirement by its rates, though no bound shows it."""
+    asked = winner["certificate"] or {}
+    if asked.get("reason_code") != "limits_unsettled" or asked["max_fpr"] is None:
+        return False
+    caught, alarms = (asked[rate]["estimate"] for rate in ("coverage", "fpr"))
+    return bool(caught < asked["min_coverage"] or alarms > asked["max_fpr"])
+
+
+def _too_few(comparison: Json) -> Json | None:
+    """Return of what labels are too few, where that alone keeps every detector from a threshold."""
+    few = [item for item in comparison["uncalibrated"] if item.get("to_label")]
+    if comparison["detectors"] or len(few) < len(comparison["uncalibrated"]):
+        return None
+    return min(few, key=lambda item: item["to_label"], default=None)
 
 
 def _confirmed(winner: Json) -> Json:
@@ -405,7 +434,19 @@ def next_step(comparison: Json) -> str:
         "compare.too_close": True,
     }
     about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
+    about["labels"] = "" if detectors else _label_some(comparison)
+    if anew:
+        about["misses_caught"] = certificate["coverage"]["estimate"] < certificate["min_coverage"]
     return say_first(cases, about, anew[1] if anew else {})
+
+
+def _label_some(comparison: Json) -> str:
+    """Say how many answers to label, where too few of them keep every detector from a threshold."""
+    data, wanted = comparison["data"], _too_few(comparison)
+    n, bad = data.get("n_examples"), data.get("n_hallucinated")
+    total = ceil(wanted["to_label"] * n / bad) if wanted and n and bad else None
+    share = (data.get("split") or {}).get("calibration_share")
+    return say("compare.label_some", few=wanted, total=total, share=share)
 
 
 def assumptions(comparison: Json) -> list[str]:
@@ -469,12 +510,17 @@ def _tiles(comparison: Json) -> Iterator[parts.Tile]:
     """
     winner, won = comparison["winner"], comparison["winner"]["name"] is not None
     tests = comparison["paired"]["confirming" if won else "against_best"]
+    certificate = winner["certificate"]
     for item in comparison["detectors"]:
         if tests and item["name"] == winner["candidate"]:
-            alarms = _confirmed(winner)["fpr"] if won else item["test"]["fpr"]
+            asked = certificate if won and certificate["max_fpr"] is not None else {}
+            seen = _confirmed(winner) if won else item["test"]
+            rates = list(zip(("caught", "alarms"), measures.rates(seen, asked), strict=True))
+            for code, line in rates[not asked :]:
+                for tile in measures.tiles([line]):
+                    yield replace(tile, name=say(f"compare.tile_{code}", item))
             end = "estimate" if won else "lower"
             other = min(tests, key=lambda test: test["fpr"][end] or 0.0)
-            yield parts.Tile(say("compare.tile", item), text.share(alarms), text.interval(alarms))
             gap, p = _difference(other["fpr"], 100.0, 1), p_value(other["fpr"]["p_adjusted"])
             against = say("compare.tile_against", other)
             yield parts.Tile(against, f"{gap.text} points", ", ".join(filter(None, (gap.below, p))))
@@ -495,7 +541,7 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
     alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
     caption = say("compare.forest", comparison, first)
     figure = parts.Figure("forest", partial(figures.forest_svg, comparison), caption, lines=alarms)
-    yield parts.section("False alarms and ranking", figure)
+    yield parts.section("False alarms and ranking, on the half that chooses", figure)
 
 
 def _warnings(comparison: Json) -> Iterator[parts.Block]:
