@@ -348,7 +348,11 @@ def ranking(comparison: Json) -> str:
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
     winner = comparison["winner"]
-    about = {"codes": _codes(comparison), "misses": _misses(winner), "too_few": _too_few(comparison)}
+    about = {
+        "codes": _codes(comparison),
+        "misses": _misses(winner),
+        "too_few": _too_few(comparison),
+    }
     lead = say("compare.wins", winner, about)
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
