@@ -76,6 +76,18 @@ def test_a_verdict_says_with_which_label_it_fell() -> None:
     assert "To expect" not in said and "foreseen" not in said
 
 
+def test_before_the_first_label_the_page_says_what_it_takes() -> None:
+    made = label.label_document(content([], []))
+    assert made.headline == "Not started: nothing is labelled yet" and made.title == "labels for"
+    assert made.summary.startswith("A certificate takes at least ")
+    assert [tile.name for tile in made.tiles] == ["Labelled"]
+    assert not [block for block in all_blocks(made.blocks) if isinstance(block, Figure)]
+    assert made.next_step.startswith("Label the first answers: ")
+    begun = label.label_document(content([True], [1]))
+    assert (begun.headline, begun.title) == ("Inconclusive", "labels for")
+    assert label.label_document(content(*GOOD)).title == "certificate of"
+
+
 def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
     # Certified by an end that alone keeps the limit, while the two-sided interval reaches over it.
     for n in range(1, 40):

@@ -12,7 +12,7 @@ from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
 from calibrail.report.documents.data import labellers_note
 from calibrail.report.documents.measures import is_missed, part_note
-from calibrail.report.documents.next_steps import STEPS, answers_more, label_anew
+from calibrail.report.documents.next_steps import STEPS, again, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
 
@@ -336,12 +336,14 @@ def versus_document(result: Json) -> Document:
         The content of ``versus.json``.
     """
     level, code = floor_percent(result["confidence"]), result["reason_code"]
+    command = again(result, "versus")
+    result = {**result, **_called([item["name"] for item in result["systems"]])}
     # A mean of ratings is no share.
     judged = any(item["judge"] is not None for item in result["systems"])
     data, people = result["data"], labeller(result["data"])
     rows = list[parts.Row]()
-    for letter, item in zip("AB", result["systems"], strict=True):
-        cells = f"{letter}: {phrases.plain(item['name'])}", phrases.share_cell(item["people"])
+    for item in result["systems"]:
+        cells = phrases.plain(item["name"]), phrases.share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, phrases.count_of(item["people"]), *[of_judge] * judged))
     title, heads = "Hallucinated", (f"By {people}", "Of labelled", *["By the judge"] * judged)
@@ -365,7 +367,7 @@ def versus_document(result: Json) -> Document:
         ),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
-        tiles=[parts.Tile("A minus B", *gap)] if gap else (),
+        tiles=[parts.Tile(f"{result['a']} minus {result['b']}", *gap)] if gap else (),
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
             table,
@@ -373,26 +375,39 @@ def versus_document(result: Json) -> Document:
         ),
         warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
         notes=part_note(data["part"]),
-        next_step=say_first(cases, result),
+        next_step=say_first(cases, result, command=command),
         reproduce=result["reproduce"],
         data={**data, "n": None, "n_questions": data["n"]},
         footer="Every number on this page is in versus.json.",
     )
 
 
-def versus_reason(result: Json) -> str:
+def _called(names: Sequence[str]) -> dict[str, str]:
+    """Return what the systems are called in sentences: A and B where their names are alike.
+
+    >>> _called(["runs/v1.jsonl", "v2"]), _called(["a/x", "b/x"])
+    ({'a': 'v1.jsonl', 'b': 'v2'}, {'a': 'A', 'b': 'B'})
+    """
+    a, b = (phrases.last_part(phrases.plain(name)) for name in names)
+    return {"a": "A", "b": "B"} if a == b else {"a": a, "b": b}
+
+
+def versus_reason(result: Json, names: Sequence[str]) -> str:
     """Return what the interval of a difference of rates shows of A.
 
     Parameters
     ----------
     result : mapping
         ``outcome``, ``difference``, ``margin`` and ``confidence`` of ``versus.json``.
+    names : pair of str
+        Of both systems.
     """
     lower, upper = (round(100.0 * result["difference"][end], 9) for end in ("lower", "upper"))
     near, far = sorted((abs(lower), abs(upper)))
     return say(
         "versus.reason",
         result,
+        _called(names),
         ends=[
             (end, outward(abs(end), 1, upper=(end > 0.0) == (end is upper)))
             for end in (lower, upper)
@@ -417,7 +432,9 @@ def repeat_document(content: Json) -> Document:
         "repeat.label": content["threshold"] is None,
         "repeat.certify": True,
     }
+    only = ("--times=", "--threshold=", "--anchors=", "--guardrail=")
     made_here = (content["threshold"] or {}).get("from") == "calibrated"
+    command = again(content, "repeat", "calibrate", only) if made_here else ""
     return Document(
         "repeats of",
         subject=phrases.score_name(content),
@@ -430,7 +447,7 @@ def repeat_document(content: Json) -> Document:
         ),
         warnings=[parts.Bullet(item) for item in remarks("repeat.warnings", data, content)],
         notes=[*data.get("notes", ()), *remarks("repeat.notes", data), *part_note(data["part"])],
-        next_step=say_first(cases, content, same=_is_the_same(content)),
+        next_step=say_first(cases, content, same=_is_the_same(content), command=command),
         reproduce=content["reproduce"],
         data=data,
         footer="Every number on this page is in repeat.json.",

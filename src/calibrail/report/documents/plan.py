@@ -23,7 +23,8 @@ def document(plan: Json) -> Document:
     blocks: list[parts.Block] = [_minimum(plan)]
     headline, premises = say("plan.fewest", plan), ""
     if plan["assumed"]:
-        headline = say("plan.unreachable" if plan["at"] is None else "plan.enough", plan, most=_MOST)
+        code = "plan.unreachable" if plan["at"] is None else "plan.enough"
+        headline = say(code, plan, most=_MOST)
         premises = say("plan.premises", plan)
         blocks += [
             parts.Text(headline, "strong", where="terminal"),
