@@ -151,7 +151,7 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
     source = write(tmp_path / "b.jsonl", answers(np.random.default_rng(2), 100, 0.2, "B"))
     sentences: dict[SelectionMethod, tuple[str, ...]] = {
         "bh": (
-            "Method bh: on average at most 10% times the share of hallucinated answers in the batch",
+            "Method bh: on average at most 10% times the share of hallucinated answers in the ",
         ),
         "storey": ("batches of independent answers", "Method storey: it takes "),
         "both-classes": (
@@ -163,7 +163,9 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
     for method, parts in sentences.items():
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))
         assert all(part in text for part in parts), text
-        promised = "On average over batches like this at most 10% of the released answers are halluc"
+        promised = (
+            "On average over batches like this at most 10% of the released answers are halluc"
+        )
         assert promised in text
         assert "if you chose it, and the batch, before you saw this table" in text
         assert "all these bounds hold together, so you may choose a row after looking" in text

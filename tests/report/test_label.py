@@ -12,7 +12,7 @@ from calibrail.conformal.sequential.forecast import labels_left
 from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.formatting import lower_percent, upper_percent
 from calibrail.options import Drawing, Requirement
-from calibrail.report.document import Table, Text, all_blocks
+from calibrail.report.document import Figure, Table, Text, all_blocks
 from calibrail.report.documents import label
 
 

@@ -95,7 +95,10 @@ def test_the_table_holds_the_odds() -> None:
             {**DETECTOR, "alpha": 0.1, "guarantee": "marginal", "min_coverage": 0.85},
             ["--guarantee marginal --max-false-alarms 0.35 --confidence 0.95 --min-caught 0.85 -o"],
         ),
-        ({**DETECTOR, "max_fpr": 0.1}, ["no number of labels", "faithful answers, and you allow 10%. Allow clearly more"]),
+        (
+            {**DETECTOR, "max_fpr": 0.1},
+            ["no number of labels", "faithful answers, and you allow 10%. Allow clearly more"],
+        ),
         ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 72 hallucinated answers"]),
     ],
 )
