@@ -62,7 +62,8 @@ class TooFewExamplesError(InputError):
     ) -> None:
         super().__init__(message.replace("{labels}", self.more(minimum_n - n, of)))
         self.message, self.minimum_n, self.n, self.of = message, minimum_n, n, of
-        self.to_label = minimum_n - n if to_label is None else to_label
+        to_label = minimum_n - n if to_label is None else to_label
+        self.counts = {"n": n, "minimum_n": minimum_n, "to_label": to_label, "of": of}
 
     @staticmethod
     def more(n: int, of: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import TEST
-from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.errors import InputError
 from calibrail.evaluation import winner as winners
 from calibrail.evaluation.evaluate import Others, Report, ReportOrigin, evaluate
 from calibrail.evaluation.measures import BaselineResult
@@ -71,7 +71,7 @@ class Comparison:
                 for name, report in self.detectors
             ],
             "uncalibrated": [
-                {"name": name, "reason": str(error), **_too_few(error)}
+                {"name": name, "reason": str(error), **getattr(error, "counts", {})}
                 for name, error in self.uncalibrated.items()
             ],
             "baselines": [
@@ -90,13 +90,6 @@ class Comparison:
             "reproduce": self.origin.reproduce,
         }
         return {name: plain(value) for name, value in content.items()}
-
-
-def _too_few(error: InputError) -> dict[str, Any]:
-    """Return how many calibration answers there are, are needed, and how many to label for that."""
-    if not isinstance(error, TooFewExamplesError):
-        return {}
-    return {name: getattr(error, name) for name in ("n", "minimum_n", "to_label", "of")}
 
 
 def compare_detectors(

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil
 from typing import Final
 
 from calibrail.formatting import Scale, duration, floor_percent, listed, outward
@@ -21,7 +20,7 @@ from calibrail.report.documents.calibrate_sections import (
 from calibrail.report.documents.next_steps import STEPS, goals, label_anew
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.messages import say, say_first, title
+from calibrail.report.messages import remarks, say, say_first, title
 from calibrail.report.text import capital, p_value, plain
 
 #: Characters of a name in a terminal's table.
@@ -301,8 +300,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
     """
     detectors, winner, paired = (comparison[key] for key in ("detectors", "winner", "paired"))
     if not detectors:
-        few = _too_few(comparison)
-        return say("compare.too_few", few) if few else say("compare.no_detector")
+        return say("compare.no_detector", few=_too_few(comparison))
     first = detectors[0]
     if first["test"]["fpr"]["estimate"] is None:
         return say("compare.no_faithful")
@@ -320,9 +318,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
         about = {"winner": winner, "rates": "; ".join(rates), "reason": reason}
-        about |= {"codes": _codes(comparison), "misses": _misses(winner)}
-        shown = _confirmed(winner)
-        about |= {"caught": shown["coverage"], "alarms": shown["fpr"]}
+        about |= {"shown": _confirmed(winner), "codes": _codes(comparison)}
         sentences = [f"{headline(comparison)}: {say('compare.confirmed', detector, about)}", ahead]
     else:
         why = _undecided(winner, tests)
@@ -347,13 +343,8 @@ def ranking(comparison: Json) -> str:
 
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
-    winner = comparison["winner"]
-    about = {
-        "codes": _codes(comparison),
-        "misses": _misses(winner),
-        "too_few": _too_few(comparison),
-    }
-    lead = say("compare.wins", winner, about)
+    codes, few = _codes(comparison), _too_few(comparison)
+    lead = say("compare.wins", comparison["winner"], codes=codes, too_few=few)
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
 
@@ -367,15 +358,6 @@ def _worse(test: Json, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
     gap = test["fpr"]
     return bool(gap["p_adjusted"] <= winner["level"] and (gap["estimate"] or 0.0) < 0.0)
-
-
-def _misses(winner: Json) -> bool:
-    """Return whether a winner misses the requirement by its rates, though no bound shows it."""
-    asked = winner["certificate"] or {}
-    if asked.get("reason_code") != "limits_unsettled" or asked["max_fpr"] is None:
-        return False
-    caught, alarms = (asked[rate]["estimate"] for rate in ("coverage", "fpr"))
-    return bool(caught < asked["min_coverage"] or alarms > asked["max_fpr"])
 
 
 def _too_few(comparison: Json) -> Json | None:
@@ -438,19 +420,8 @@ def next_step(comparison: Json) -> str:
         "compare.too_close": True,
     }
     about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
-    about["labels"] = "" if detectors else _label_some(comparison)
-    if anew:
-        about["misses_caught"] = certificate["coverage"]["estimate"] < certificate["min_coverage"]
+    about |= {"few": _too_few(comparison), "data": comparison["data"], "certificate": certificate}
     return say_first(cases, about, anew[1] if anew else {})
-
-
-def _label_some(comparison: Json) -> str:
-    """Say how many answers to label, where too few of them keep every detector from a threshold."""
-    data, wanted = comparison["data"], _too_few(comparison)
-    n, bad = data.get("n_examples"), data.get("n_hallucinated")
-    total = ceil(wanted["to_label"] * n / bad) if wanted and n and bad else None
-    share = (data.get("split") or {}).get("calibration_share")
-    return say("compare.label_some", few=wanted, total=total, share=share)
 
 
 def assumptions(comparison: Json) -> list[str]:
@@ -514,15 +485,13 @@ def _tiles(comparison: Json) -> Iterator[parts.Tile]:
     """
     winner, won = comparison["winner"], comparison["winner"]["name"] is not None
     tests = comparison["paired"]["confirming" if won else "against_best"]
-    certificate = winner["certificate"]
+    certificate = winner["certificate"] or {}
     for item in comparison["detectors"]:
         if tests and item["name"] == winner["candidate"]:
-            asked = certificate if won and certificate["max_fpr"] is not None else {}
-            seen = _confirmed(winner) if won else item["test"]
-            rates = list(zip(("caught", "alarms"), measures.rates(seen, asked), strict=True))
-            for code, line in rates[not asked :]:
-                for tile in measures.tiles([line]):
-                    yield replace(tile, name=say(f"compare.tile_{code}", item))
+            asked = {} if certificate.get("max_fpr") is None else certificate
+            lines = measures.rates(_confirmed(winner) if won else item["test"], asked)
+            tiles = zip(remarks("compare.tiles", item), measures.tiles(lines), strict=True)
+            yield from [replace(tile, name=name) for name, tile in tiles][not asked :]
             end = "estimate" if won else "lower"
             other = min(tests, key=lambda test: test["fpr"][end] or 0.0)
             gap, p = _difference(other["fpr"], 100.0, 1), p_value(other["fpr"]["p_adjusted"])

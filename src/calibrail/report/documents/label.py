@@ -91,8 +91,8 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
     headline, meaning = verdict.capitalize(), verdict_summary(certificate)
     begun = found["labelled"] or found["withheld"]
     if not begun:
-        drawing, asked = Drawing(**found["drawing"]), ("max_fpr", "min_coverage", "confidence")
-        needed = fewest_drawn(Requirement(*(found[name] for name in asked)), drawing)
+        asked = Requirement(found["max_fpr"], found["min_coverage"], found["confidence"])
+        needed = fewest_drawn(asked, Drawing(**found["drawing"]))
         headline, lines = "Not started: nothing is labelled yet", []
         meaning = say("label.not_started", certificate, needed=needed)
     return Document(
@@ -105,14 +105,8 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         blocks=(
             parts.section(
                 "On the labels so far",
-                *(
-                    (
-                        measures.rates_figure(shown, certificate),
-                        measures.table("On the labels so far", lines, shown["confidence"]),
-                    )
-                    if begun
-                    else ()
-                ),
+                measures.rates_figure(shown, certificate) if begun else None,
+                measures.table("On the labels so far", lines, shown["confidence"]),
                 Text(say("label.how_sure", certificate, ends=ends)),
                 Text(say("label.judge", found["judge"])) if found.get("judge") else None,
                 Text(foreseen(certificate), "strong"),
