@@ -141,7 +141,7 @@ def test_a_detector_that_asks_nobody_is_said_to_be_the_same_each_time(tmp_path: 
     content = run.to_dict()
     measure = content["decisions"]["answers"]
     assert (measure["count"], content["asks"]) == (0.0, False)
-    said = "Stable: judged 3 times, every answer got the same decisions. This detector runs here, with"
+    said = "Stable: judged 3 times, every answer got the same decisions. This detector runs"
     assert content["finding"].startswith(said)
     assert content["voting"]["difference"]["missed"]["estimate"] == 0.0
     steps = [repeat_document({**content, "asks": asks}).next_step for asks in (False, True)]
