@@ -49,6 +49,8 @@ class TooFewExamplesError(InputError):
         How many there are.
     of : {"hallucinated", "faithful", "groups"}
         What these are.
+    to_label : int, optional
+        How many more to label, of which a share calibrates; all of them, if not given.
     """
 
     def __init__(
@@ -57,9 +59,12 @@ class TooFewExamplesError(InputError):
         minimum_n: int,
         n: int = 0,
         of: Literal["hallucinated", "faithful", "groups"] = "hallucinated",
+        to_label: int | None = None,
     ) -> None:
         super().__init__(message.replace("{labels}", self.more(minimum_n - n, of)))
         self.message, self.minimum_n, self.n, self.of = message, minimum_n, n, of
+        to_label = minimum_n - n if to_label is None else to_label
+        self.counts = {"n": n, "minimum_n": minimum_n, "to_label": to_label, "of": of}
 
     @staticmethod
     def more(n: int, of: str) -> str:

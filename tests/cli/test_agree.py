@@ -52,11 +52,12 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     text, (judge,) = words(done), result.judges
     parts = (str(result.verdict).upper(), "of what people call hallucinated, and flags")
-    # Which ranges hold together, and which each alone.
-    parts += ("both ranges together have 95% confidence", "each interval alone")
     parts += (
+        "each interval alone",
         "Finds hallucinated (sensitivity)",
         "Cohen's kappa",
+        # Other ranges than those that decide have a name.
+        "Both ranges of judge together have 95% confidence: ",
         "McNemar",
         "Rates from labels of people",
     )
@@ -67,8 +68,12 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     known = judge["rates"]["coverage"]["prediction_powered"]["estimate"]
     assert f"{100 * known:.1f}".removesuffix(".0") + "%" in line
     assert "checked by simulation, not proven" in text
-    # The sentence has the ends of the tiles, to the same digits.
-    assert all(f" ({interval(judge[name])})" in text for name in ("caught", "false_alarms"))
+    # The sentence has the ends of the tiles, to the same digits; others are in the details.
+    lead, last = text.partition("each interval alone")[0], text.rpartition("Next:")[2]
+    for name in ("caught", "false_alarms"):
+        assert interval(judge[name]) not in lead and interval(judge[name]) in text
+    ends = re.findall(r"\((at (?:least|most) [\d.]+% shown)\)", lead)
+    assert ends and all(f"({end}; required" in last for end in ends)
     # The verdict is what is left on a small screen: with what is shown and required of both.
     (last,) = re.findall(rf"(?m)^{str(result.verdict).upper()}: [^\n]*\n?[^\n]*", done.stdout)
     assert last.count("required") == 2 and ">= 80%" in last and "<= 20%" in last

@@ -31,8 +31,8 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     assert n > 0 and f"May be released: {n} of 201 answers" in done.stdout
     # What ends the text holds the bound and what was asked.
     said = " ".join(done.stdout.split())
-    assert f"May be released {n} of 201 answers; Hallucinated at most 30% on average" in said
-    assert "of them are hallucinated" in said and "Nothing is released" not in said
+    assert f"May be released {n} of 201 answers; Hallucinated, on average at most 30%" in said
+    assert "of the released answers are hallucinated" in said and "Nothing is released" not in said
     # A long path goes on in the next line.
     said = "".join(done.stdout.split())
     assert f"Releasetheanswersthat{tmp_path / 'released.jsonl'}marks" in said

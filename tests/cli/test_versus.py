@@ -14,11 +14,11 @@ from tests.pipelines.test_versus import answers, files
 @pytest.mark.parametrize(
     ("rates", "more", "code", "says"),
     [
-        ((0.1, 0.4), (), 0, "A IS BETTER"),
-        ((0.4, 0.1), (), 3, "A IS WORSE"),
-        ((0.2, 0.2), (), 4, "NOT SEPARATED"),
-        ((0.2, 0.2), ("--margin", "0.3"), 0, "A IS AT MOST 30 POINTS WORSE"),
-        ((0.5, 0.1), ("--margin", "0.1"), 3, "A IS WORSE"),
+        ((0.1, 0.4), (), 0, "Separated: a.jsonl is better"),
+        ((0.4, 0.1), (), 3, "Separated: a.jsonl is worse"),
+        ((0.2, 0.2), (), 4, "Not separated yet: it cannot be told which is better"),
+        ((0.2, 0.2), ("--margin", "0.3"), 0, "As allowed: a.jsonl is at most 30 points worse"),
+        ((0.5, 0.1), ("--margin", "0.1"), 3, "Separated: a.jsonl is worse"),
     ],
 )
 def test_the_exit_code_is_the_verdict(
@@ -34,10 +34,13 @@ def test_the_exit_code_is_the_verdict(
     done = calibrail("versus", *paths, "--judge-column", "judge", *more, "-o", "run")
     words = " ".join(done.stdout.split())
     assert done.returncode == code and words.startswith(says)
-    assert "400 questions paired by id: A is a.jsonl, B is b.jsonl; people labelled both" in words
+    assert "400 questions paired by id; people labelled both" in words
     assert "Next: " in words and "wrote run/versus.json" in done.stderr
+    # More labels are asked for with the whole command, on files that do not exist yet.
+    anew = "calibrail versus NEW-A NEW-B --judge-column judge -o run-new"
+    assert (anew in words) == ("Label both answers" in words)
     page = Path("run/report.html").read_text("utf-8")
-    assert "a.jsonl (A) against b.jsonl (B)</b> on <b><bdi>a.jsonl, b.jsonl</bdi>" in page
+    assert "a.jsonl against b.jsonl</b> on <b><bdi>a.jsonl, b.jsonl</bdi>" in page
     content = json.loads(Path("run/versus.json").read_text("utf-8"))
     assert content["schema"] == "calibrail.versus/1"
     again = calibrail("versus", *paths, "--judge-column", "judge", *more, "-o", "run", "--json")

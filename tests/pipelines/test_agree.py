@@ -424,14 +424,19 @@ def test_several_judges_are_corrected_and_the_worst_decides(tmp_path: Path) -> N
     # On page and terminal each stands on a line of its own.
     said = words.document(several.to_dict())
     assert [item.title for item in said.lead] == [*errors]
-    assert said.lead[2].text.startswith("It may not stand in for people. ")
+    assert said.lead[2].text.startswith("It may not stand in for people. With ")
+    # Who may be used is named first, in the headline, the tiles and what is next.
+    names = "1 of 3 judges certified: two; one inconclusive; bad rejected"
+    assert said.headline == names and (said.verdict, said.tone) == ("rejected", "conditional")
+    assert {tile.name.partition(":")[0] for tile in said.tiles} == {"two"}
     assert not any(name in said.summary for name in errors)
     # What to do with each of them stands together, below what is said of all.
     page, next_steps = render_page(said), [said.next_step, *said.alternatives]
-    assert next_steps[0].startswith("Do not let bad stand in for people; mend its prompt")
-    assert [step[:35] for step in next_steps[1:]] == ["Let two label in place of people, a"]
+    assert next_steps[1].startswith("Do not let bad stand in for people; mend its prompt")
+    assert [step[:35] for step in next_steps[:1]] == ["Let two label in place of people, a"]
+    assert 'class="verdict conditional"' in page
     places = [page.index(f"<b>{name}.</b>") for name in errors]
-    assert max(places) < page.index("<b>Next:</b>") < page.index("Let two label in place")
+    assert max(places) < page.index("<b>Next:</b>") < page.index("Do not let bad stand")
 
 
 def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:

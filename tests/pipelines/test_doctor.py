@@ -211,6 +211,8 @@ def test_texts_that_are_missing(write: Write) -> None:
     rows = [{**row, "contexts": []} for row in _rows(50)]
     diagnosis = diagnose(write(*rows))
     assert "empty_contexts" in _codes(diagnosis)
+    said = next(item.message for item in diagnosis.warnings if item.code == "empty_contexts")
+    assert said.endswith("cannot be computed there; a score in a column needs none.")
     assert {s.name: s.n for s in diagnosis.scores}["rad"] == 0
     assert {s.name: s.n for s in diagnosis.scores}["length"] == 50
     assert "large_group" in _codes(diagnose(write(*[{**r, "group": "g"} for r in _rows(50)])))

@@ -22,6 +22,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.guardrail.file import DataRecord
 from calibrail.options import Release, SelectionMethod
 from calibrail.pipelines.select import METHODS, BatchSelection
+from calibrail.report.document import Heading, Section, Table
 from calibrail.report.documents.decisions import select_document
 from calibrail.report.terminal import print_document
 from calibrail.scores.registry import build_column
@@ -150,23 +151,50 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
     source = write(tmp_path / "b.jsonl", answers(np.random.default_rng(2), 100, 0.2, "B"))
     sentences: dict[SelectionMethod, tuple[str, ...]] = {
         "bh": (
-            "On average at most 10% of them are hallucinated, and at most 10% "
-            "times the share of hallucinated answers in the batch",
+            "Method bh: on average at most 10% times the share of hallucinated answers in the ",
         ),
-        "storey": (
-            "batches of independent answers",
-            "at most 10% of them are hallucinated (method storey",
-        ),
+        "storey": ("batches of independent answers", "Method storey: it takes "),
         "both-classes": (
             "hallucinated as often as these (19",
-            "of 600), and neither was chosen by",
+            "of 600), and neither chosen by",
+            "if answers are hallucinated as often here as among the labelled ones",
         ),
     }
     for method, parts in sentences.items():
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))
         assert all(part in text for part in parts), text
+        promised = (
+            "On average over batches like this at most 10% of the released answers are halluc"
+        )
+        assert promised in text
         assert "if you chose it, and the batch, before you saw this table" in text
         assert "all these bounds hold together, so you may choose a row after looking" in text
+
+
+def test_average_and_bound_of_this_batch_are_told_apart(
+    guardrail: Guardrail, tmp_path: Path
+) -> None:
+    source = write(tmp_path / "b.jsonl", answers(np.random.default_rng(2), 300, 0.2, "B"))
+    content = calibrail.select(guardrail, source, fdr=0.1).to_dict()
+    (chosen,) = (row for row in content["table"] if row["chosen"])
+    page = select_document(content)
+    bound = f"{chosen['most_hallucinated']} of the {content['n_released']}"
+    assert chosen["share"] > 0.1
+    assert f"In this one batch more cannot be ruled out: up to {bound}" in page.summary
+    assert "method" not in page.summary.lower() and "p-value" not in page.summary
+    names = ["May be released", "Hallucinated, on average", "Hallucinated, in this batch"]
+    assert [tile.name for tile in page.tiles] == names
+    # A bound within the promise rules more out; where answers share a group, there is none.
+    low = {**content, "table": [{**chosen, "share": 0.08}]}
+    assert "In this one batch it is at most" in select_document(low).summary
+    grouped = select_document({**content, "n_grouped": 2})
+    assert "this one batch" not in grouped.summary and len(grouped.tiles) == 2
+    # A round cut-off that releases about the same answers is no other choice.
+    near = {**chosen, "chosen": False, "cutoff": 0.1234}
+    page = select_document({**content, "table": [near, chosen]})
+    (section, *_) = (block for block in page.blocks if isinstance(block, Section))
+    (table, *_) = (block for block in section.blocks if isinstance(block, Table))
+    assert [row[-1] for row in table.rows if not isinstance(row, Heading)] == ["chosen"]
 
 
 def test_where_few_are_hallucinated_everything_with_a_score_is_released(

@@ -80,7 +80,7 @@ def test_the_better_system_is_found_and_the_other_is_worse(tmp_path: Path) -> No
     assert sum(found["counts"].values()) == found["data"]["n_labelled"] == 100
     assert found["data"]["n_judged"] == found["data"]["n"] == 400
     assert [item["name"] for item in found["systems"]] == [str(one), str(other)]
-    assert "A hallucinates less often than B: by " in found["reason"]
+    assert "a.jsonl hallucinates less often than b.jsonl: by " in found["reason"]
 
 
 def test_without_a_judge_the_interval_is_exact(tmp_path: Path) -> None:
@@ -98,7 +98,9 @@ def test_a_margin_asks_whether_a_is_not_much_worse(tmp_path: Path) -> None:
     assert ends(without) == ends(wide) == ends(narrow)
     assert without["outcome"] == narrow["outcome"] == "not separated" and narrow["needed"]
     assert (wide["outcome"], wide["verdict"]) == ("non-inferior", "certified")
-    assert wide["reason"].startswith("A hallucinates at most 5 points more often than B")
+    assert wide["reason"].startswith(
+        "a.jsonl hallucinates at most 5 points more often than b.jsonl"
+    )
     worse = asked(*files(tmp_path, *answers(400, (0.5, 0.1), 200)), margin=0.1)
     assert (worse["outcome"], worse["verdict"]) == ("worse", "rejected")
 
@@ -242,7 +244,7 @@ def test_labels_of_a_judge_certify_nothing(tmp_path: Path) -> None:
     assert (content["verdict"], content["reason_code"]) == ("inconclusive", "labels_of_judge")
     # What the interval shows of the judge's labels, and whose they are.
     assert content["outcome"] == "better" and content["difference"]["upper"] < 0.0
-    assert content["reason"].startswith("A hallucinates less often than B: by ")
+    assert content["reason"].startswith("a.jsonl hallucinates less often than b.jsonl: by ")
     assert "confidence. This only agrees with gpt: labels come from" in content["reason"]
     again = calibrail.versus(*sources, labelled_by="gpt", judge_column="judge", looks=looks)
     assert again.content["reason_code"] == "looked_before" and "No verdict, on lab" in repr(again)
@@ -388,7 +390,7 @@ def test_labels_of_a_judge_are_called_so_throughout(tmp_path: Path) -> None:
     paths = files(tmp_path, *answers())
     run = calibrail.versus(*paths, judge_column="judge", labelled_by="gpt-5, prompt 3")
     text = page(run, tmp_path)
-    assert "A is better, on labels of gpt-5, prompt 3" in text
+    assert "a.jsonl is better, on labels of gpt-5, prompt 3" in text
     assert "gpt-5, prompt 3 labelled both answers to 100" in text
     assert "By gpt-5, prompt 3" in text and "people labelled" not in text.lower()
     assert "Have people label answers, and run this on their labels" in text
@@ -440,13 +442,13 @@ def test_an_interval_between_zero_and_the_margin_says_who_is_worse(tmp_path: Pat
     run = calibrail.versus(*paths, margin=0.15)
     content = run.to_dict()
     assert (content["outcome"], content["verdict"]) == ("not separated", "inconclusive")
-    assert "A hallucinates more often than B: by " in content["reason"]
+    assert "a.jsonl hallucinates more often than b.jsonl: by " in content["reason"]
     said = "whether at most 15 points more, as allowed, is open."
     assert content["reason"].endswith(said)
-    assert "A is worse, by how much is open".upper() in repr(run).upper()
+    assert "a.jsonl is worse, by how much is open".upper() in repr(run).upper()
     wide = asked(*paths, margin=0.3)
     assert wide["outcome"] == "non-inferior"
-    assert "A hallucinates more often than B: by " in wide["reason"]
+    assert "a.jsonl hallucinates more often than b.jsonl: by " in wide["reason"]
     assert wide["reason"].endswith("which is at most 30 points more, as allowed.")
     turned = asked(*paths[::-1], margin=0.15)
     assert turned["outcome"] == "better" and "less often" in turned["reason"]

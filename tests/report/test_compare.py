@@ -272,6 +272,48 @@ def test_a_winner_certified_on_a_condition_is_shown_as_no_full_one() -> None:
     assert ">certified, if fixed beforehand<" in page and ">certified<" not in page
 
 
+def test_a_winner_that_misses_the_requirement_is_the_best_and_more_labels_are_no_way() -> None:
+    value = won(max_fpr=0.9, min_coverage=0.5)
+    certificate = value["winner"]["certificate"]
+    missed = {
+        **{"verdict": "inconclusive", "reason_code": "limits_unsettled", "min_coverage": 0.99},
+        **{"reason": "Open.", "coverage_at_least": 0.6},
+        "coverage": {**certificate["coverage"], "estimate": 0.9, "count": 45, "n": 50},
+        "needed": {"hallucinated": 10, "faithful": 0},
+    }
+    value["winner"]["certificate"] = {**certificate, **missed}
+    made = document(value)
+    assert made.headline == "toy is the best, but misses your requirement"
+    assert made.verdict == "inconclusive" and "At these rates it misses your requi" in made.summary
+    assert made.subject.startswith("2 detectors and 1 baseline at ")
+    assert [tile.name for tile in made.tiles][:2] == ["Caught by toy", "False alarms of toy"]
+    assert [tile.asked for tile in made.tiles][:2] == [">= 99%", "<= 90%"]
+    assert made.next_step.startswith("On new answers set its threshold to catch more")
+    assert "would show that it fails" in made.next_step and "certify it (" not in made.next_step
+    # What is measured by the other half says so where it is drawn.
+    page = words(page_of(value))
+    assert "The figures above and those below differ" in page
+    assert "False alarms and ranking, on the half that chooses" in page
+
+
+def test_where_labels_are_too_few_for_all_the_number_is_told_and_no_empty_table() -> None:
+    columns = {"toy": VALUES + 2.0 * LABELS, "noise": NOISE}
+    value = compare(columns, labels=LABELS, codes=CODES, alpha=0.001).to_dict()
+    (wanted, _) = value["uncalibrated"]
+    made, page = document(value), words(page_of(value))
+    assert made.headline == "No winner yet: too few labels"
+    least = f"takes at least {wanted['minimum_n']:,} hallucinated answers in the calibration set"
+    assert f"{least}, which has {wanted['n']:,}" in made.summary
+    assert f"Label about {wanted['to_label']:,} more hallucinated answers" in made.next_step
+    assert "All scores on the same split" not in page and "Without a threshold" not in page
+    assert "flagging everything" not in page
+    # Where something else is in the way, that is said.
+    never = np.full(400, np.nan)
+    value = compare({"toy": never}, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    assert document(value).headline == "No winner"
+    assert "Without a threshold" in page_of(value)
+
+
 def test_a_lead_that_is_not_confirmed_is_said_to_be_open() -> None:
     value = won(max_fpr=0.9, min_coverage=0.5)
     value["winner"]["confirmed"] = False

@@ -12,7 +12,7 @@ from calibrail.conformal.sequential.forecast import labels_left
 from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.formatting import lower_percent, upper_percent
 from calibrail.options import Drawing, Requirement
-from calibrail.report.document import Table, Text, all_blocks
+from calibrail.report.document import Figure, Table, Text, all_blocks
 from calibrail.report.documents import label
 
 
@@ -76,6 +76,19 @@ def test_a_verdict_says_with_which_label_it_fell() -> None:
     assert "To expect" not in said and "foreseen" not in said
 
 
+def test_before_the_first_label_the_page_says_what_it_takes() -> None:
+    made = label.label_document(content([], []))
+    assert made.headline == "Not started: nothing is labelled yet" and made.title == "labels for"
+    assert made.summary.startswith("A certificate takes at least ")
+    assert [tile.name for tile in made.tiles] == ["Labelled"]
+    drawn = {block.name for block in all_blocks(made.blocks) if isinstance(block, Figure)}
+    assert not drawn & {"target", "rates"}
+    assert made.next_step.startswith("Label the first answers: ")
+    begun = label.label_document(content([True], [1]))
+    assert (begun.headline, begun.title) == ("Inconclusive", "labels for")
+    assert label.label_document(content(*GOOD)).title == "certificate of"
+
+
 def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
     # Certified by an end that alone keeps the limit, while the two-sided interval reaches over it.
     for n in range(1, 40):
@@ -117,7 +130,7 @@ def test_numbers_of_labels(n: int, ending: str) -> None:
 def test_what_cannot_be_foreseen_is_not_said() -> None:
     said = texts(content([True, False], [1, 0]))
     assert "cannot be foreseen yet: fewer than five hallucinated answers" in said
-    assert label.label_document(content([], [])).headline == "Inconclusive"
+    assert label.label_document(content([], [])).verdict == "inconclusive"
     never = {"low": None, "median": None, "high": None, "certified": 0.0, "rejected": 0.0}
     never |= {"inconclusive": 1.0, "budget": 3000, "runs": 200, "unforeseeable": None}
     said = texts(content([True, False], [1, 0], expect=never))

@@ -95,7 +95,10 @@ def test_the_table_holds_the_odds() -> None:
             {**DETECTOR, "alpha": 0.1, "guarantee": "marginal", "min_coverage": 0.85},
             ["--guarantee marginal --max-false-alarms 0.35 --confidence 0.95 --min-caught 0.85 -o"],
         ),
-        ({**DETECTOR, "max_fpr": 0.1}, ["no number of labels", "Allow more"]),
+        (
+            {**DETECTOR, "max_fpr": 0.1},
+            ["no number of labels", "faithful answers, and you allow 10%. Allow clearly more"],
+        ),
         ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 72 hallucinated answers"]),
     ],
 )
@@ -111,9 +114,11 @@ def test_a_number_that_nobody_labels_is_no_next_step() -> None:
     value = planned(0.1, **FIXED).to_dict()
     assert document(value).steps_and_commands()[0][1].startswith("calibrail certify guardrail.json")
     made = document({**value, "at": {**value["at"], "n": 3_577_008}})
-    assert made.headline.startswith("It would take 3,577,008") and made.next_step.startswith(
-        "Allow more"
-    )
+    assert made.headline == "Not practical: a certificate takes 3,577,008 labels"
+    assert made.next_step.startswith("Allow more")
+    # The probability that is asked for is said once where it is met without rest.
+    even = document({**value, "at": {**value["at"], "certified": value["power"]}})
+    assert even.headline.endswith(f"of a certificate is at least {value['power']:.0%}.")
 
 
 def test_the_picture_stands_alone_and_is_the_same_each_time() -> None:

@@ -223,6 +223,7 @@ def versus_command(
         result.to_dict(),
         unusable(result.n_quarantined, output / "quarantine*.jsonl"),
         f"wrote {output}/versus.json, report.html",
+        names={"RUN": output},
         code=OF_VERDICT[result.verdict],
     )
 
@@ -287,6 +288,7 @@ def repeat_command(
         *spent(result.table),
         unusable(result.n_quarantined, quarantine),
         f"wrote {output}/repeat.json, report.html",
+        names={"RUN": output},
         code=OF_VERDICT["rejected"] if result.changed else DONE,
     )
 

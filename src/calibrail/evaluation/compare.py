@@ -45,7 +45,7 @@ class Comparison:
     ----------
     detectors : tuple of (str, Report)
         Name and report of each detector, sorted by observed FPR, then by AUROC (highest first).
-    uncalibrated : mapping of str to str
+    uncalibrated : mapping of str to InputError
         Detectors that could not be calibrated, with the reason.
     baselines : tuple of BaselineResult
         The trivial baselines, sorted alike; those that could not be calibrated come last.
@@ -62,7 +62,7 @@ class Comparison:
     """
 
     detectors: tuple[tuple[str, Report], ...]
-    uncalibrated: Mapping[str, str]
+    uncalibrated: Mapping[str, InputError]
     baselines: tuple[BaselineResult, ...]
     winner: winners.Winner
     measures: Mapping[str, Mapping[str, Measure]]
@@ -86,7 +86,8 @@ class Comparison:
                 for name, report in self.detectors
             ],
             "uncalibrated": [
-                {"name": name, "reason": reason} for name, reason in self.uncalibrated.items()
+                {"name": name, "reason": str(error), **getattr(error, "counts", {})}
+                for name, error in self.uncalibrated.items()
             ],
             "baselines": [
                 {**row.to_dict(), **self.measures.get(row.name, {})} for row in self.baselines
@@ -159,18 +160,18 @@ def compare_detectors(
     samples = {**detectors, **baselines}
     shared = next(iter(detectors.values()))
     candidates: list[winners.Candidate] = []
-    uncalibrated: dict[str, str] = {}
+    uncalibrated: dict[str, InputError] = {}
     for name, sample in samples.items():
         try:
             calibration = sample.calibrated(promise)
         except InputError as error:
             if name in detectors:
-                uncalibrated[name] = str(error)
+                uncalibrated[name] = error
             continue
         made = winners.Candidate.of(name, sample, calibration, baseline=name in baselines)
         candidates.append(made)
     if against is not None and against[0] not in detectors.keys() - uncalibrated.keys():
-        why = uncalibrated.get(against[0], f"the detectors are {', '.join(detectors)}")
+        why = uncalibrated.get(against[0]) or f"the detectors are {', '.join(detectors)}"
         raise InputError(f"{against[0]} can be no reference: {why}")
     level, required = requirement.confidence, requirement.coverage(promise)
     everyone = winners.Candidates.on(shared, candidates, confidence=level, seed=seed, drawn=halves)

@@ -296,12 +296,14 @@ class Sample(Record):
         except TooFewExamplesError as error:
             if self.shares is None:
                 raise
-            message = error.message.replace("{labels}", self._labels_to_add(error))
-            raise TooFewExamplesError(message, error.minimum_n, error.n, error.of) from None
+            n, labels = self._labels_to_add(error)
+            message = error.message.replace("{labels}", labels)
+            raise TooFewExamplesError(message, error.minimum_n, error.n, error.of, n) from None
 
-    def _labels_to_add(self, error: TooFewExamplesError) -> str:
+    def _labels_to_add(self, error: TooFewExamplesError) -> tuple[int, str]:
         if not self.shares:
-            return f"{error.more(error.minimum_n - error.n, error.of)} for the calibration set"
+            more = error.minimum_n - error.n
+            return more, f"{error.more(more, error.of)} for the calibration set"
         groups = with_singletons(self.groups, len(self))
         among = np.isin(groups, groups[self.labels == 1])
         there = 0
@@ -315,7 +317,7 @@ class Sample(Record):
             option = spell_option(SplitOptions, "calibration_share")
             about.append(f"{percent(self.shares[1])} of them calibrate, as {option} says")
         labels = error.more(more, error.of)
-        return f"{labels} ({'; '.join(about)})" if about else labels
+        return more, f"{labels} ({'; '.join(about)})" if about else labels
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""

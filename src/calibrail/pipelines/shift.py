@@ -24,6 +24,7 @@ from calibrail.pipelines.run import write_run
 from calibrail.pipelines.scoring import Scored, require_defined, score_source
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.report.messages import say, spell_reasons
+from calibrail.report.text import last_part
 from calibrail.scores.base import learns
 from calibrail.scores.custom import ScoreLike
 
@@ -150,7 +151,7 @@ def shift(
     )
     sample, features, lot = _joined(scored)
     results, failures = [], list[TooFewExamplesError]()
-    for item in _parts(scored, split):
+    for item in _parts(scored, split, spoken(source)):
         # An answer on which no judge could be asked says nothing on either side.
         sides = np.where(sample.split == FIT, FIT, item.split).astype(np.int8)
         try:
@@ -257,11 +258,15 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArra
     return sample, features, np.concatenate([side.lots for side in scored])
 
 
-def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[drifts.ShiftPart]:
+def _parts(scored: tuple[Scored, ...], split: ShiftSplit, source: str) -> list[drifts.ShiftPart]:
     table = scored[0].table
     if split.by is not None:
         return drifts.group_parts(table.kept[split.by], split.by, split.calibrate_on)
     if split.time is not None:
         return drifts.time_parts(table.kept[split.time], split.time, split.periods)
     first = np.arange(sum(len(side.table) for side in scored)) < len(table)
-    return [drifts.ShiftPart("all of the first set", "the other set", first, ~first)]
+    # Two names that are alike tell no sides apart.
+    names = last_part(source), last_part(spoken(split.test))
+    if names[0] == names[1]:
+        names = "the first set", "the other set"
+    return [drifts.ShiftPart(*names, first, ~first)]

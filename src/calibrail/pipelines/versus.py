@@ -217,7 +217,7 @@ def versus(
     gap, n = difference.to_dict(), int(table.known.sum())
     content: dict[str, Any] = {"schema": SCHEMA, **_outcome(difference, margin), "reason": ""}
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
-    content["reason"] = words.versus_reason(content)
+    content["reason"] = words.versus_reason(content, names)
     # A judge that labelled for one of the systems labelled for the comparison.
     judge = next(filter(None, (judge_of(item.how()) for item in opened)), None)
     left = data_reuse.certificate_after_reuse(content, standing)

@@ -413,6 +413,8 @@ class Document:
         What it comes to, in a few words: a verdict, or a sentence.
     verdict : Verdict
         Where the headline is one.
+    tone : Verdict
+        As what a page colours it, where that is not as bad as the verdict.
     summary : str
         What the headline means, in a sentence or two.
     rule : str
@@ -449,6 +451,7 @@ class Document:
     subject: str = ""
     headline: str = ""
     verdict: Verdict = ""
+    tone: Verdict = ""
     summary: str = ""
     rule: str = ""
     lead: Sequence[Bullet] = ()

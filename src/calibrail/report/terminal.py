@@ -114,7 +114,7 @@ def _print(document: Document, console: Console) -> None:
 
 def _loud(headline: str) -> str:
     """Return a verdict in capitals; a sentence, which may hold names, as it is."""
-    return headline.upper() if len(headline) <= _VERDICT else headline
+    return headline.upper() if len(headline) <= _VERDICT and ": " not in headline else headline
 
 
 def _end(document: Document, console: Console, *, named: bool) -> None:

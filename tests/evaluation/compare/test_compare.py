@@ -16,7 +16,7 @@ from calibrail.evaluation.scored_answers import Sample
 from calibrail.evaluation.winner import CONFIRMING, halve
 from calibrail.options import Guarantee, Promise, Requirement, Undefined
 from calibrail.report.documents.compare import finding
-from calibrail.report.text import interval, share
+from calibrail.report.text import share
 from tests.evaluation.compare.candidates import Field
 
 KEYS = (
@@ -61,8 +61,8 @@ def test_every_part_is_there_and_strict_json() -> None:
     # Of a winner all is said by the answers that did not choose it; the tables show the others.
     said = finding(content)
     assert said.startswith("d0 wins, not yet certified: on the half of the test set that did not ")
-    alarms = content["winner"]["certificate"]["region"]["fpr"]
-    assert f"flags {share(alarms)} of faithful answers ({interval(alarms)})" in said
+    alarms = content["winner"]["certificate"]["fpr"]
+    assert f"flags {share(alarms)} of faithful answers; d" in said
     assert "That confirms that it wins. Against your requirement it is inconclusive there" in said
 
 

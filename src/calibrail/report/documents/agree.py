@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from calibrail.formatting import Scale, floor_percent, listed, outward, percent
 from calibrail.report import document as parts
@@ -11,7 +11,7 @@ from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
 from calibrail.report.documents.data import labellers_note
 from calibrail.report.documents.measures import is_missed, part_note
-from calibrail.report.documents.next_steps import STEPS, answers_more, label_anew
+from calibrail.report.documents.next_steps import STEPS, again, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
 from calibrail.report.messages import facts, labeller, remarks, say, say_first, word
 
@@ -32,35 +32,18 @@ def document(result: Json) -> Document:
     code = row["certificate"].get("reason_code")
     all_missed = all(is_missed(item["certificate"]) for item in judges)
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
-    about = {"judge": phrases.plain(row["judge"]), "once": bool(result["data"]["n_set_aside"])}
+    about: dict[str, Any] = {"judge": phrases.plain(row["judge"])}
+    about["once"] = bool(result["data"]["n_set_aside"])
     called = [(item["verdict"], phrases.plain(item["judge"])) for item in judges]
     about["judges"] = [name for reached, name in called if reached == verdict]
+    about["certified"] = [item for item in judges if item["verdict"] == "certified"]
+    best = max(about["certified"], key=lambda item: item["caught"]["estimate"], default=row)
     usable = [name for reached, name in called if verdict != reached == "certified"]
     # Of several judges the worst verdict is that of all, and the headline names who may be used.
-    named["verdict"] = say("agree.some", named, usable=usable) if usable else named["verdict"]
-    segments = f"By {phrases.plain(result['columns']['by'])}"
-    summary, lines = _summary(judges, result)
-    several = judges if lines else ()
-    return Document(
-        "agreement of",
-        subject=f"judge and {labeller(result['data'])}",
-        headline=say("verdict.of_judge", named) if verdict else counted,
-        verdict=verdict,
-        rule=counted if verdict else "",
-        summary=summary,
-        lead=lines,
-        tiles=_tiles(row, f"{about['judge']}: " if lines else ""),
-        blocks=(
-            _figure(judges, result),
-            _gates(result, several, ("Judge", lambda item: phrases.plain(item["judge"]))),
-            _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
-            *(block for item in judges for block in _judge(item, result)),
-            _granted(judges, result),
-            _errors(result),
-        ),
-        warnings=[parts.Bullet(text) for text in result["warnings"]],
-        notes=part_note(result["data"].get("part")),
-        next_step=say_first(
+    named["verdict"] = say("agree.some", result, usable=usable) if usable else named["verdict"]
+    steps = [say("agree.use", about, judges=usable)] if usable else []
+    steps.append(
+        say_first(
             {
                 "agree.draw_at_random": doubted,
                 "agree.ask": verdict is None,
@@ -75,8 +58,33 @@ def document(result: Json) -> Document:
             },
             about,
             (wanted or ("", {}))[1],
+        )
+    )
+    segments = f"By {phrases.plain(result['columns']['by'])}"
+    summary, lines = _summary(judges, result)
+    several = judges if lines else ()
+    return Document(
+        "agreement of",
+        subject=f"judge and {labeller(result['data'])}",
+        headline=say("verdict.of_judge", named) if verdict else counted,
+        verdict=verdict,
+        tone="conditional" if usable else "",
+        rule=counted if verdict else "",
+        summary=summary,
+        lead=lines,
+        tiles=_tiles(best, f"{phrases.plain(best['judge'])}: " if lines else ""),
+        blocks=(
+            _figure(judges, result),
+            _gates(result, several, ("Judge", lambda item: phrases.plain(item["judge"]))),
+            _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
+            *(block for item in judges for block in _judge(item, result)),
+            _granted(judges, result),
+            _errors(result),
         ),
-        alternatives=[say("agree.use", judges=usable)] if usable else [],
+        warnings=[parts.Bullet(text) for text in result["warnings"]],
+        notes=part_note(result["data"].get("part")),
+        next_step=steps[0],
+        alternatives=steps[1:],
         data=result["data"],
     )
 
@@ -84,12 +92,16 @@ def document(result: Json) -> Document:
 def _tiles(row: Json, judge: str) -> list[parts.Tile]:
     """Return both rates of the judge that decides, with what is shown and required of them."""
     seen = {"coverage": row["caught"], "fpr": row["false_alarms"]}
-    asked = row["certificate"] if row["verdict"] else {}
-    if asked.get("reason_code") in STEPS:
-        # Nothing is decided: the ranges are those of the sentence above.
-        asked = {name: asked[name] for name in ("min_coverage", "max_fpr")}
-    tiles = measures.tiles(measures.rates(seen, asked))
+    tiles = measures.tiles(measures.rates(seen, _asked(row)))
     return [tile._replace(name=f"{judge}{tile.name}") for tile in tiles]
+
+
+def _asked(row: Json) -> Json:
+    """Return what was asked of a judge, with the ends that decide where anything is decided."""
+    asked: Json = row["certificate"] if row["verdict"] else {}
+    if asked.get("reason_code") not in STEPS:
+        return asked
+    return {name: asked[name] for name in ("min_coverage", "max_fpr")}
 
 
 def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
@@ -104,25 +116,29 @@ def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bull
         sharing.setdefault(why, []).append(phrases.plain(item["judge"]))
     if not judges[1:]:
         return _in_short(judges[0], result, *sharing), []
-    said = [say("agree.several", result, n=len(judges))]
-    said.extend(f"{listed(of)}, each: {why}" for why, of in sharing.items() if why and of[1:])
+    said = [f"{listed(of)}, each: {why}" for why, of in sharing.items() if why and of[1:]]
     alone = {of[0]: why for why, of in sharing.items() if not of[1:]}
     named = [(phrases.plain(item["judge"]), item) for item in judges]
     lines = [(_in_short(item, result, alone.get(name, "")), name) for name, item in named]
+    if result["verdict"]:
+        said.insert(0, say("agree.headline", result["data"], result))
     return " ".join(said), [parts.Bullet(*line) for line in lines]
 
 
 def _in_short(item: Json, result: Json, reason: str) -> str:
     """Return what a judge catches and raises, and what that means for what was asked."""
     alone, name = not result["judges"][1:], phrases.plain(item["judge"])
-    text = say("agree.in_short" if alone else "agree.of_several", item, result, judge=name)
+    code, asked = "agree.in_short" if alone else "agree.of_several", _asked(item)
+    ends = {rate: measures.shown_end(rate, asked) for rate in ("coverage", "fpr")}
+    text = say(code, item, result, judge=name, ends=ends)
     if item["threshold"] is not None:
         text = f"{text} {say('agree.calibrated', item, result['data'], data=result['data'])}"
     if item["verdict"] is None:
         return text
     if item["certificate"].get("reason_code") not in STEPS:
         verdict = say(f"agree.{item['verdict']}", result, judge=name if alone else "It")
-        text = f"{verdict} {text}"
+        # What a judge of several has as its own reason are the bounds that decide.
+        text = verdict if reason and not alone else f"{verdict} {text}"
     return f"{text} {reason}".rstrip()
 
 
@@ -162,7 +178,8 @@ def _gates(
     what = "group" if "segment" in rows[0] else "judge"
     held = say("certify.corrected", confidence=result["confidence"], n=len(rows), what=what)
     asked = result["min_caught"] is not None and len(rows) > 1
-    return parts.section(names[0], table, parts.Text(held if asked else ""))
+    means = "" if "segment" in rows[0] else say("agree.several", result, n=len(rows))
+    return parts.section(names[0], table, *map(parts.Text, (means, held if asked else "")))
 
 
 def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
@@ -190,7 +207,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
             ends = {"least": by_rate[0], "most": by_rate[-1]}
             errs.append(say("agree.errs", row, ends, feature=phrases.plain(row["feature"])))
     table = parts.Table(title, columns, rows)
-    yield parts.section(title, table, parts.Text(leaning), parts.Text(" ".join(errs)))
+    decided = any(measures.shown_end(rate, _asked(item)) for rate in ("coverage", "fpr"))
+    both = say("agree.together", item, judge=whose) if decided and not result["judges"][1:] else ""
+    yield parts.section(title, table, *map(parts.Text, (both, leaning, " ".join(errs))))
     estimates = list[tuple[str | parts.Cell, ...]]()
     missing, methods = list[str](), _methods(item)
     for key, rate in item["rates"].items():
@@ -317,12 +336,14 @@ def versus_document(result: Json) -> Document:
         The content of ``versus.json``.
     """
     level, code = floor_percent(result["confidence"]), result["reason_code"]
+    command = again(result, "versus")
+    result = {**result, **_called([item["name"] for item in result["systems"]])}
     # A mean of ratings is no share.
     judged = any(item["judge"] is not None for item in result["systems"])
     data, people = result["data"], labeller(result["data"])
     rows = list[parts.Row]()
-    for letter, item in zip("AB", result["systems"], strict=True):
-        cells = f"{letter}: {phrases.plain(item['name'])}", phrases.share_cell(item["people"])
+    for item in result["systems"]:
+        cells = phrases.plain(item["name"]), phrases.share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, phrases.count_of(item["people"]), *[of_judge] * judged))
     title, heads = "Hallucinated", (f"By {people}", "Of labelled", *["By the judge"] * judged)
@@ -346,7 +367,7 @@ def versus_document(result: Json) -> Document:
         ),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
-        tiles=[parts.Tile("A minus B", *gap)] if gap else (),
+        tiles=[parts.Tile(f"{result['a']} minus {result['b']}", *gap)] if gap else (),
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
             table,
@@ -354,26 +375,39 @@ def versus_document(result: Json) -> Document:
         ),
         warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
         notes=part_note(data["part"]),
-        next_step=say_first(cases, result),
+        next_step=say_first(cases, result, command=command),
         reproduce=result["reproduce"],
         data={**data, "n": None, "n_questions": data["n"]},
         footer="Every number on this page is in versus.json.",
     )
 
 
-def versus_reason(result: Json) -> str:
+def _called(names: Sequence[str]) -> dict[str, str]:
+    """Return what the systems are called in sentences: A and B where their names are alike.
+
+    >>> _called(["runs/v1.jsonl", "v2"]), _called(["a/x", "b/x"])
+    ({'a': 'v1.jsonl', 'b': 'v2'}, {'a': 'A', 'b': 'B'})
+    """
+    a, b = (phrases.last_part(phrases.plain(name)) for name in names)
+    return {"a": "A", "b": "B"} if a == b else {"a": a, "b": b}
+
+
+def versus_reason(result: Json, names: Sequence[str]) -> str:
     """Return what the interval of a difference of rates shows of A.
 
     Parameters
     ----------
     result : mapping
         ``outcome``, ``difference``, ``margin`` and ``confidence`` of ``versus.json``.
+    names : pair of str
+        Of both systems.
     """
     lower, upper = (round(100.0 * result["difference"][end], 9) for end in ("lower", "upper"))
     near, far = sorted((abs(lower), abs(upper)))
     return say(
         "versus.reason",
         result,
+        _called(names),
         ends=[
             (end, outward(abs(end), 1, upper=(end > 0.0) == (end is upper)))
             for end in (lower, upper)
@@ -398,7 +432,9 @@ def repeat_document(content: Json) -> Document:
         "repeat.label": content["threshold"] is None,
         "repeat.certify": True,
     }
+    only = ("--times=", "--threshold=", "--anchors=", "--guardrail=")
     made_here = (content["threshold"] or {}).get("from") == "calibrated"
+    command = again(content, "repeat", "calibrate", only) if made_here else ""
     return Document(
         "repeats of",
         subject=phrases.score_name(content),
@@ -411,7 +447,7 @@ def repeat_document(content: Json) -> Document:
         ),
         warnings=[parts.Bullet(item) for item in remarks("repeat.warnings", data, content)],
         notes=[*data.get("notes", ()), *remarks("repeat.notes", data), *part_note(data["part"])],
-        next_step=say_first(cases, content, same=_is_the_same(content)),
+        next_step=say_first(cases, content, same=_is_the_same(content), command=command),
         reproduce=content["reproduce"],
         data=data,
         footer="Every number on this page is in repeat.json.",

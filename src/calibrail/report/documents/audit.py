@@ -27,6 +27,10 @@ _MEASURES: Final = (
 )
 
 
+#: Verdicts on features of which none explains a result.
+_INNOCENT: Final = {"does not explain", "is the score", "tells the label"}
+
+
 def document(audit: Json) -> Document:
     """Return what an audit says: its conclusions first, then what they rest on.
 
@@ -40,6 +44,7 @@ def document(audit: Json) -> Document:
         # That a column was made from the label is a warning.
         said[item["code"] == "column_tells_label"].append(item["message"])
     first, *further = said[False]
+    mains = [item["message"] for item in audit["conclusions"] if item["code"] == "confounds"]
     detectors = audit["detectors"]
     verdicts = {row["verdict"] for item in detectors for row in item["confounds"]}
     explained = verdicts & {"explains", "explains most"}
@@ -51,11 +56,17 @@ def document(audit: Json) -> Document:
     assumptions = remarks("audit.assumptions", audit, clustered=clustered)
     counted = say("audit.summary", audit, clustered=clustered)
     alone = explained and len(detectors) == 1
+    headline, summary = first, f"{first} {counted}" if alone else counted
+    if alone:
+        headline = say("audit.headline", most="explains" not in explained)
+    elif "does not explain" in verdicts <= _INNOCENT and first in mains:
+        headline, summary = say("audit.innocent", audit), " ".join([*mains, counted])
+        first, further = f"{headline}: {' '.join(mains)}", [it for it in further if it not in mains]
     return Document(
         "audit of",
         subject=", ".join(phrases.named(plain(item["name"])) for item in detectors),
-        headline=say("audit.headline", most="explains" not in explained) if alone else first,
-        summary=f"{first} {counted}" if alone else counted,
+        headline=headline,
+        summary=summary,
         brief=first,
         blocks=(
             _matched_figure(1, detectors[0]),

@@ -19,7 +19,7 @@ from calibrail.report.documents.calibrate_sections import (
 from calibrail.report.documents.next_steps import STEPS, goals, label_anew
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
-from calibrail.report.messages import say, say_first, title
+from calibrail.report.messages import remarks, say, say_first, title
 from calibrail.report.text import capital, p_value, plain
 
 #: Characters of a name in a terminal's table.
@@ -78,10 +78,13 @@ def all_scores(comparison: Json) -> parts.Section:
             best[at] = parts.Heading(f"The best {_BASELINES} baselines of {len(baselines)}")
         tested = say("compare.tested_against", winner) if against else ""
         tables.append(parts.Table(f"{title}{tested}", columns, best, where="terminal"))
+    if not comparison["detectors"]:
+        reasons = () if _too_few(comparison) else (*others, *baselines)
+        return parts.section("Scores", measures.without_threshold(reasons))
     # Where chance puts the share caught: the same for all scores, whatever they are.
     bands = (item["test"]["coverage_band"] for item in comparison["detectors"])
-    reasons = ((item.get("partial_auroc") or {}).get("reason") for item in comparison["detectors"])
-    about = {"band": next(filter(None, bands), None), "why": next(filter(None, reasons), "")}
+    why = ((item.get("partial_auroc") or {}).get("reason") for item in comparison["detectors"])
+    about = {"band": next(filter(None, bands), None), "why": next(filter(None, why), "")}
     return parts.section(
         "All scores on the same split",
         *tables,
@@ -274,7 +277,9 @@ def other_targets(comparison: Json) -> parts.Section:
         parts.Text(say("compare.other_targets"), where="page"),
         figure if comparison["detectors"] else None,
         *(parts.note(say("compare.not_promised", entry)) for entry in sweep if not entry["rank"]),
-        parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full)),
+        parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full))
+        if any(entry["rank"] for entry in sweep)
+        else None,
     )
 
 
@@ -294,7 +299,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
     """
     detectors, winner, paired = (comparison[key] for key in ("detectors", "winner", "paired"))
     if not detectors:
-        return say("compare.no_detector")
+        return say("compare.no_detector", few=_too_few(comparison))
     first = detectors[0]
     if first["test"]["fpr"]["estimate"] is None:
         return say("compare.no_faithful")
@@ -312,7 +317,7 @@ def finding(comparison: Json, *, ranked: bool = True) -> str:
         reason = winner["certificate"]["reason"]
         reason = f"{reason[:1].lower()}{reason[1:]}"
         about = {"winner": winner, "rates": "; ".join(rates), "reason": reason}
-        about |= {"alarms": _confirmed(winner)["fpr"], "codes": _codes(comparison)}
+        about |= {"shown": _confirmed(winner), "codes": _codes(comparison)}
         sentences = [f"{headline(comparison)}: {say('compare.confirmed', detector, about)}", ahead]
     else:
         why = _undecided(winner, tests)
@@ -337,7 +342,8 @@ def ranking(comparison: Json) -> str:
 
 def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
-    lead = say("compare.wins", comparison["winner"], codes=_codes(comparison))
+    codes, few = _codes(comparison), _too_few(comparison)
+    lead = say("compare.wins", comparison["winner"], codes=codes, too_few=few)
     judge = judge_of((comparison.get("data") or {}).get("reading"))
     return say("verdict.of_judge", verdict=lead, judge=judge)
 
@@ -351,6 +357,14 @@ def _worse(test: Json, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
     gap = test["fpr"]
     return bool(gap["p_adjusted"] <= winner["level"] and (gap["estimate"] or 0.0) < 0.0)
+
+
+def _too_few(comparison: Json) -> Json | None:
+    """Return of what labels are too few, where that alone keeps every detector from a threshold."""
+    few = [item for item in comparison["uncalibrated"] if item.get("to_label")]
+    if comparison["detectors"] or len(few) < len(comparison["uncalibrated"]):
+        return None
+    return min(few, key=lambda item: item["to_label"], default=None)
 
 
 def _confirmed(winner: Json) -> Json:
@@ -405,6 +419,7 @@ def next_step(comparison: Json) -> str:
         "compare.too_close": True,
     }
     about = {"name": winner["candidate"], "chosen": few(chosen), "goals": goals(certificate)}
+    about |= {"few": _too_few(comparison), "data": comparison["data"], "certificate": certificate}
     return say_first(cases, about, anew[1] if anew else {})
 
 
@@ -469,12 +484,15 @@ def _tiles(comparison: Json) -> Iterator[parts.Tile]:
     """
     winner, won = comparison["winner"], comparison["winner"]["name"] is not None
     tests = comparison["paired"]["confirming" if won else "against_best"]
+    certificate = winner["certificate"] or {}
     for item in comparison["detectors"]:
         if tests and item["name"] == winner["candidate"]:
-            alarms = _confirmed(winner)["fpr"] if won else item["test"]["fpr"]
+            asked = {} if certificate.get("max_fpr") is None else certificate
+            lines = measures.rates(_confirmed(winner) if won else item["test"], asked)
+            tiles = zip(remarks("compare.tiles", item), measures.tiles(lines), strict=True)
+            yield from [tile._replace(name=name) for name, tile in tiles][not asked :]
             end = "estimate" if won else "lower"
             other = min(tests, key=lambda test: test["fpr"][end] or 0.0)
-            yield parts.Tile(say("compare.tile", item), text.share(alarms), text.interval(alarms))
             gap, p = _difference(other["fpr"], 100.0, 1), p_value(other["fpr"]["p_adjusted"])
             against = say("compare.tile_against", other)
             yield parts.Tile(against, f"{gap.text} points", ", ".join(filter(None, (gap.below, p))))
@@ -495,7 +513,7 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
     alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
     caption = say("compare.forest", comparison, first)
     figure = parts.Figure("forest", partial(figures.forest_svg, comparison), caption, lines=alarms)
-    yield parts.section("False alarms and ranking", figure)
+    yield parts.section("False alarms and ranking, on the half that chooses", figure)
 
 
 def _warnings(comparison: Json) -> Iterator[parts.Block]:

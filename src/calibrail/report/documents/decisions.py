@@ -1,5 +1,7 @@
 """Check, score, select."""
 
+from typing import Final
+
 from calibrail.formatting import count, listed, number, percent, upper_percent
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Table, TableColumn, Text, Tile, section
@@ -75,6 +77,10 @@ def score_document(content: Json) -> Document:
     )
 
 
+#: Share of the released answers up to which another number of them is about the same.
+_ALIKE: Final = 0.01
+
+
 def select_document(selection: Json, *, is_written: bool = True) -> Document:
     """Return what is released, what that promises, and the bounds of other cut-offs.
 
@@ -96,6 +102,8 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
             "chosen" if row["chosen"] else "",
         )
         for row in selection["table"]
+        # What releases nearly as many would stand there twice.
+        if row["chosen"] or not released or abs(row["released"] - released) > _ALIKE * released
     ]
     choice = TableColumn("Choice", brief="")
     heads = parts.numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
@@ -103,17 +111,23 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
     by_method = [_method(row) for row in selection["methods"]]
     chosen = next((row for row in selection["table"] if row["chosen"]), {"share": None})
     bounds = "decisions.bounds_grouped" if selection["n_grouped"] else "decisions.bounds"
+    lead = {
+        "decisions.promise": released,
+        "decisions.nothing_released": not released,
+        "decisions.held_back": released < selection["n"],
+    }
     return Document(
         "selection from",
         subject=answers,
         headline=f"May be released: {released:,} of {answers}",
-        summary=_summary(selection),
+        summary=" ".join(text for _, text in say_each(lead, selection, chosen)),
         tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
             section(
                 "Other choices",
                 Table("Other choices", (*heads, choice), rows),
                 Text(say(bounds, selection)),
+                Text(_details(selection) if released else ""),
             ),
             section(
                 "Other methods",
@@ -148,20 +162,15 @@ def _method(row: Json) -> tuple[str, ...]:
     )
 
 
-def _summary(selection: Json) -> str:
-    """Say which answers are released, what holds of them, what that takes, and what it costs."""
-    method, released = selection["method"].replace("-", "_"), selection["n_released"]
+def _details(selection: Json) -> str:
+    """Say which answers are released, by which method, and what its average is over."""
+    method = selection["method"].replace("-", "_")
     scored = selection["n"] - selection["n_undefined"] - selection["n_errors"]
-    every = selection["share"] <= selection["fdr"] and released == scored
-    about = {
-        "mean": say("decisions.mean", selection),
-        "reckoned": upper_percent(min(1.0, selection["share"])),
-    }
+    every = selection["share"] <= selection["fdr"] and selection["n_released"] == scored
     applies = {
-        f"decisions.promise_{method}": released,
-        f"decisions.released_{'all' if every else 'some'}": released,
-        "decisions.alike": released and selection["n_grouped"] and method != "storey",
-        "decisions.nothing_released": not released,
-        "decisions.held_back": released < selection["n"],
+        f"decisions.released_{'all' if every else 'some'}": True,
+        f"decisions.average_{method}": True,
+        "decisions.alike": selection["n_grouped"] and method != "storey",
     }
-    return " ".join(text for _, text in say_each(applies, selection, about))
+    reckoned = upper_percent(min(1.0, selection["share"]))
+    return " ".join(text for _, text in say_each(applies, selection, reckoned=reckoned))

@@ -6,7 +6,9 @@ from functools import partial
 from math import ceil, exp
 from typing import Final
 
+from calibrail.conformal.sequential.forecast import fewest_drawn
 from calibrail.formatting import number
+from calibrail.options import Drawing, Requirement
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
@@ -52,6 +54,7 @@ def next_step(certificate: Json) -> str:
             "label.say_fresh": unsaid,
             "label.settle": found["held_up"]["disagreements"],
             "label.label_other_traces": _at_an_end(certificate),
+            "label.start": not found["labelled"],
             "label.go_on": True,
         }
     )
@@ -85,17 +88,24 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         counts = f"weighted; {count_of(rate)} labelled" if rate["method"] == "betting" else line[4]
         lines.append((*line[:4], counts))
     more = f"about {expect['median']:,} more" if known else ""
+    headline, meaning = verdict.capitalize(), verdict_summary(certificate)
+    begun = found["labelled"] or found["withheld"]
+    if not begun:
+        asked = Requirement(found["max_fpr"], found["min_coverage"], found["confidence"])
+        needed = fewest_drawn(asked, Drawing(**found["drawing"]))
+        headline, lines = "Not started: nothing is labelled yet", []
+        meaning = say("label.not_started", certificate, needed=needed)
     return Document(
-        "certificate of",
+        "certificate of" if verdict == "certified" else "labels for",
         subject=last_part(guardrail),
-        headline=verdict.capitalize(),
+        headline=headline,
         verdict=verdict,
-        summary=f"{verdict_summary(certificate)}{look_number(certificate)}",
+        summary=f"{meaning}{look_number(certificate)}",
         tiles=(*measures.tiles(lines), parts.Tile("Labelled", f"{found['labelled']:,}", more)),
         blocks=(
             parts.section(
                 "On the labels so far",
-                measures.rates_figure(shown, certificate),
+                measures.rates_figure(shown, certificate) if begun else None,
                 measures.table("On the labels so far", lines, shown["confidence"]),
                 Text(say("label.how_sure", certificate, ends=ends)),
                 Text(look_number(certificate, first=True).lstrip()),

@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from calibrail.formatting import count, exact
@@ -66,6 +67,19 @@ def after_audit(content: Json, *, explained: bool) -> str:
     if explained or several:
         return f"calibrail compare {kept}{other} -o RUN-compared"
     return f"calibrail calibrate {kept} --alpha 0.05 -o RUN-calibrated"
+
+
+def again(content: Json, name: str, command: str = "", without: Collection[str] = ()) -> str:
+    """Return another command with the options of what command ``name`` made, or it on NEW data.
+
+    Nothing where no command made it.
+    """
+    kept = without_options(_words(content, name), {*without, *ELSEWHERE})[2:]
+    files = list(takewhile(lambda word: not word.startswith("-"), kept))
+    if kept and not command:
+        kept[: len(files)] = ["NEW"] if len(files) == 1 else ["NEW-A", "NEW-B"]
+    into = f"RUN-{'calibrated' if command else 'new'}"
+    return shlex.join(["calibrail", command or name, *kept, "-o", into]) if kept else ""
 
 
 def for_groups(content: Json) -> str:

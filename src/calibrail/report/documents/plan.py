@@ -1,6 +1,7 @@
 """Plan."""
 
 from functools import partial
+from statistics import NormalDist
 from typing import Final
 
 from calibrail.formatting import percent
@@ -22,17 +23,22 @@ def document(plan: Json) -> Document:
     blocks: list[parts.Block] = [_minimum(plan)]
     headline, premises = say("plan.fewest", plan), ""
     if plan["assumed"]:
-        headline = say("plan.unreachable" if plan["at"] is None else "plan.enough", plan)
+        code = "plan.unreachable" if plan["at"] is None else "plan.enough"
+        headline = say(code, plan, most=_MOST)
         premises = say("plan.premises", plan)
         blocks += [
             parts.Text(headline, "strong", where="terminal"),
             parts.Text(premises, where="terminal"),
             _curve(plan),
-            parts.Text(say("plan.decides", plan) if plan["at"] else ""),
+            parts.Text(say("plan.decides", plan, most=_MOST) if plan["at"] else ""),
         ]
     if "sequential" in plan:
         blocks.append(_sequential(plan["sequential"]))
-    of_this_threshold = plan["guarantee"] in OF_THIS_THRESHOLD
+    of_this, flags = plan["guarantee"] in OF_THIS_THRESHOLD, None
+    if (apart := plan["assumed"].get("separation")) is not None:
+        # What its scores flag where so much is caught: a limit near it takes any number of labels.
+        flags = NormalDist().cdf(NormalDist().inv_cdf(1.0 - plan["alpha"]) - apart)
+    next_step = f"plan.{_next_step(plan)}"
     return Document(
         "plan",
         subject=say("plan.subject", plan),
@@ -40,7 +46,7 @@ def document(plan: Json) -> Document:
         summary=premises,
         brief="",
         blocks=blocks,
-        next_step=say(f"plan.{_next_step(plan)}", plan, of_this_threshold=of_this_threshold),
+        next_step=say(next_step, plan, of_this_threshold=of_this, flags=flags),
     )
 
 

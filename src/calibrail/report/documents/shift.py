@@ -84,7 +84,7 @@ def _parts(sides: Sequence[Json | None]) -> list[str]:
 
 def _table(title: str, content: Json) -> parts.Section:
     rows: list[parts.Row] = []
-    scale = Scale.of(content["score"])
+    scale, target = Scale.of(content["score"]), floor_percent(1 - content["alpha"])
     for item in content["tests"]:
         needed, weighted = item["needed"], item["weighted"]
         rates = [item[name] for name in ("coverage", "fpr", "home_fpr")]
@@ -110,13 +110,14 @@ def _table(title: str, content: Json) -> parts.Section:
         parts.TableColumn("Caught", where="terminal"),
         parts.TableColumn("Caught", "right", where="page"),
         parts.TableColumn("False alarms", "right"),
-        parts.TableColumn("Before", "right", where="page"),
-        *(parts.TableColumn(name, where="page") for name in ("Needed here", "Weighted")),
+        parts.TableColumn("False alarms before", "right", where="page"),
+        parts.TableColumn(f"Threshold for {target} here", where="page"),
+        parts.TableColumn("Caught if weighted", where="page"),
         parts.TableColumn("p", "right", where="page"),
         parts.TableColumn("p, corrected", "right", brief="p, corr."),
     )
     weighted = any(item["weighted"] for item in content["tests"])
-    note = parts.note(say("shift.columns", weighted=weighted))
+    note = parts.note(say("shift.columns", weighted=weighted, target=target))
     return parts.section("Figures", parts.Table(title, columns, rows), note)
 
 
@@ -129,17 +130,21 @@ def _next_step(content: Json) -> str:
     findings = {item["finding"] for item in content["tests"]}
     if BROKEN in findings:
         return say("shift.calibrate_again", groups=next_steps.for_groups(content))
-    return say("shift.label_more" if findings == {UNTESTED} else "shift.watch")
+    command = next_steps.again(content, "shift", "calibrate", next_steps.SIDES)
+    return say("shift.label_more" if findings == {UNTESTED} else "shift.watch", command=command)
 
 
 def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
     """Return the whole result in one or two sentences."""
     broken = [item for item in results if item["finding"] == BROKEN]
-    n_tested = sum(item["finding"] != UNTESTED for item in results)
+    tested = [item for item in results if item["finding"] != UNTESTED]
+    lowest = min(tested, key=lambda item: item["coverage"]["estimate"], default=None)
+    n_tested = len(tested)
     repaired = sum(item["repair"] == "repaired" for item in broken)
     about = {
         "target": floor_percent(1.0 - alpha),
         "n_tested": n_tested,
+        "lowest": lowest,
         "broken": [str(item["tested_on"]) for item in broken],
         "n_repaired": repaired if any(item["repair"] for item in broken) else None,
     }
