@@ -314,9 +314,7 @@ def log_verify_command(
 
 
 def log_export_command(
-    folders: Folders,
-    output: Annotated[Path, opt.to_file("log_export")],
-    show: opt.ShowAlone,
+    folders: Folders, output: Annotated[Path, opt.to_file("log_export")], show: opt.ShowAlone
 ) -> None:
     """Write every logged decision as a row of one Parquet file; memory does not grow with it."""
     from calibrail.guardrail.decision_log.verify import export_log

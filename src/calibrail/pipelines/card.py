@@ -31,11 +31,7 @@ from calibrail.scores.registry import ScoreSpec, build_frozen, runs_code
 SCHEMA: Final = "calibrail.card/1"
 
 #: How a card is written, by its file's ending.
-ENDINGS: Final = {
-    ".html": "html",
-    ".md": "markdown",
-    ".svg": "badge",
-}
+ENDINGS: Final = {".html": "html", ".md": "markdown", ".svg": "badge"}
 
 
 def explanation(guardrail: Guardrail, answer: Example, decision: Decision) -> dict[str, Any]:

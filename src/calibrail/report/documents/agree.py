@@ -41,25 +41,23 @@ def document(result: Json) -> Document:
     usable = [name for reached, name in called if verdict != reached == "certified"]
     # Of several judges the worst verdict is that of all, and the headline names who may be used.
     named["verdict"] = say("agree.some", result, usable=usable) if usable else named["verdict"]
-    steps = [say("agree.use", about, judges=usable)] if usable else []
-    steps.append(
-        say_first(
-            {
-                "agree.draw_at_random": doubted,
-                "agree.ask": verdict is None,
-                "verdict.label_by_people": code == "labels_of_judge",
-                "verdict.name_copies": code == "near_copies",
-                "certify.would_fail": code == "looked_before" and all_missed,
-                "agree.again": code == "looked_before",
-                "agree.use": verdict == "certified",
-                "agree.do_not_use": verdict == "rejected",
-                "agree.label_more": wanted is not None,
-                "agree.too_close": True,
-            },
-            about,
-            (wanted or ("", {}))[1],
-        )
+    last = say_first(
+        {
+            "agree.draw_at_random": doubted,
+            "agree.ask": verdict is None,
+            "verdict.label_by_people": code == "labels_of_judge",
+            "verdict.name_copies": code == "near_copies",
+            "certify.would_fail": code == "looked_before" and all_missed,
+            "agree.again": code == "looked_before",
+            "agree.use": verdict == "certified",
+            "agree.do_not_use": verdict == "rejected",
+            "agree.label_more": wanted is not None,
+            "agree.too_close": True,
+        },
+        about,
+        (wanted or ("", {}))[1],
     )
+    steps = [say("agree.use", about, judges=usable), last] if usable else [last]
     segments = f"By {phrases.plain(result['columns']['by'])}"
     summary, lines = _summary(judges, result)
     several = judges if lines else ()
