@@ -283,7 +283,7 @@ def test_a_winner_that_misses_the_requirement_is_the_best_and_more_labels_are_no
     }
     value["winner"]["certificate"] = {**certificate, **missed}
     made = document(value)
-    assert made.headline == "toy is the best, but misses your requirement"
+    assert made.headline == "toy is the best, but not certified"
     assert made.verdict == "inconclusive" and "At these rates it misses your requi" in made.summary
     assert made.subject.startswith("2 detectors and 1 baseline at ")
     assert [tile.name for tile in made.tiles][:2] == ["Caught by toy", "False alarms of toy"]
