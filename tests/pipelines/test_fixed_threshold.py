@@ -185,14 +185,14 @@ def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
         done = command("test", file, "--threshold", 1.5, *goals, *more)
         assert done.returncode == 4, done.stdout
         said = " ".join(done.stdout.split())
-        return re.split(r" (?=More labels|Freeze)", said[said.index("Next: ") :])
+        return re.split(r" (?=At these rates|Freeze)", said[said.index("Next: ") :])
 
     # Fewer are caught than is required, and a lower threshold catches enough.
     first, second = steps(0.79, 0.3, "--page", tmp_path / "t.html")
     assert first.startswith("Next: Find another threshold on these answers")
     # Nobody labels in order to be rejected.
-    fails = r"More labels will not certify it: at these rates about [\d,]+ new answers would show"
-    assert re.match(f"{fails} that it fails[.]", second)
+    fails = r"At these rates more labels would only show that it fails \(about [\d,]+ new answers\)"
+    assert re.match(rf"{fails}[.]", second)
     (line,) = re.findall(r"calibrail (calibrate .*? -o RUN-calibrated)", first)
     assert command(*shlex.split(line), cwd=tmp_path).returncode == 0
     first, second = steps(0.79, 0.08)
