@@ -99,7 +99,7 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
     )
     assert said.count(" flagged At ") == 2 and "(of 100 each; all lines hold together)" in said
     assert re.search(r"Labels For 80 caught and 20 flagged .* \d+ hallucinated .* are new\.", said)
-    assert "replace 0.8 and 0.2 by your own limits, fixed before you saw these results:" in said
+    assert "replace 0.8 and 0.2 by the limits that you had before you saw this;" in said
     assert lines[-2].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")
     assert lines[-1].startswith("Caught ")
     assert len(lines) <= 18 and max(map(len, [*lines[:-2], lines[-1]])) <= 80

@@ -256,6 +256,17 @@ def test_the_bound_that_decides_is_the_number_to_look_at() -> None:
     assert tile_line(tiles[0]) == "Caught at least 90% (measured 89.8%; required >= 90%)"
 
 
+@pytest.mark.parametrize(("measured", "by_chance"), [(0.898, True), (0.9, False), (None, False)])
+def test_what_chance_left_below_the_promise_of_a_certificate_is_called_chance(
+    measured: float | None, by_chance: bool
+) -> None:
+    found = {"verdict": "certified", "reason": "", "min_coverage": 0.9, "warnings": []}
+    share = {"estimate": measured, "count": 212, "n": 236, "method": "wilson"}
+    summary = verdict_summary({**found, "test": {"coverage": share, "auroc": {"lower": 0.9}}})
+    assert ("That 89.8% were caught in the test is due to chance" in summary) is by_chance
+    assert summary.startswith("Meets your requirement.")
+
+
 def test_an_area_says_what_its_values_mean_below_it() -> None:
     page = render_page(document(report()))
     assert "<small>0.5 = guessing, 1 = perfect</small></dd>" in page

@@ -128,6 +128,10 @@ def test_the_promise_is_said_in_words(guarantee: str) -> None:
     average, caught = guarantee == "marginal", share(value["test"]["coverage"])
     assert ("Thresholds chosen this way catch at least 90% of hallu" in text) is average
     assert (f" on average; this one caught {caught} in the test" in text) is average
+    for upper, by_chance in [(0.89, False), (0.91, average)]:
+        value["test"]["coverage"]["upper"] = upper
+        said = words(shown(calibrate.document, value))
+        assert ("in the test, which chance explains (guarantee" in said) is by_chance
     # Where it comes from is a detail, for the page.
     rank = "of 100 hallucinated calibration answers, counted from the lowest"
     assert rank in page and rank not in text
@@ -248,7 +252,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
     unnamed = [{**value["numeric_columns"][0], "name": "dae", "higher": None}]
     both = words(shown(doctor.document, {**value, "scores": [], "numeric_columns": unnamed}))
     for part in (
-        "Do not choose by these labels",
+        "Do not try which fits these labels",
         "(AUROC 0.200)",
         "--higher hallucinated",
         "(AUROC 0.800)",

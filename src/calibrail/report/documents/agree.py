@@ -365,7 +365,7 @@ def versus_document(result: Json) -> Document:
         ),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
-        tiles=[parts.Tile(f"{result['a']} minus {result['b']}", *gap)] if gap else (),
+        tiles=[parts.Tile(f"Hallucinated, {result['a']} minus {result['b']}", *gap)] if gap else (),
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
             table,

@@ -112,7 +112,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
                 Text(say("label.judge", found["judge"])) if found.get("judge") else None,
                 Text(foreseen(certificate), "strong"),
             ),
-            _bets(found),
+            _bets(found) if begun else None,
             _course(certificate),
             _table(
                 "Two annotators on the same answers",
