@@ -220,9 +220,9 @@ def _joints(text: str) -> Markup:
 
 
 def _options(text: str) -> Markup:
-    """Return escaped text in which no command line option is broken over two lines."""
-    option, shown = r"(?<![\w-])--?[a-z][a-z-]*", r'<span class="option">\g<0></span>'
-    return Markup(re.sub(option, shown, str(escape(clean(text)))))
+    """Return escaped text in which no option, with a short value, is broken over two lines."""
+    option = r"(?<![\w-])--?[a-z][a-z-]*(?: [^\s-]\S{0,15}(?=\s|$))?"
+    return Markup(re.sub(option, r'<span class="option">\g<0></span>', str(escape(clean(text)))))
 
 
 def _signs(text: str) -> str:

@@ -196,7 +196,7 @@ def test_every_mark_has_its_words_and_every_state_its_sentence(board: dict[str, 
 
 
 def test_what_the_page_says_to_run_holds_its_promise_names_and_marks(page: str) -> None:
-    text = unescape(re.sub(r'<span class="option">([a-z-]+)</span>', r"\1", page))
+    text = unescape(re.sub(r'<span class="option">([^<]+)</span>', r"\1", page))
     assert "--alpha 0.1 --guarantee pac --delta 0.05 -o runs/mine" in text
     assert f"'{NASTY} facts=runs/1'" in text
     assert f"--mark '{NASTY} facts/best=fitted'" in text
