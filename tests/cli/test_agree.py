@@ -72,8 +72,8 @@ def test_the_verdict_comes_first_then_agreement_then_both_estimates(answers: Pat
     lead, last = text.partition("each interval alone")[0], text.rpartition("Next:")[2]
     for name in ("caught", "false_alarms"):
         assert interval(judge[name]) not in lead and interval(judge[name]) in text
-    ends = re.findall(r"\((at (?:least|most) [\d.]+% shown)\)", lead)
-    assert ends and all(f"({end}; required" in last for end in ends)
+    ends = re.findall(r"\((at (?:least|most) [\d.]+%) shown\)", lead)
+    assert ends and all(f" {end} (measured " in last for end in ends)
     # The verdict is what is left on a small screen: with what is shown and required of both.
     (last,) = re.findall(rf"(?m)^{str(result.verdict).upper()}: [^\n]*\n?[^\n]*", done.stdout)
     assert last.count("required") == 2 and ">= 80%" in last and "<= 20%" in last
@@ -183,7 +183,8 @@ def test_a_class_that_people_never_saw_is_unknown_and_judges_are_called_so(answe
         [{**row, "human": 0 if row["human"] in (0, 1) else None, "judge2": 0} for row in judged()],
     )
     text = words(run(path, *LABELS, "--judge-column", "judge2", *LIMITS))
-    assert "an unknown share (people call none so) caught" in text
+    assert "Finds hallucinated none people call none of the" in text
+    assert "the share caught lies between 0% and 100%, and 80% is required" in text
     assert "both ranges" not in text
     assert "Corrected for 2 judges (Holm)" in text
 

@@ -420,7 +420,7 @@ def judge_on_labels(
     least = then.stated_coverage(config.promise) if least is None else least
     folder = fields.path(labels, "labels")
     source: Any = answers or folder
-    examples = [] if answers else [example for example, _ in drawn_answers(folder)[0]]
+    examples = [example for example, _ in drawn_answers(folder)[0] if not answers]
     if rated := bool(examples) and not any(judge in item.columns for item in examples):
         with errors_as(InputError, InputError, "no_such_judge", judge=judge, folder=folder):
             (score,) = scoring.resolve_scores(judge)
