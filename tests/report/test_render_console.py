@@ -252,7 +252,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
     unnamed = [{**value["numeric_columns"][0], "name": "dae", "higher": None}]
     both = words(shown(doctor.document, {**value, "scores": [], "numeric_columns": unnamed}))
     for part in (
-        "Do not try which fits these labels",
+        "Do not choose by what fits these labels",
         "(AUROC 0.200)",
         "--higher hallucinated",
         "(AUROC 0.800)",
