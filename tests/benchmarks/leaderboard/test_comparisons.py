@@ -298,7 +298,7 @@ def test_the_page_leads_to_the_comparisons_and_says_how_to_add_a_row(page: Path)
     html = (page / "index.html").read_text()
     assert 'href="runs/alone.html"' in html
     assert (page / "runs" / "alone.html").exists()
-    assert "--score-column</span> my_score" in html
+    assert "--score-column my_score</span>" in html
     assert "Made up." in html
     assert sorted(path.name for path in (page / "figures").iterdir()) == [
         *("data-1.svg", "data-2.svg", "rows-1.svg", "rows-2.svg", "shipped.svg"),
