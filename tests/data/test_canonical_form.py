@@ -331,6 +331,12 @@ def test_a_column_is_a_number_whose_name_is_as_it_was_spelt() -> None:
     assert json.dumps(cells[:3]) == "[1.1, 1.1, 1234.0]"
 
 
+def test_a_text_of_numpy_is_the_number_or_the_text_that_it_is_elsewhere() -> None:
+    for text in ("1_0", "0x1", "0.5", "fit", "", " "):
+        of_numpy, plain = column_value(np.str_(text)), column_value(text)
+        assert of_numpy == plain and type(of_numpy) is type(plain), text
+
+
 def test_times_of_numpy_are_dates() -> None:
     days = np.array(["2024-01-01", "2024-01-02"], "datetime64[ns]")
     made = read({"id": [1, 2], "day": days}, require=(), labelled=False, group_column="day")

@@ -628,8 +628,6 @@ def column_value(value: object) -> float | str | None:
     >>> column_value("0.5"), column_value("1_0"), column_value(""), column_value("fit")
     (0.5, '1_0', None, 'fit')
     """
-    if type(value) is str and _IN_NONE.search(value):
-        return value
     if type(value) is float or isinstance(value, Named):
         return None if math.isnan(value) else value
     value = native(value)
@@ -639,6 +637,8 @@ def column_value(value: object) -> float | str | None:
         return json.dumps(value, ensure_ascii=False, default=str)
     if not isinstance(value, (str, int, float)):
         return str(value)
+    if isinstance(value, str) and _IN_NONE.search(value):
+        return value
     try:
         number = float(value)
     except (ValueError, OverflowError):
