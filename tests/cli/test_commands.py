@@ -59,6 +59,30 @@ def test_an_asked_verdict_sets_the_exit_code(
     assert done.returncode == code, done.stdout
 
 
+def test_a_promise_that_the_test_refutes_ends_with_its_exit_code(tmp_path: Path) -> None:
+    # The first answers are easy, the others, which test, are not: no limit was asked.
+    made = rows(400)
+    for place, row in enumerate(made):
+        easy = place < 200
+        row["split"] = "calibration" if easy else "test"
+        row["detector"] = float(place if row["label"] == easy else -place)
+    write(tmp_path / "answers.jsonl", made)
+    done = calibrail(
+        "calibrate",
+        "answers.jsonl",
+        *COLUMN,
+        "--alpha",
+        0.1,
+        "--split-column",
+        "split",
+        "-o",
+        "run",
+        cwd=tmp_path,
+    )
+    assert "REJECTED" in done.stdout
+    assert done.returncode == 3
+
+
 def test_check_writes_one_decision_a_row(guardrail: Path, answers: Path, tmp_path: Path) -> None:
     head, tail = rows(30)[:20], rows(30)[20:]
     traces = write(tmp_path / "traces.jsonl", [*head, "{broken", *tail, '{"detector": null}'])

@@ -149,8 +149,8 @@ def calibrate_command(
     --guarantee pac all of it does, and the rank proves what is caught. Writes scores.parquet,
     report.json, report.html, figures and calibration.json into RUN; report.html alone shows texts,
     of the worst errors. With --unit sentence, sentences are removed from their answers, and
-    sentences.parquet has a row for each. Exit code 0; with --max-false-alarms, --min-kept or --risk
-    the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    sentences.parquet has a row for each. Exit code 0, or 3 where it is rejected; 4 if inconclusive
+    where a verdict was asked (--max-false-alarms, --min-kept or --risk).
     """
     # Of a threshold it is the column that there is, as test finds it.
     own = data if show.threshold is None or show.dry_run else None
@@ -174,6 +174,8 @@ def calibrate_command(
             costs=show.costs(),
         )
         result.save(output, text=not show.no_text)
+    # Without a limit only a promise that the test refutes has a verdict.
+    judged = requirement.asks or result.verdict == "rejected"
     tables = "scores.parquet" + ", sentences.parquet" * (promise.unit == "sentence")
     # A terminal shows two answers and what was removed of them; what is kept in a file, none.
     examples = result.examples if promise.unit == "sentence" and sys.stdout.isatty() else None
@@ -183,7 +185,7 @@ def calibrate_command(
         *spent(result.table),
         f"wrote {output}/report.html, report.json, calibration.json, {tables}, figures",
         unusable(result.data["n_quarantined"], reading.quarantine),
-        code=OF_VERDICT[result.verdict] if requirement.asks else DONE,
+        code=OF_VERDICT[result.verdict] if judged else DONE,
         names={"RUN": output},
         examples=None if examples is None else plain(examples),
     )
@@ -267,9 +269,6 @@ def doctor_command(
     show.finish("doctor", diagnosis, code=DONE if diagnosis["usable"] else FAILURE)
 
 
-#: What the option means where nothing is promised.
-
-
 def score_command(
     data: opt.Data,
     output: Annotated[Path, opt.to_file("scores")],
@@ -299,10 +298,8 @@ def score_command(
             show.planned(data, scores, reading=reading, labelled=False, unit=promise.unit)
         with score_file(output) as file:
             by_sentence = promise.unit == "sentence"
-            by_parts = scoring.score_sentences_by_parts if by_sentence else scoring.score_by_parts
-            made, read = by_parts(
-                data, scores, file.add, reading=reading, progress=context.progress
-            )
+            score = scoring.score_sentences_by_parts if by_sentence else scoring.score_by_parts
+            made, read = score(data, scores, file.add, reading=reading, progress=context.progress)
     content = {
         "schema": "calibrail.score/1",
         "source": spoken(data),
