@@ -31,6 +31,10 @@ from tests.answers import write
 Rng = np.random.Generator
 
 
+#: What tiles of shares are about.
+OVER = ("over many batches", "in this batch alone")
+
+
 def answers(rng: Rng, n: int, pi: float, prefix: str, **more: Any) -> list[dict[str, Any]]:
     """Return n answers of which each is hallucinated with probability pi, with rounded scores."""
     labels = rng.random(n) < pi
@@ -153,7 +157,7 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
         "bh": (
             "Method bh: on average at most 10% times the share of hallucinated answers in the ",
         ),
-        "storey": ("batches of independent answers", "Method storey: it takes "),
+        "storey": ("batches of independent answers", "Method storey: it estimates that "),
         "both-classes": (
             "hallucinated as often as these (19",
             "of 600), and neither chosen by",
@@ -164,11 +168,11 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))
         assert all(part in text for part in parts), text
         promised = (
-            "On average over batches like this at most 10% of the released answers are halluc"
+            "Over many batches like this at most 10% of the released answers are hallucinated, on "
         )
         assert promised in text
         assert "if you chose it, and the batch, before you saw this table" in text
-        assert "all these bounds hold together, so you may choose a row after looking" in text
+        assert "all these bounds hold together, so you may choose any row after looking" in text
 
 
 def test_average_and_bound_of_this_batch_are_told_apart(
@@ -180,15 +184,18 @@ def test_average_and_bound_of_this_batch_are_told_apart(
     page = select_document(content)
     bound = f"{chosen['most_hallucinated']} of the {content['n_released']}"
     assert chosen["share"] > 0.1
-    assert f"In this one batch more cannot be ruled out: up to {bound}" in page.summary
+    assert f"Of this batch alone less can be said: at most {bound}" in page.summary
     assert "method" not in page.summary.lower() and "p-value" not in page.summary
-    names = ["May be released", "Hallucinated, on average", "Hallucinated, in this batch"]
+    sure = [row for row in content["table"] if row["share"] <= 0.1][-1]
+    safest = f"of the {sure['released']} that look safest at most {sure['most_hallucinated']} ("
+    assert safest in page.summary
+    names = ["May be released", *(f"Hallucinated, {over}" for over in OVER)]
     assert [tile.name for tile in page.tiles] == names
     # A bound within the promise rules more out; where answers share a group, there is none.
     low = {**content, "table": [{**chosen, "share": 0.08}]}
-    assert "In this one batch it is at most" in select_document(low).summary
+    assert "The same holds of this batch alone: at most" in select_document(low).summary
     grouped = select_document({**content, "n_grouped": 2})
-    assert "this one batch" not in grouped.summary and len(grouped.tiles) == 2
+    assert "this batch alone" not in grouped.summary and len(grouped.tiles) == 2
     # A round cut-off that releases about the same answers is no other choice.
     near = {**chosen, "chosen": False, "cutoff": 0.1234}
     page = select_document({**content, "table": [near, chosen]})

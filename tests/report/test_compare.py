@@ -243,7 +243,7 @@ def test_the_terminal_shows_where_a_judge_can_stand() -> None:
 def test_headline_body_and_next_step(limit: float | None) -> None:
     value = won(max_fpr=limit, min_coverage=0.5)
     assert document(value).headline.startswith("toy wins")
-    assert document(value).summary.startswith("On the half of the test set that did not choose")
+    assert document(value).summary.startswith("On the half of the test set that had no part in")
     expected = {None: "Say how many", 0.01: "Freeze it (", 0.9: "Freeze it, with"}[limit]
     assert document(value).next_step.startswith(expected)
     # As many answers as settle it, where any number does; a rejected one is settled.
@@ -284,13 +284,13 @@ def test_a_winner_that_misses_the_requirement_is_the_best_and_more_labels_are_no
     value["winner"]["certificate"] = {**certificate, **missed}
     made = document(value)
     assert made.headline == "toy is the best, but not certified"
-    assert made.verdict == "inconclusive" and "At these rates it misses your requi" in made.summary
+    assert made.verdict == "inconclusive" and "and at these rates does not" in made.summary
     assert made.subject.startswith("2 detectors and 1 baseline at ")
     assert [tile.name for tile in made.tiles][:2] == ["Caught by toy", "False alarms of toy"]
     assert [tile.asked for tile in made.tiles][:2] == [">= 99%", "<= 90%"]
     assert made.next_step.startswith("On new answers set its threshold to catch more")
     assert (
-        "would only show that it fails" in made.next_step and "certify it (" not in made.next_step
+        "they would show that it fails" in made.next_step and "certify it (" not in made.next_step
     )
     # What is measured by the other half says so where it is drawn.
     page = words(page_of(value))
@@ -400,8 +400,8 @@ def test_a_winner_taken_back_is_told_with_what_took_it_back() -> None:
     text = finding(content)
     assert text.startswith(
         "No winner: the data that chooses separates toy from all others, but on the half of the "
-        f"test set that did not choose {tests[0]['name']} flagged fewer faithful answers, beyond "
-        "chance."
+        f"test set that had no part in the choice {tests[0]['name']} flagged fewer faithful "
+        "answers, beyond chance."
     )
     page = page_of(content)
     assert "<strong>No winner</strong>" in page

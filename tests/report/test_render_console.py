@@ -45,7 +45,7 @@ def words(text: str) -> str:
     ("options", "verdict", "remedy"),
     [
         ({"max_fpr": 0.6, "min_coverage": 0.7}, "CERTIFIED", "calibrail export"),
-        ({"max_fpr": 0.01}, "REJECTED", "calibrail compare"),
+        ({"max_fpr": 0.01}, "REJECTED", "a larger --alpha"),
         ({"min_coverage": 0.7}, "THRESHOLD FOUND, NO VERDICT YET", "--max-false-alarms 0.2"),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
     unnamed = [{**value["numeric_columns"][0], "name": "dae", "higher": None}]
     both = words(shown(doctor.document, {**value, "scores": [], "numeric_columns": unnamed}))
     for part in (
-        "Do not choose by what fits these labels",
+        "Do not take the direction that fits these",
         "(AUROC 0.200)",
         "--higher hallucinated",
         "(AUROC 0.800)",

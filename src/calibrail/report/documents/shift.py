@@ -139,16 +139,16 @@ def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
     broken = [item for item in results if item["finding"] == BROKEN]
     tested = [item for item in results if item["finding"] != UNTESTED]
     lowest = min(tested, key=lambda item: item["coverage"]["estimate"], default=None)
-    n_tested = len(tested)
     repaired = sum(item["repair"] == "repaired" for item in broken)
     about = {
         "target": floor_percent(1.0 - alpha),
-        "n_tested": n_tested,
+        "n_tested": len(tested),
         "lowest": lowest,
+        "kept": lowest is not None and lowest["coverage"]["lower"] >= 1.0 - alpha,
         "broken": [str(item["tested_on"]) for item in broken],
         "n_repaired": repaired if any(item["repair"] for item in broken) else None,
     }
-    code = "untested" if not n_tested else "broken" if broken else "holds"
+    code = "untested" if not tested else "broken" if broken else "holds"
     more = f" {say('shift.left_out', n=left_out)}" if left_out else ""
     return f"{say(f'shift.{code}', about)}{more}"
 

@@ -177,10 +177,11 @@ def target_svg(
     if y > bottom - 18 * len(ends):
         # Above the box, or within it where that is the field: what is required stands above it.
         y = max(top, _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(ends) - 8)
-    # A letter takes about 7.3 of the 424 that the picture is wide.
+    # Not across the corner's edges, where these are near.
+    if box.corner and y < (edge := _in_field(_FIELD, 0.0, box.corner[0])[1]) < y + 60:
+        y = edge
     longest = 7.3 * max(len(f"{span} {name}") for name, span in ends.items())
-    fits = x < min((left + right) / 2, 424.0 - longest)
-    x, anchor = (x, "start") if fits else (right, "end")
+    x, anchor = (x, "start") if x < min((left + right) / 2, right - longest) else (right, "end")
     halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
     for name, span in ends.items():
         drawn.append(_text(f"{span} {name}", x, y := y + 18, box.verdict or "ink", anchor, halo))
