@@ -45,7 +45,7 @@ def words(text: str) -> str:
     ("options", "verdict", "remedy"),
     [
         ({"max_fpr": 0.6, "min_coverage": 0.7}, "CERTIFIED", "calibrail export"),
-        ({"max_fpr": 0.01}, "REJECTED", "a larger --alpha"),
+        ({"max_fpr": 0.01}, "REJECTED", "calibrail compare"),
         ({"min_coverage": 0.7}, "THRESHOLD FOUND, NO VERDICT YET", "--max-false-alarms 0.2"),
     ],
 )
@@ -54,7 +54,7 @@ def test_the_verdict_comes_first_and_a_next_step_last(
 ) -> None:
     lines = shown(calibrate.document, report(**options)).splitlines()
     assert lines[0].startswith(f"{verdict}  toy")
-    last = words(" ".join(lines[-5:]))
+    last = words(" ".join(lines[-6:]))
     assert "Next: " in last
     assert remedy in last
 
