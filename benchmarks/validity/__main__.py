@@ -1,7 +1,8 @@
 """Do the promises hold in simulation? The full grid, 10,000 runs where a run is an array row.
 
 ``python -m benchmarks.validity [RUNS]`` writes ``benchmarks/results/validity.md`` and its figure,
-and exits with 1 if any count lies outside its limits. About half an hour on two cores.
+and exits with 1 if any count lies outside its limits. Hours of one processor;
+``attacks`` states those of all parts.
 """
 
 import os
@@ -17,7 +18,7 @@ from .resume import keep_parts
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    processes = min(2, os.cpu_count() or 1)
+    processes = os.cpu_count() or 1
     if runs >= RUNS:
         keep_parts()
     checks = simulate(runs, processes=processes)

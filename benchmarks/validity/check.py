@@ -4,8 +4,8 @@ Every score is a normal number, taken as it is, rounded, or binned. So the true 
 threshold are known exactly.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Final, Literal, TypeVar, get_args
 from zlib import crc32
 
@@ -268,6 +268,32 @@ class Setting:
     def repeated(self, run: Callable[[], bool]) -> NDArray[np.bool_]:
         """Return whether each of the runs failed."""
         return np.array([run() for _ in range(self.runs)], dtype=bool)
+
+
+def pooled(checks: Iterable[Check | MeanCheck]) -> tuple[Check | MeanCheck, ...]:
+    """Return one check for all of the same promise in the same setting, in the order of the first.
+
+    Their runs must be independent. A mean has the standard error of all its runs.
+    """
+    alike = dict[tuple[object, ...], list[Check | MeanCheck]]()
+    for check in checks:
+        key = (check.what, check.design, check.kind, check.n, check.alpha, check.promised)
+        alike.setdefault(key, []).append(check)
+    return tuple(_pooled(same) for same in alike.values())
+
+
+def _pooled(same: Sequence[Check | MeanCheck]) -> Check | MeanCheck:
+    first, runs = same[0], sum(check.runs for check in same)
+    if isinstance(first, Check):
+        failed = sum(check.failed for check in same if isinstance(check, Check))
+        return replace(first, runs=runs, failed=failed)
+    mean = sum(check.runs * check.rate for check in same) / runs
+    squares = sum(
+        check.runs * ((check.runs - 1) * check.error**2 + (check.rate - mean) ** 2)
+        for check in same
+        if isinstance(check, MeanCheck)
+    )
+    return replace(first, runs=runs, rate=mean, error=(squares / (runs - 1) / runs) ** 0.5)
 
 
 _Any = TypeVar("_Any", Check, MeanCheck, "Check | MeanCheck")

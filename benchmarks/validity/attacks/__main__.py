@@ -44,7 +44,7 @@ def main() -> int:
     error, failed, lines = ERROR / len(every), 0, []
     if share >= 1.0:
         keep_parts()
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
         for index, attack in enumerate(every):
             total = max(LOT, round(attack.runs * share))
             tasks = [(index, i, min(LOT, total - i)) for i in range(0, total, LOT)]

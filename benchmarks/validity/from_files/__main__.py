@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.validity.from_files [RUNS]`` writes
 ``benchmarks/results/validity_from_files.md``, and exits with 1 if any rate lies beyond its limit.
-About an hour on two cores.
+Hours of one processor; ``attacks`` states those of all parts.
 """
 
 import os
@@ -24,7 +24,7 @@ def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     if runs >= RUNS:
         keep_parts()
-    checks = simulate_from_files(runs, processes=min(2, os.cpu_count() or 1))
+    checks = simulate_from_files(runs, processes=os.cpu_count() or 1)
     lines = page(checks)
     if runs < RUNS:
         print("\n".join(lines))

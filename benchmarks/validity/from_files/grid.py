@@ -19,7 +19,7 @@ import calibrail
 from calibrail.errors import InputError
 from calibrail.options import Promise, Requirement
 
-from ..check import Check, MeanCheck, Setting
+from ..check import Check, MeanCheck, Setting, pooled
 from ..resume import part
 from ..sentences import ALIKE
 from . import certificates, people, production, sentences, systems, thresholds
@@ -139,13 +139,21 @@ class FromFile:
     alpha: float
     each: int = 1
 
+    def lots(self, runs: int) -> list[int]:
+        """Return how many of the runs each process takes at a time, never a single one."""
+        runs = max(2, math.ceil(runs / self.each))
+        n = max(1, runs // LOT)
+        return [runs // n + (i < runs % n) for i in range(n)]
+
     def checks(self, runs: int, seed: int) -> tuple[Check | MeanCheck, ...]:
         """Return the checks after so many runs, or the part of them that is done."""
-        runs = max(2, math.ceil(runs / self.each))
         at = Setting("continuous", self.n, self.alpha, runs, seed)
         key = ("from files", self.run.__module__, self.run.__qualname__, at)
         return part(key, lambda: tuple(self.run(at)))
 
+
+#: Runs that one process takes at a time.
+LOT: Final = 10
 
 #: The slowest first, so that none is left to one process in the end.
 FROM_FILES: Final = (
@@ -211,5 +219,9 @@ def simulate_from_files(
     if runs < 1:
         raise InputError(f"runs must be at least 1; got {runs}")
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        started = [pool.submit(item.checks, runs, seed) for item in FROM_FILES]
-        return tuple(check for result in started for check in result.result())
+        started = [
+            pool.submit(item.checks, lot, seed + number)
+            for item in FROM_FILES
+            for number, lot in enumerate(item.lots(runs))
+        ]
+        return pooled(check for result in started for check in result.result())

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.validity import Check, Observation, failures
-from benchmarks.validity.check import Setting
+from benchmarks.validity.check import MeanCheck, Setting, pooled
 
 
 def check(
@@ -84,3 +84,17 @@ def test_a_mean_may_lie_above_what_is_promised_as_far_as_chance_explains() -> No
     assert near.interval()[0] < 0.125 < near.interval()[1]
     far = at.mean("mean", [0.3, 0.3, 0.3, 0.31], 0.1)
     assert failures([near, far], 0.02) == (far,)
+
+
+def test_checks_of_several_lots_are_one_check_of_all_runs() -> None:
+    lots = [Setting("continuous", 30, 0.1, runs, seed) for seed, runs in enumerate((10, 10, 7))]
+    rates = [np.random.default_rng(at.seed).random(at.runs) for at in lots]
+    made = [at.mean("m", values, 0.5, design="d") for at, values in zip(lots, rates, strict=True)]
+    counts = [at.check("c", values < 0.4, 0.4) for at, values in zip(lots, rates, strict=True)]
+    whole = Setting("continuous", 30, 0.1, 27)
+    together = np.concatenate(rates)
+    mean, count = pooled([made[0], counts[0], *made[1:], *counts[1:]])
+    assert count == whole.check("c", together < 0.4, 0.4)
+    expected = whole.mean("m", together, 0.5, design="d")
+    assert isinstance(mean, MeanCheck) and mean.runs == 27
+    assert (mean.rate, mean.error) == pytest.approx((expected.rate, expected.error))

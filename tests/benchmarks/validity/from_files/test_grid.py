@@ -156,3 +156,10 @@ def test_a_verdict_that_falls_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatc
 def test_no_runs_are_refused() -> None:
     with pytest.raises(InputError, match="runs"):
         simulate_from_files(runs=0)
+
+
+def test_every_run_is_in_one_lot_and_none_is_alone() -> None:
+    item = FROM_FILES[0]
+    for runs in (2, 3, 11, 19, 150):
+        lots = item.lots(runs * item.each)
+        assert sum(lots) == runs and min(lots) >= 2 and max(lots) < 2 * grid.LOT
