@@ -835,3 +835,130 @@ def test_each_of_several_choices_is_asked_about(tmp_path: Path, flat: bool) -> N
     assert "label_map={'made up': 1}" in str(told.value)
     run = calibrail.test(path, higher="faithful", positive="Made up", **how)
     assert run.report.test.n_hallucinated == 20
+
+
+def _added(tool: str, n: int, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a tool's table with the columns that its user added."""
+    label = ("factual", "hallucinated")[row["wrong"]]
+    texts = {"q": json.dumps({"question": f"q{n}"}), "a": f"Answer {n}."}
+    if tool == "langsmith":
+        own = {"outputs.answer": texts["a"], "example_id": n, "execution_time": 1.2, "id": f"r{n}"}
+        return {**own, "feedback.faithfulness": 1 - row["score"], "human_label": label}
+    if tool == "langfuse":
+        own = {"id": f"t{n}", "timestamp": n, "input": texts["q"], "output": texts["a"]}
+        own |= {"tags": "[]", "metadata": "{}", "hallucination": f"[{row['score']}]"}
+        return {**own, "human_label": label}
+    # What evaluate_dataframe of Phoenix returns of a frame of spans.
+    scored = {"name": "hallucination", "score": row["score"], "label": "factual", "kind": "llm"}
+    own = {"context.trace_id": f"t{n}", "context.span_id": f"s{n}", "span_kind": "CHAIN"}
+    own |= {"attributes.input.value": texts["q"], "attributes.output.value": texts["a"]}
+    own["hallucination_score"] = json.dumps(scored)
+    own["hallucination_execution_details"] = json.dumps({"seconds": n / 7})
+    return {**own, "human_label": label}
+
+
+@pytest.mark.parametrize(
+    ("tool", "column"),
+    [
+        ("langsmith", "score.faithfulness"),
+        ("langfuse", "score.hallucination"),
+        ("phoenix", "hallucination_score.score"),
+    ],
+)
+def test_columns_that_somebody_added_to_a_tools_table_are_read(
+    tmp_path: Path, tool: str, column: str
+) -> None:
+    rows = [_added(tool, n, row) for n, row in enumerate(_rows())]
+    path = _write(tmp_path / "a.csv", rows)
+    run = calibrail.test(path, threshold=0.5)
+    assert run.report.score["params"]["column"] == column
+    assert run.report.test.n_hallucinated == 27
+    assert run.report.data["reading"]["labels"]["column"] == "human_label"
+    # The seconds that an evaluation took are no score of what it is called after.
+    assert "seconds" not in _called("doctor", path).stdout.partition("Next:")[2]
+
+
+def test_grades_under_the_name_of_a_label_yield_to_words_elsewhere(tmp_path: Path) -> None:
+    rows = [
+        {"hallucination": r["score"], "my_review": ("faithful", "hallucinated")[r["wrong"]]}
+        for r in _rows()
+    ]
+    for row in rows[:20]:
+        # Some of a judge's scores are 0 or 1 exactly.
+        row["hallucination"] = round(row["hallucination"])
+    path = _write(tmp_path / "a.csv", rows)
+    assert calibrail.diagnose(path).suggested == ("--label-column", "my_review")
+    with pytest.raises(DataError, match="stand in 'my_review'; add label_column='my_review'"):
+        calibrail.test(path, threshold=0.5)
+    run = calibrail.test(path, threshold=0.5, label_column="my_review")
+    assert run.report.score["params"]["column"] == "hallucination"
+
+
+def test_a_judges_label_in_an_object_may_differ_from_peoples(tmp_path: Path) -> None:
+    words, path = ("faithful", "hallucinated"), tmp_path / "a.jsonl"
+    rows = [
+        {"judge": {"name": "hallucination", "label": words[n % 3 == 0 or n == 4]}}
+        | {"answer": f"a{n}", "human": {"label": words[r["wrong"]]}}
+        for n, r in enumerate(_rows())
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    run = calibrail.test(path)
+    assert run.report.score["params"]["column"] == "judge.label"
+    assert (run.report.test.n_hallucinated, run.report.test.fpr.count) == (27, 1)
+    assert calibrail.diagnose(path).columns["label"] == "human.label"
+    text = path.read_text().replace("judge", "hallucination_score").replace("human", "human_review")
+    path.write_text(text)
+    assert calibrail.test(path).report.score["params"]["column"] == "hallucination_score.label"
+
+
+def test_of_two_words_the_one_that_may_mean_hallucinated_is_proposed(tmp_path: Path) -> None:
+    rows = [{"judge": ("faithful", "made_up")[r["wrong"]], "label": r["wrong"]} for r in _rows()]
+    with pytest.raises(InputError, match="positive=made_up"):
+        calibrail.test(_write(tmp_path / "a.csv", rows))
+
+
+def test_commands_of_a_test_run_as_they_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"hallucination_score": round(r["score"], 1), "id": n, "label": r["wrong"]}
+        for n, r in enumerate(_rows())
+    ]
+    _write(tmp_path / "my answers.csv", rows)
+    goals = ("--min-caught", "0.3", "--max-false-alarms", "0.9")
+    words = ("test", "my answers.csv", "--threshold", "0.5", *goals)
+    monkeypatch.setattr("sys.argv", ["calibrail", *words])
+    done = _called(*words)
+    said = " ".join(done.stdout.split())
+    tied = re.search(r"such an answer passes: calibrail (test .*? --threshold [\d.]+)\.", said)
+    assert tied is not None and _called(*shlex.split(tied[1])).exit_code == 0
+    kept = re.search(r"^  calibrail (test .* -o RUN)$", done.stdout, re.MULTILINE)
+    assert kept is not None
+    again = [*shlex.split(kept[1])[:-2], "--output", "RUN"]
+    monkeypatch.setattr("sys.argv", ["calibrail", *again])
+    assert "Freeze exactly this threshold:" in _called(*again).stdout
+    assert _called("export", "RUN", "-o", "guardrail.json").exit_code == 0
+
+
+def test_a_risk_goes_before_a_detector_that_reads_texts(tmp_path: Path) -> None:
+    rows = [
+        {"answer": f"a{n}", "Risiko": r["score"], "label": r["wrong"]}
+        for n, r in enumerate(_rows())
+    ]
+    rows[0]["Risiko"], rows[1]["Risiko"] = "inf", "-inf"
+    found = calibrail.diagnose(path := _write(tmp_path / "a.csv", rows))
+    assert found.numeric_columns[0].missing == 2
+    assert "--score-column Risiko" in _called("doctor", path).stdout
+
+
+def test_a_file_without_a_row_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("answer,score,label\n")
+    with pytest.raises(DataError, match="is empty: it holds no row"):
+        calibrail.test(tmp_path / "a.csv", threshold=0.5)
+
+
+def test_a_threshold_in_per_cent_is_told_how_those_are_read(tmp_path: Path) -> None:
+    rows = [{"grounded": f"{100 * r['score']:.0f} %", "label": r["wrong"]} for r in _rows()]
+    with pytest.raises(InputError, match=r"threshold=0\.5 \(50 % in the data is read as 0\.5\)"):
+        calibrail.test(_write(tmp_path / "a.csv", rows), threshold=50)

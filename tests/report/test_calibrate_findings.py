@@ -317,8 +317,8 @@ def test_what_stands_in_for_a_file_is_said() -> None:
     groups = {"groups": ["'legal'"], "by_group": {"column": "team"}}
     assert "By itself the group 'legal' (team) is" in say("certify.rejected_groups", groups)
     for kept in (True, False):
-        said = say("fixed_threshold.export", kept=kept)
-        assert ("(-o RUN keeps the run)" not in said) is kept
+        said = say("fixed_threshold.export", kept=kept, command="calibrail test a.csv -o RUN")
+        assert said.endswith(": calibrail test a.csv -o RUN") is not kept
 
 
 @pytest.mark.parametrize("rejected", [False, True])

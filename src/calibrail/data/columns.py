@@ -109,7 +109,9 @@ def label_columns_of(
         # Numbers that are no class may be a program's scores of what its name says.
         numbers = list(map(number_in, map(label_key, seen.values(found[0]))))
         graded = 2 * sum(item not in (None, 0.0, 1.0) for item in numbers) > len(numbers)
-        found = (graded and _labels_of_people(seen)) or found
+        others = graded and is_plain_name(found[0]) and likely_labels(seen.rows)
+        people = _labels_of_people(seen) if graded else []
+        found = people if people or not all(map(is_of_program, others or ())) else found
     if not found:
         found = [
             path
@@ -194,13 +196,15 @@ def is_of_program(name: str) -> bool:
     (True, False)
     >>> [is_of_program(name) for name in ("AI verdict", "Correct? (AI)", "fedele ai documenti")]
     [True, True, False]
-    >>> is_of_program("AI answer correct?")
-    False
+    >>> is_of_program("AI answer correct?"), is_of_program("hallucination_score.label")
+    (False, True)
     """
     people, words = is_of_people(name) or names_people(name), re.findall("[a-z]+", name.lower())
     # In the midst of an Italian name it is a preposition; of its answer people may say something.
     ends = words[-1:] if _ANSWERS.intersection(words) else words[:1] + words[-1:]
-    return not people and not ({"ai", "ki"}.isdisjoint(ends) and PROGRAMS.isdisjoint(words))
+    # What stands in the object of a score is the label of who gave that.
+    by_name = "score." in name.lower() or not {"ai", "ki"}.isdisjoint(ends)
+    return not people and (by_name or not PROGRAMS.isdisjoint(words))
 
 
 def _to_label(program: str) -> str:
@@ -296,7 +300,8 @@ def _rivals(
         own = name.rpartition(".")[2]
         spells = spells_label(own)
         strict = is_plain_name(own) or spells or bool(own == name and aliases_of("label", (own,)))
-        strict |= [name] == people
+        # What a program says may differ from what people do.
+        strict = (strict or [name] == people) and not is_of_program(name)
         if name in (*label_columns, *needs.keep):
             continue
         reader = LabelReader(ReadOptions(), name, names=opened.class_names.get(name, ()))
@@ -660,11 +665,8 @@ def choose_columns(
         A column that the user named is not there, or the text columns cannot be guessed.
     """
     seen = Seen(rows)
-    named = {
-        field: column
-        for field in ("group", "id")
-        if (column := getattr(reading, f"{field}_column")) is not None
-    }
+    by_user = {"group": reading.group_column, "id": reading.id_column}
+    named = {field: column for field, column in by_user.items() if column is not None}
     label_columns = label_columns_of(seen, opened, reading, source, needed=needs.labelled)
     marked = mark_columns_of(seen, opened, reading, needs, label_columns)
     named_labels = any(name in seen for name in label_columns)
@@ -673,11 +675,9 @@ def choose_columns(
     listed: list[str] = []
     template = ""
     # Answers to be checked need no marks, though a guardrail's own data had some.
-    mapping = {
-        field: column
-        for field, column in (reading.mapping or {}).items()
-        if needs.labelled or field not in MARK_FIELDS or column in seen
-    }
+    given = (reading.mapping or {}).items()
+    needless = () if needs.labelled else MARK_FIELDS
+    mapping = {field: name for field, name in given if field not in needless or name in seen}
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
         guessed = seen.names and reading.preset is None
@@ -716,11 +716,8 @@ def choose_columns(
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
         roles += [(f"{field} column", column) for field, column in named.items()]
-        roles += [
-            ("column", name)
-            for name in needs.keep
-            if name not in (ALL_COLUMNS, CHARACTERS) and not _holds_cell(seen, marked, name)
-        ]
+        kept = (name for name in needs.keep if name not in (ALL_COLUMNS, CHARACTERS))
+        roles += [("column", name) for name in kept if not _holds_cell(seen, marked, name)]
         remedy = "name one of these, or read a file that has it"
         # Of JSON lines a later row can have a column that the first rows lack.
         sparse = opened.export is not None or opened.format in ("jsonl", "json")

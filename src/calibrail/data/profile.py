@@ -379,10 +379,11 @@ class Survey:
 
 
 def _number(cell: object) -> float | None:
-    """Return a cell's number, NaN where none is there, and None where it is something else."""
+    """Return a cell's number, NaN where none or no finite one is there, None for anything else."""
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in ABSENT):
         return float("nan")
-    return likely_number(cell)
+    number = likely_number(cell)
+    return float("nan") if number is not None and np.isinf(number) else number
 
 
 def _copied(example: Example) -> int:

@@ -74,6 +74,8 @@ _ASIDE: Final = lazily_compiled(r"/v\d+/|[(\[]\s*[01]\s*(?:-|\u2013|to|bis|a|\u0
 _TURNING: Final = frozenset(NAMES["directions"]["turning"].split()).union(
     *(NAMES["labels"][of].split() for of in ("negations", "negations_elsewhere"))
 )
+#: In a name, what counts or measures a run.
+OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
 #: Beginnings of values that more likely mean hallucinated than their one other value, and of
 #: those that less likely do.
 _LIKELY, _UNLIKELY = (tuple(NAMES["labels"][kind].split()) for kind in ("likely", "unlikely"))
@@ -196,6 +198,13 @@ def stand_in(values: NDArray[np.float64]) -> dict[str, float] | None:
     return {"n": n, "n_shares": len(shares), "low": float(cents.min())} if apart else None
 
 
+def _is_of_run(path: str) -> bool:
+    """Say whether what stands in an object measures a run, whatever the object is called."""
+    around, _, own = path.rpartition(".")
+    words = {*words_of(own)}
+    return bool(around) and not OF_RUNS.isdisjoint(words) and words.isdisjoint(CLASSES)
+
+
 def direction_of(column: str) -> str | None:
     """Return the class that a higher number means by its column's name; None where it says none.
 
@@ -205,10 +214,12 @@ def direction_of(column: str) -> str | None:
     [None, 'faithful', None]
     >>> [direction_of(name) for name in ("fidèle", "pas_fidèle", "sin_alucinación")]
     ['faithful', None, None]
+    >>> [direction_of(f"hallucination_score.{name}") for name in ("score", "details.seconds")]
+    ['hallucinated', None]
     """
     words = words_of(_ASIDE.sub(" ", column))
     said = {CLASSES[word] for word in words if word in CLASSES and word not in OF_CHECKS}
-    if len(said) != 1 or not _TURNING.isdisjoint(words):
+    if len(said) != 1 or not _TURNING.isdisjoint(words) or _is_of_run(column):
         return None
     return "faithful" if said == {FAITHFUL} else "hallucinated"
 
@@ -219,7 +230,7 @@ def speaks_of_score(column: str) -> bool:
     >>> speaks_of_score("judge_score"), speaks_of_score("latency")
     (True, False)
     """
-    return any(part in column.lower() for part in _WORDS["score"])
+    return not _is_of_run(column) and any(part in column.lower() for part in _WORDS["score"])
 
 
 def names_kinds(column: str) -> bool:
@@ -402,11 +413,8 @@ def suggest(
             continue
         taken |= {*mapping.values()}
         texts = [look.name for look in layout if _is_text(look) and is_apart(look.name, taken)]
-        rivals = [
-            name
-            for name in aliases_of(field, lengths)
-            if is_apart(name, taken) and _holds_text(rows, name)
-        ]
+        named_so = (name for name in aliases_of(field, lengths) if is_apart(name, taken))
+        rivals = [name for name in named_so if _holds_text(rows, name)]
         # A column's own name goes before those of the objects around it.
         for depth in (1, 2, _DEPTH) if field not in apart else ():
             rivals = rivals or [name for name in texts if _speaks_of(name, field, depth)]
@@ -446,11 +454,8 @@ def _by_role(rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook])
         elif what == "role" and len(look.values) == 1:
             # A message by itself.
             last.setdefault(_ROLES.get(look.values[0], ""), f"{path}.content")
-    found = {
-        field: last[role]
-        for field, role in (("question", "user"), ("response", "assistant"))
-        if role in last
-    }
+    turns = (("question", "user"), ("response", "assistant"))
+    found = {field: last[role] for field, role in turns if role in last}
     system, _ = every.get("system", ("", 0.0))
     if "tool" in every:
         found["contexts"] = every["tool"][0]
@@ -569,10 +574,8 @@ def _by_length(
     layout: Sequence[ColumnLook], fields: set[str], taken: set[str], lengths: Mapping[str, float]
 ) -> dict[str, str]:
     """Return the longest texts for the answer and its contexts, where no name says which."""
-    texts = sorted(
-        (look for look in layout if _is_text(look) and is_apart(look.name, taken)),
-        key=lambda look: -look.length,
-    )
+    texts = [look for look in layout if _is_text(look) and is_apart(look.name, taken)]
+    texts.sort(key=lambda look: -look.length)
     mapping: dict[str, str] = {}
     for field in ("response", "contexts"):
         if field in fields:
@@ -612,12 +615,8 @@ def _holds_text(rows: Sequence[Mapping[str, object]], column: str) -> bool:
 def _is_text(look: ColumnLook) -> bool:
     # Numbers of many digits, as CSV spells them, and dates are no texts.
     digits = all(2 * sum(map(str.isdigit, example)) > len(example) for example in look.examples)
-    return (
-        look.kind in ("text", "list of texts")
-        and not look.values
-        and look.length >= 15
-        and not digits
-    )
+    texts = look.kind in ("text", "list of texts") and not look.values
+    return texts and look.length >= 15 and not digits
 
 
 def _labels(
@@ -682,7 +681,7 @@ def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
     if (inferred := inferred_classes(list(classes))) is not None:
         return Suggestion(options | {"label_map": inferred}, "inference")
     if len(classes) == 2 and len(unknown) == 2 and PLAIN.isdisjoint(map(label_key, unknown)):
-        value = max(unknown, key=_likelihood)
+        value = max(unknown, key=likelihood)
         other = next(known for known in unknown if known != value)
         if label_key(other) in UNDECIDED | {"null"}:
             # Without a kind of error there is none.
@@ -696,7 +695,7 @@ def _meanings(chosen: ColumnLook, options: dict[str, str]) -> Suggestion:
     return Suggestion(options | {"label_map": _spelt(classes)}, guessed)
 
 
-def _likelihood(value: str) -> int:
+def likelihood(value: str) -> int:
     """Return how likely a value means hallucinated that may mean either class."""
     key = label_key(value).replace(" ", "_")
     said = said_by(key, True)

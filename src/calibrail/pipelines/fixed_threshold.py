@@ -21,7 +21,6 @@ from calibrail.conformal.bounds import Bound
 from calibrail.conformal.threshold import fixed_threshold
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data import suggested_options
-from calibrail.data.aliases import NAMES
 from calibrail.data.columns import is_of_program, likely_labels, which_label
 from calibrail.data.example import FAITHFUL, HALLUCINATED, Example
 from calibrail.data.labels import is_of_people, label_key, meaning_of_one, side_of
@@ -52,8 +51,6 @@ from calibrail.scores.base import Score
 
 if TYPE_CHECKING:
     from calibrail.guardrail.runtime import Guardrail
-
-_OF_RUNS: Final = frozenset(NAMES["directions"]["of_runs"].split())
 
 
 @options_from_keywords(reading=ReadOptions, costs=Costs)
@@ -177,14 +174,13 @@ def test(
     scoring.require_usable(scored, split=False)
     split = {**scored.data["split"], "seed": None, "calibration_share": 0.0, "fit_share": 0.0}
     about = {**scored.data, "split": split, "baselines": {"none": None, "undefined": {}}}
-    scored = replace(scored, data=about)
     edge, values = _edge(scored, threshold), scored.table.columns[scored.keys[0]]
     if threshold is not None and (far := _far(scored, edge)) is not None:
-        scored = replace(scored, data={**scored.data, "far": far})
+        about["far"] = far
     n_tied, beyond = int(np.sum(values == edge)), values[values > edge]
     if threshold is not None and len(beyond) and n_tied >= _MANY_TIED * len(values):
-        tied = {"n": n_tied, "beyond": float(beyond.min())}
-        scored = replace(scored, data={**scored.data, "ties": tied})
+        about["ties"] = {"n": n_tied, "beyond": float(beyond.min())}
+    scored = replace(scored, data=about)
     look, standing = data_reuse.begin_report(
         history, scored, scored.keys, promise, requirement, costs=costs, threshold=edge, asked=asked
     )
@@ -196,13 +192,8 @@ def test(
     history.conclude(data_reuse.SPLIT, look, report.verdict)
     coverage, fpr = (Bound(**report.certificate["region"][name]) for name in ("coverage", "fpr"))
     notes = [say("fixed_threshold.halved")] if asked and halved else []
-    report = replace(
-        report,
-        rank=0,
-        n_calibration=0,
-        test=replace(report.test, coverage=coverage, fpr=fpr),
-        notes=(*report.notes, *notes),
-    )
+    shown, notes = replace(report.test, coverage=coverage, fpr=fpr), [*report.notes, *notes]
+    report = replace(report, rank=0, n_calibration=0, test=shown, notes=tuple(notes))
     report = with_repeats(report, scored, sample, rule, None)
     looked_at = look_overlap.with_reuse_reported(scored, everyone=False, verdict=report.verdict)
     return Run(
@@ -361,6 +352,9 @@ def found_column(
     source = reusable(source)
     how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
     opened, unlabelled = _opened(source, how)
+    if not opened.head:
+        # Of a file without a row, reading says that there is none.
+        list(read(source, how, require=()))
     try:
         return source, _chosen(opened, threshold, named, higher)
     except InputError as error:
@@ -400,18 +394,19 @@ def _chosen(
     opened: Reading, threshold: float | None, named: str | None, higher: str | None
 ) -> Score:
     choice = choose_score(opened, threshold, named, higher)
+    path = shlex.quote(opened.source) if len(opened.files) == 1 else "DATA"
     if len(choice.names) != 1:
         cells = (cell for row in opened.head for cell in row.items())
         found = ((name, cell, _NO_NUMBER.fullmatch(str(cell))) for name, cell in cells)
         odd = ((k, cell, m[2]) for k, cell, m in found if m and (m[2] or speaks_of_score(k)))
-        raise InputError(say("refused.which_column", names=choice.names, odd=next(odd, None)))
+        more = {"odd": next(odd, None), "path": path}
+        raise InputError(say("refused.which_column", more, names=choice.names))
     if choice.higher is None or choice.strange:
         about = {"column": choice.names[0], "strange": choice.strange, "verdict": choice.verdict}
         # Confidence in a verdict, whatever that is, has no direction.
         sure = "confidence" in words_of(choice.names[0]) and choose_score(opened)
         about |= {"of": sure.names[0] if sure and sure.verdict else None}
-        about["path"] = shlex.quote(opened.source) if len(opened.files) == 1 else "DATA"
-        raise InputError(say("refused.which_direction", about))
+        raise InputError(say("refused.which_direction", about, path=path))
     direction(choice.higher, Detectors)
     return registry.build_column(choice.names[0], choice.higher)
 
@@ -542,7 +537,10 @@ def _likeliest(opened: Reading, threshold: float | None) -> tuple[list[str], boo
         # What never happened, such as failure, judges no answer.
         speaks |= verdict and not constant and meaning_of_one(own) is not None
         if known and (None not in known or (strange and speaks)):
-            aside = not speaks and (constant or not _OF_RUNS.isdisjoint(words_of(own)))
+            # One class alone is what a judge is called rather than what it says.
+            aside = constant and known in ({FAITHFUL}, {HALLUCINATED})
+            of_run = not suggested_options.OF_RUNS.isdisjoint(words_of(own))
+            aside |= not speaks and (constant or of_run)
             rank = bool(strange), aside, not speaks, verdict != (threshold is None)
             ranks.setdefault(rank, []).append(name)
     rank = min(ranks, default=(False, False, True, False))
@@ -562,7 +560,8 @@ def held_in(
 ) -> tuple[set[int | str | None], list[str]]:
     """Return what a column holds: classes, yes and no (1 and 0 among them), numbers, or None.
 
-    Beside it its two words, where it holds no more, and one says nothing.
+    Beside it its two words, where it holds no more, and one says nothing; first what more likely
+    means hallucinated.
     """
     held = (column_value(value_at(row, name)) for row in rows)
     cells = [x for x in held if x is not None and str(x).strip().lower() not in ABSENT]
@@ -572,7 +571,8 @@ def held_in(
         return {"number"}, []
     words = sorted({label_key(cell) for cell in cells})
     known = {side_of(word) for word in words}
-    return known, words if None in known and len(words) == 2 else []
+    words = words if None in known and len(words) == 2 else []
+    return known, sorted(words, key=suggested_options.likelihood, reverse=True)
 
 
 #: From answers to flags, with how many scores were undefined, and on how many it failed.

@@ -7,6 +7,7 @@ Frameworks log what goes in and out as they have it: a text, an object of fields
 any provider, LangChain's serialised objects, or JSON that spells one of these.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,6 +157,23 @@ def row_by_row(answer: Callable[[Mapping[str, object]], Iterable[Mapping[str, ob
                 yield notes.without(item.number, "a record without an answer", item.file)
 
     return convert
+
+
+#: Of what columns are called that hold labels or scores.
+_PARTS: Final = NAMES["parts_of_names"]
+_SAYING: Final = re.compile("|".join(f"{_PARTS['label']} {_PARTS['score']}".split()))
+
+
+def added(row: Mapping[str, object]) -> Iterator[Verdict]:
+    """Yield the columns of labels and scores that somebody added to a tool's table.
+
+    >>> list(added({"human_label": "ok", "latency": 2, "judge": '{"score": 1}', "scores": []}))
+    [('human_label', 'ok'), ('judge', {'score': 1})]
+    """
+    for name, value in row.items():
+        held = parsed(value)
+        if "." not in name and _SAYING.search(name.lower()) and not isinstance(held, list):
+            yield name, None if held == "" else held
 
 
 def verdict_columns(verdicts: Iterable[Verdict]) -> dict[str, object]:
@@ -346,6 +364,8 @@ def by_trace(parts: Callable[[Mapping[str, object]], Iterable[Span | Mark]]) -> 
                     marks.append((part, item))
                     continue
                 notes.n_parts += 1
+                if part.kind in ("llm", "other"):
+                    part.verdicts.extend(added(item.values))
                 # They stand in the order in which they were last met.
                 trace = traces.pop(part.trace, None) or _Open(item.number, item.file)
                 traces[part.trace] = trace

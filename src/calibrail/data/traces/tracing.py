@@ -114,10 +114,9 @@ def _kind(row: Mapping[str, object], tree: Mapping[str, Any]) -> Kind:
         down(tree, "traceloop", "span", "kind"),
         row.get("kind"),
     )
-    for word in words:
-        kind: Kind = kind_of("spans", word)
-        if kind != "other":
-            return kind
+    kinds: list[Kind] = [kind for word in words if (kind := kind_of("spans", word)) != "other"]
+    if kinds:
+        return kinds[0]
     if down(tree, "retrieval", "documents") or down(tree, "gen_ai", "retrieval", "documents"):
         # A text that came out is an answer with its sources, in one row.
         came_out = parsed(_value(tree, "output"))
@@ -332,6 +331,7 @@ def _experiment(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         "question": question_in(went_in or row.get("inputs")),
         "contexts": _spans.contexts_in(came_out, went_in),
         "response": response,
+        **verdict_columns(_spans.added(row)),
         **verdict_columns((f"{SCORE}{name}", value) for name, value in feedback.items()),
     }
 

@@ -115,7 +115,7 @@ def _about(report: Json) -> dict[str, Any]:
         "once": once,
         "level": (report["certificate"]["region"] or report)["confidence"],
         "anew": anew,
-        "kept": "-o" in shlex.split(report["reproduce"].get("command") or ""),
+        "kept": (made := _command(report)) != next_steps.without_options(made, next_steps.PLACE),
         "withdrawn": "looked_before" if report["looks"] else "rows_alike",
         # The data picked it, by what errors cost.
         "picked": report["n_calibration"] > 0,
@@ -173,7 +173,8 @@ def _ties(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     """Yield how many answers lie exactly at the threshold, where these are many."""
     if (ties := report["data"].get("ties")) and not about["yes_no"]:
         beyond = about["scale"].to_try(ties["beyond"], report["threshold"])
-        yield f"At {about['at']}", say("fixed_threshold.ties", ties, beyond=beyond)
+        command = cli_or_python(_at_another(report, beyond), f"test(data, threshold={beyond})")
+        yield f"At {about['at']}", say("fixed_threshold.ties", ties, command=command)
 
 
 def _others(report: Json, about: Json) -> Iterator[tuple[str, str]]:
@@ -223,6 +224,12 @@ def _command(report: Json) -> list[str]:
     return words if report["n_calibration"] > 0 else [words[0], "test", *words[2:]]
 
 
+def _at_another(report: Json, threshold: str) -> str:
+    """Return the command that tests another threshold of the same score."""
+    words = next_steps.without_options(_command(report), {"--threshold="})
+    return shlex.join([*words, "--threshold", threshold])
+
+
 def _next_steps(report: Json, about: Json) -> list[str]:
     """Return what to do now; where labels would reject this threshold, first what takes none."""
     step, (_, wanted) = _next_step(report, about), about["anew"] or ("", {"verdict": ""})
@@ -255,8 +262,7 @@ def _next_step(report: Json, about: Json) -> str:
     words = _command(report)
     if _is_of_other_unit(report):
         far = report["data"]["far"]
-        again = [*next_steps.without_options(words, {"--threshold="}), "--threshold"]
-        command = shlex.join([*again, f"{far['nearer']:.12g}"])
+        command = _at_another(report, f"{far['nearer']:.12g}")
         return say("fixed_threshold.rescale", about, far, command=command)
     fails, shown = next_steps.would_fail(report), text.tone(report)
     decided = fails or report["reason_code"] == "bounds"
@@ -276,7 +282,7 @@ def _next_step(report: Json, about: Json) -> str:
     if fails or (about["anew"] is None and alarms <= report["max_fpr"]):
         return _elsewhere(report, about)
     if shown == "certified":
-        return say("fixed_threshold.export", about)
+        return say("fixed_threshold.export", about, command=shlex.join([*words, "-o", "RUN"]))
     if about["anew"] is None:
         return say("verdict.too_close")
     goals, (_, wanted) = next_steps.goals(report), about["anew"]

@@ -31,7 +31,7 @@ ONE_ONLY: Final = (
 #: Options of shift that calibrate does not take.
 SIDES: Final = spellings(ShiftSplit, without=("by",))
 #: Where the results of the command went, in the place of what; those of the next one go elsewhere.
-PLACE: Final = {"-o="}
+PLACE: Final = {"-o=", "--output="}
 ELSEWHERE: Final = {*PLACE, "--force"}
 
 
