@@ -19,7 +19,10 @@ from calibrail.scores import DEFAULT_SCORE
 from tests.rows import Write, good
 
 #: A page without a price says what tells it.
-FIND = "Find a threshold and its price (of 100 good answers, how many are flagged by mistake): "
+FIND = (
+    "Find what the detector catches, and its price (of 100 good answers, how many are flagged by "
+    "mistake): "
+)
 
 
 def _codes(diagnosis: Diagnosis) -> set[str]:
@@ -272,3 +275,12 @@ def test_the_real_files(real_data: Path) -> None:
         "temperature"
     }
     assert "empty_contexts" in _codes(diagnose(real_data / "truthfulqa" / "TruthfulQA.csv"))
+
+
+def test_a_judge_that_says_yes_or_no_is_tested_and_not_calibrated(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = [f"{i},Answer {i},{int(i % 3 == 0)},{int(i % 4 == 0)}" for i in range(240)]
+    path.write_text("\n".join(["id,response,label,judge_flag", *lines]))
+    step = document(diagnose(path).to_dict()).next_step
+    assert "calibrail.test(" in step and "higher=hallucinated" in step
+    assert "calibrate(" not in step and "alpha" not in step

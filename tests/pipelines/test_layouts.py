@@ -45,7 +45,8 @@ def shown(diagnosis: Diagnosis | dict[str, Any]) -> Document:
 
 def next_step(diagnosis: Diagnosis | dict[str, Any]) -> str:
     found = (
-        "Find a threshold and its price (of 100 good answers, how many are flagged by mistake): "
+        "Find what the detector catches, and its price (of 100 good answers, how many are flagged "
+        "by mistake): "
     )
     return (shown(diagnosis).next_step or "").removeprefix(found)
 

@@ -68,6 +68,7 @@ def document(diagnosis: Json) -> parts.Document:
     # Of answers that share a group one counts.
     there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "To calibrate on"
     heads = parts.texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
+    possible = parts.Table(title, (*heads, parts.TableColumn("Enough?", brief="")), supports)
     marked = parts.Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
     step, *others = _next_steps(diagnosis)
     asks, least = _hindrance(diagnosis) is not None, _lowest_alpha(diagnosis["supports"])
@@ -82,12 +83,7 @@ def document(diagnosis: Json) -> parts.Document:
             parts.section("What it holds", parts.Facts(list(_contents(diagnosis)))),
             *(() if is_understood else (parts.section("Columns", columns),)),
             # With one class nothing can be calibrated, however many examples it has.
-            parts.section(
-                title,
-                parts.Table(title, (*heads, parts.TableColumn("Enough?", brief="")), supports),
-            )
-            if _both_classes(diagnosis)
-            else None,
+            parts.section(title, possible) if _both_classes(diagnosis) else None,
             parts.section("What can be calibrated", parts.Facts(list(_candidates(diagnosis)))),
             parts.section("What is marked, sentence by sentence", marked),
             parts.section("A row for each answer", recipe),
@@ -252,6 +248,9 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     own = own or columns
     rows = [row for row in own if row.get("distinct", 0) > 1] or own[:1]
     what = "calibrate" if len(rows) == 1 else "compare"
+    if len(rows) == 1 and rows[0].get("distinct") == 2:
+        # A judge that says yes or no has no other threshold to find.
+        what, end = "test", ()
     command = partial(_command, what, diagnosis, *diagnosis["reading"]["options"])
     named = [word for row in rows for word in ("--score-column", row["name"])]
     if len({row["higher"] for row in rows}) > 1:
