@@ -169,3 +169,14 @@ def test_doctor_proposes_a_pair_where_columns_are_named_so() -> None:
         30,
         (),
     )
+
+
+def test_answers_of_a_pair_are_told_by_their_columns_and_no_label_turns_them(
+    tmp_path: Path,
+) -> None:
+    _, _, table, _ = sources([row(n) for n in range(1, 31)], tmp_path)
+    pair = ("--pair", "faithful=reference,hallucinated=edited")
+    done = calibrail("test", table, *pair, "--score", "length", "--threshold", 27)
+    said = " ".join(done.stdout.split())
+    assert "30 hallucinated (those in edited)" in said and "label =" not in said
+    assert read(table, pair=PAIR).how()["turned"] == []

@@ -348,7 +348,7 @@ class Reading:
             **({"decimals": decimals} if decimals else {}),
             "options": list(flags(said)),
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
-            "turned": list(self.columns.labels.turned()),
+            "turned": [] if said.pair else list(self.columns.labels.turned()),
             "part": self.part(),
             "repeated_ids": self.repeated_ids(),
             "labellers": self.labellers.found(),
