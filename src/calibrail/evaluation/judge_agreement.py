@@ -24,7 +24,7 @@ from scipy.stats import binomtest, f, fisher_exact
 
 from calibrail.conformal import bounds
 from calibrail.data import labels
-from calibrail.evaluation.confounds import Division
+from calibrail.evaluation.confounds import Division, by_column
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, missing
 from calibrail.evaluation.stats.tests import BEYOND, CELLS, binomial_chances
 from calibrail.options.fields import share
@@ -130,9 +130,14 @@ class LabelCounts:
         return counts | alone
 
 
-def one_of_each(unit: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a row of each unit, chosen by a lot that nothing in the rows decides."""
+def one_of_each(unit: NDArray[np.int64], people: Mask | None = None) -> NDArray[np.int64]:
+    """Return a row of each unit, chosen by lot: the one of people where units were drawn for them.
+
+    Of units that were drawn, whatever their size, one is labelled or not.
+    """
     order: NDArray[np.int64] = np.random.default_rng(0).permutation(len(unit))
+    if people is not None and drawn_by_unit(people, unit):
+        order = order[np.argsort(~people[order], kind="stable")]
     return order[np.unique(unit[order], return_index=True)[1]]
 
 
@@ -1006,6 +1011,24 @@ def drawing_tests(people: Sequence[int], unit: NDArray[np.int64], chance: Floats
     alone, level = one_of_each(unit), SAMPLE_LEVEL / 2.0
     halves = alone, alone[chance[alone] > chance[alone].mean()]
     return [drawing_test(np.isin(it, people), chance[it], level) for it in halves if len(it)]
+
+
+def segment_test(segments: Sequence[Any], people: Mask, level: float) -> list[dict[str, Any]]:
+    """Test whether people labelled as large a share of each segment, by `errors_by`.
+
+    Returns
+    -------
+    list of dict
+        A test as of `sample_tests`, with the two ``ends`` that differ most; empty of one segment.
+    """
+    division = by_column("segment", segments)
+    found = division and errors_by(division, people, np.full(len(people), True))
+    if not found:
+        return []
+    ends = sorted(found["strata"], key=lambda one: one["n_wrong"] / max(1, one["n"]))
+    about = {"p_value": found["p_value"], "level": level, "differs": found["p_value"] < level}
+    shown = [{"name": one["name"], "count": one["n_wrong"], "n": one["n"]} for one in ends]
+    return [{"share": "segment", "ends": [shown[0], shown[-1]], **about}]
 
 
 def best_edge(values: Floats, labels: NDArray[np.int8], limits: Any = None) -> float | None:

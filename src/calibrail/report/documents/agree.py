@@ -104,7 +104,8 @@ def _asked(row: Json) -> Json:
 
 def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
     """Return what a judge does, with its reason; of several what they share, and a line of each."""
-    drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
+    tests = (one["share"] for item in judges for one in item["random_sample"])
+    drawn = not {"drawn", "segment"}.isdisjoint(tests)
     # By how much those that people labelled differ from the others is a warning.
     doubt = say("agree.no_verdict", doubt=None, drawing=drawn, data=result["data"])
     sharing: dict[str, list[str]] = {}
@@ -275,9 +276,10 @@ def _errors(result: Json) -> parts.Section | None:
 
 def differing(tests: Iterable[Json]) -> str:
     """Return by what the rows with human labels are seen to be no such sample; empty if not."""
+    named = {"drawn": "versus.drawn", "segment": "agree.by_segment"}
     return " and ".join(
-        say("versus.drawn", test)
-        if test["share"] == "drawn"
+        say(named[test["share"]], test)
+        if test["share"] in named
         else say(
             "agree.differs",
             test,
