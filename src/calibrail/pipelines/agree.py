@@ -31,7 +31,7 @@ from calibrail.labelling.ledger import Order
 from calibrail.labelling.replay import drawn_answers, evenly_labelled
 from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
 from calibrail.options.data import SKIP, ReadKeywords, judge_of
-from calibrail.options.fields import cli_or_python, optional, share
+from calibrail.options.fields import optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
@@ -192,8 +192,7 @@ def agree(
     level, reading = share(confidence, "confidence"), optional(reading, ReadOptions, "reading")
     judges = (judge_column,) if isinstance(judge_column, str) else tuple(judge_column)
     if not judges:
-        option = cli_or_python("--judge-column COL", "judge_column")
-        raise InputError(f"{option} must name the column of a judge's labels or ratings")
+        raise InputError(say("refused.no_judge"))
     name, asked = spoken(source), source
     folder = next(filter(_holds_labels, (labels, source)), None)
     of_folder, n_uneven = ([], 0) if folder is None else drawn_answers(Path(cast(str, folder)))
@@ -236,8 +235,7 @@ def agree(
         n_unread, whose = found.n_quarantined, found.labellers
         reading = replace(reading, labelled_by=reading.labelled_by or judge_of(found.how()))
     generator = next(iter(aliases_of("generator", others)), None)
-    further = [item for item in (by, probability, generator) if item is not None]
-    keep = tuple(dict.fromkeys((*named, *columns, *further)))
+    keep = tuple(dict.fromkeys(filter(None, (*named, *columns, by, probability, generator))))
     unlabelled = replace(reading, label_column=None)
     examples = loading.open_source(source, unlabelled, keep=keep, labelled=False)
     whose = whose or examples.labellers
@@ -297,7 +295,8 @@ def agree(
         if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
             continue
         if not place and by_people is not None:
-            raise DataError(say("refused.no_id_met", name=name, first=next(iter(by_people), "")))
+            first, here = (next(filter(None, ids), "") for ids in (by_people, alone))
+            raise DataError(say("refused.no_id_met", name=name, first=first, here=here))
         if not table_rows and pairs.entries:
             # What stands in the way may be a judge's label, where people's are fine.
             column = json.loads(pairs.entries[0])["field"]
@@ -439,7 +438,8 @@ def judge_on_labels(
         judge_column=judge,
         judge_higher="hallucinated" if rated else None,
         labels=folder,
-        min_caught=least if max_fpr is not None else None,
+        # A limit that was named alone is refused as such.
+        min_caught=asked.min_coverage if max_fpr is None else least,
         max_false_alarms=max_fpr,
         confidence=asked.confidence,
         n_looks=asked.n_looks,
@@ -505,10 +505,8 @@ class _Gate:
                 name, group = f"{name}#{row}", group or name
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
             cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
-            label = int(table[row, 0])
-            self._examples.append(
-                replace(example, id=name, group=group, label=label, columns=cells)
-            )
+            example = replace(example, id=name, group=group, label=int(table[row, 0]))
+            self._examples.append(replace(example, columns=cells))
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,
@@ -524,14 +522,9 @@ class _Gate:
         # In the order in which they came, whatever ids several of one id have got.
         self._rows = np.array([*people], np.int64)
         self._here = self._segments[self._rows]
-        self._parts, labelled = (
-            np.unique(self._segments, return_inverse=True)[1],
-            table[:, 0] < NONE,
-        )
-        # A group counts once in all, and where it is in several segments once in each.
-        self._even = {
-            whole: self._evenly_met(labelled, self._parts * (not whole)) for whole in (True, False)
-        }
+        self._parts = np.unique(self._segments, return_inverse=True)[1]
+        # A group counts once in all (1), and where it is in several segments once in each (0).
+        self._even = [self._evenly_met(self._parts * k) for k in (1, 0)]
         #: By judge, and whether in all: which answers test it where near copies count once.
         self._tests: dict[tuple[int, bool], NDArray[np.bool_]] = {}
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
@@ -568,10 +561,9 @@ class _Gate:
             raise DataError(say("refused.no_class_to_calibrate", judge=self._judges[k]))
         return edge
 
-    def _evenly_met(
-        self, labelled: NDArray[np.bool_], parts: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def _evenly_met(self, parts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of the answers that people labelled stay: see `evenly_met`."""
+        labelled = self._table[:, 0] < NONE
         even = labelled.copy()
         for part in range(int(parts.max()) + 1):
             here = parts == part
@@ -600,13 +592,10 @@ class _Gate:
         made: list[dict[_Key, dict[str, Any]]] = [{} for _ in range(4)]
         hallucinated = scored.table.labels == 1
         wrong = [(self._values[k] >= self._edges[k]) != hallucinated for k in places]
+        readings = independence.readings(scored, self.limits)
         for whole in (True, False):
-            readings = independence.readings(scored, self.limits)
-            names = None if whole else self._here.tolist()
-            ways = [
-                independence.independent(way, self._promise, self.limits, names)[0]
-                for way in readings
-            ]
+            asking = self._promise, self.limits, None if whole else self._here.tolist()
+            ways = [independence.independent(way, *asking)[0] for way in readings]
             for ends in (wrong, [~item for item in wrong]) if len(ways) > 1 else ():
                 ways.append(tuple(independence.extreme(ways, ends[k])[k] for k in places))
             for kept, way in zip(made, ways, strict=False):
@@ -669,9 +658,7 @@ class _Gate:
             "random_sample": sample,
         }
 
-    def _counted(
-        self, k: int, rows: NDArray[Any], table: NDArray[np.float64] | None = None
-    ) -> LabelCounts:
+    def _counted(self, k: int, rows: NDArray[Any], table: Any = None) -> LabelCounts:
         """Count rows by all labels, of a table of them as they are, and else of each unit one."""
         unit, table = (self._data.unit, self._heard) if table is None else (self._each, table)
         values = table[rows, k + 1]
@@ -682,10 +669,8 @@ class _Gate:
     def results(self, *, decided: bool, by: bool) -> tuple[Any, Any]:
         """Return what is known of every judge, and of every judge in every segment."""
         judges, parts, errs, self._flagged = [], [], self._errs(), decided
-        labelled = self._table[:, 0] < NONE
-        alone = judge_agreement.one_of_each(self._data.unit, labelled)
-        within, level = self._segments[alone].tolist(), judge_agreement.SAMPLE_LEVEL / 2.0
-        self._spread = judge_agreement.segment_test(within, labelled[alone], level)
+        drawn = self._table[:, 0] < NONE, self._data.unit
+        self._spread = judge_agreement.segment_test(self._segments, *drawn)
         for k, sign in enumerate(self._signs):
             row = self._about(k, None)
             row |= {"threshold": sign * self._edges[k] if sign else None, "errs": errs[k]}
