@@ -266,7 +266,7 @@ def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | N
     dealt = rng.multivariate_hypergeometric(sizes[filled], int(errors.sum()), size=1999)
     least = ((errors[filled] - expected) ** 2 / expected).sum()
     as_far = ((dealt - expected) ** 2 / expected).sum(axis=1) >= least - 1e-9
-    strata = [
+    strata: list[dict[str, Any]] = [
         {"name": name, "n": int(n), "n_wrong": int(k)}
         for name, n, k in zip(division.names, sizes, errors, strict=True)
     ]

@@ -295,8 +295,8 @@ def agree(
         if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
             continue
         if not place and by_people is not None:
-            first, here = (next(filter(None, ids), "") for ids in (by_people, alone))
-            raise DataError(say("refused.no_id_met", name=name, first=first, here=here))
+            theirs, here = (next(filter(None, ids), "") for ids in (by_people, alone))
+            raise DataError(say("refused.no_id_met", name=name, first=theirs, here=here))
         if not table_rows and pairs.entries:
             # What stands in the way may be a judge's label, where people's are fine.
             column = json.loads(pairs.entries[0])["field"]
@@ -599,10 +599,9 @@ class _Gate:
             for ends in (wrong, [~item for item in wrong]) if len(ways) > 1 else ():
                 ways.append(tuple(independence.extreme(ways, ends[k])[k] for k in places))
             for kept, way in zip(made, ways, strict=False):
-                each = (self._counts(way[k], k, whole=whole) for k in places)
-                family = cast("dict[Any, ClassCounts]", dict(ChainMap(*each)))
-                found = certify_groups(family, asked)
-                kept |= {key: item.certificate.to_dict() for key, item in found.items()}
+                counted = (self._counts(way[k], k, whole=whole) for k in places)
+                found = certify_groups(cast(Any, dict(ChainMap(*counted))), asked)
+                kept |= {cast(Any, key): it.certificate.to_dict() for key, it in found.items()}
         made, result = [kept for kept in made if kept], {}
         for key, content in made[0].items():
             if len(made) > 1:
