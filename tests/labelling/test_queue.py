@@ -322,6 +322,11 @@ def test_a_new_judge_is_tested_on_old_labels_which_is_a_look(
     (tmp_path / "labels.looks.json").unlink()
     own = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "length", *limits)
     assert own.returncode in (3, 4) and json.loads(own.stdout)["judges"][0]["threshold"] > 1
+    # Without a limit on false alarms here or in the guardrail, one on what is caught is half.
+    half = command(
+        "recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "length", *limits[:2]
+    )
+    assert half.returncode == 2 and "give --min-caught and --max-false-alarms" in half.stderr
     nobody = command("recalibrate", tmp_path / "g.json", *asked[3:], "--new-judge", "nobody")
     assert nobody.returncode == 2 and "no column of the answers in" in nobody.stderr
     assert command(*asked[:2], *asked[3:5]).returncode == 2

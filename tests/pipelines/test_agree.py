@@ -15,7 +15,12 @@ import pytest
 import calibrail
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.judge_agreement import corrected_rates
+from calibrail.evaluation.judge_agreement import (
+    LabelCounts,
+    corrected_rates,
+    one_of_each,
+    sample_tests,
+)
 from calibrail.guardrail import Guardrail
 from calibrail.options import ReadOptions, ScoreThreshold
 from calibrail.pipelines.agree import JudgedRates, agree
@@ -454,7 +459,7 @@ def test_labels_in_another_file_are_joined_by_id(tmp_path: Path) -> None:
     )
     strange = table(tmp_path / "s.csv", ["id,verdict", "x,bad", "y,fine"])
     with pytest.raises(
-        DataError, match=r"no id of the human labels is one of .*, the first being x"
+        DataError, match=r"no id of the human labels is one of .*: the first is x, there it is a0"
     ):
         agree(bare, judge_column="judge", labels=strange, **how)
     without = table(tmp_path / "w.csv", ["verdict,note", "bad,1", "fine,2"])
@@ -1027,3 +1032,113 @@ def test_labels_that_grow_under_new_names_are_further_looks(tmp_path: Path) -> N
         assert agree(source, **COLUMNS, **LIMITS, looks=looks).judges == result.judges
         verdicts.append((result.verdict, "looked at before" in only(result)["reason"]))
     assert verdicts == [("certified", False), *[("inconclusive", True)] * 2]
+
+
+def test_answers_of_one_id_are_one_group_unless_they_have_groups(tmp_path: Path) -> None:
+    """An id that is a question's: six answers of it, all alike, are one."""
+    rng, made = np.random.default_rng(6), []
+    for question in range(60):
+        truth = int(rng.random() < 0.4)
+        judge = int(rng.random() < (0.9 if truth else 0.1))
+        for k in range(6):
+            row: dict[str, Any] = {"id": f"q{question}", "response": f"Answer {k} to {question}"}
+            made.append(row | {"human": truth, "judge": judge})
+    path = write(tmp_path / "repeated.jsonl", made)
+    found = agree(path, **COLUMNS, **LIMITS)
+    judge = only(found)
+    assert judge["caught"]["n"] + judge["false_alarms"]["n"] == 60
+    assert found.verdict == "inconclusive" and found.data["n_sharing_a_group"] == 300
+    assert any("60 ids stand for several answers" in text for text in found.warnings)
+    assert only(agree(path, **COLUMNS, assume_independent=True))["caught"]["n"] > 60
+    numbered = [{**row, "topic": f"t{place}"} for place, row in enumerate(made)]
+    apart = agree(numbered, **COLUMNS, group_column="topic")
+    assert only(apart)["caught"]["n"] + only(apart)["false_alarms"]["n"] == 360
+
+
+def test_a_group_counts_once_in_each_segment_that_it_is_in(tmp_path: Path) -> None:
+    """Eight systems answer the same questions: each has a label a question."""
+    rng = np.random.default_rng(3)
+    made = [
+        Example(
+            id=f"{question}-{system}",
+            group=f"q{question}",
+            columns={"human": str(truth), "judge": str(truth), "system": f"s{system}"},
+        )
+        for question in range(60)
+        for system in range(8)
+        for truth in [int(rng.random() < 0.5)]
+    ]
+    found = agree(made, **COLUMNS, **LIMITS, by="system")
+    for row in found.by:
+        assert row["caught"]["n"] + row["false_alarms"]["n"] == 60
+        assert row["verdict"] == "certified"
+    # In all, one answer of each class of a question counts.
+    assert only(found)["caught"]["n"] <= 60 and only(found)["false_alarms"]["n"] <= 60
+
+
+def test_labels_that_lie_in_one_segment_say_nothing_of_all(tmp_path: Path) -> None:
+    """The judge catches 60 % where few are labelled, and 98 % where most are: too few in all."""
+    rng, made = np.random.default_rng(7), []
+    for index in range(1600):
+        some = index % 8 == 0
+        truth = int(rng.random() < 0.4)
+        judge = int(rng.random() < (0.98 if some else 0.6)) if truth else int(rng.random() < 0.05)
+        cells = {"judge": str(judge), "lang": "en" if some else "de"}
+        human = str(truth) if rng.random() < (0.9 if some else 0.03) else None
+        cells |= {"p": "0.9" if some else "0.03"}
+        made.append(Example(id=f"s{index}", columns={**cells, "human": human}))
+    found = agree(made, **COLUMNS, **LIMITS, by="lang")
+    judge = only(found)
+    assert found.verdict == "inconclusive"
+    assert judge["certificate"]["reason_code"] == "no_sample"
+    assert "are labelled in de" in judge["reason"] and "Give the probabilities" in judge["reason"]
+    rates = judge["rates"]["prevalence"]
+    assert rates["prediction_powered"]["estimate"] is None and judge["among"] is None
+    assert rates["stratified"]["lower"] < 0.4 < rates["stratified"]["upper"]
+    assert {row["segment"]: row["verdict"] for row in found.by}["en"] == "certified"
+    assert any("--probability" in text or "probability=" in text for text in found.warnings)
+    # With the probabilities nothing is left of the difference.
+    alike = only(agree(made, **COLUMNS, **LIMITS, by="lang", probability="p"))
+    assert alike["certificate"]["reason_code"] != "no_sample"
+
+
+def test_one_answer_of_groups_that_were_drawn_is_a_random_sample_of_them() -> None:
+    """Large groups are hallucinated more often: a row of each group by lot is labelled less."""
+    rng, differ = np.random.default_rng(0), 0
+    for _ in range(20):
+        size = rng.integers(1, 10, 300)
+        unit = np.repeat(np.arange(300), size)
+        called = rng.random(len(unit)) < 0.1 * size[unit]
+        order = rng.permutation(len(unit))
+        first = order[np.unique(unit[order], return_index=True)[1]]
+        people = np.isin(np.arange(len(unit)), rng.choice(first, 150, replace=False))
+        alone = one_of_each(unit, people)
+        assert len(alone) == 300 and people[alone].sum() == 150
+        cells = np.zeros((3, 3, 2), np.int64)
+        places = np.where(people, 0, 2), called.astype(np.int64), 0 * unit
+        np.add.at(cells, tuple(item[alone] for item in places), 1)
+        (test,) = sample_tests(LabelCounts(cells, decided=False))
+        differ += test["differs"]
+    assert differ <= 1
+
+
+def test_a_copy_of_the_labels_is_no_judge(tmp_path: Path) -> None:
+    _, made = standing_in(tmp_path, {"judge": (0.05, 0.05)}, people=0.5)
+    for row in made:
+        row["twin"] = row["human"]
+    path = write(tmp_path / "twin.jsonl", made)
+    for judge, copied in (("twin", True), ("judge", False)):
+        found = agree(path, label_column="human", judge_column=judge)
+        assert any("a copy of the labels" in text for text in found.warnings) == copied
+
+
+def test_what_stands_in_the_way_of_a_join_or_a_draw_is_shown(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", ["id,judge,p", *(f"{i},{i % 2},2" for i in range(20))])
+    people = table(tmp_path / "l.csv", ids([(f"{i:04}", i % 2) for i in range(20)]))
+    with pytest.raises(DataError, match="the first is 0000, there it is 0"):
+        agree(source, judge_column="judge", labels=people)
+    numbers = [json.dumps({"id": i, "human": i % 2}) for i in range(20)]
+    lines = table(tmp_path / "l.jsonl", numbers)
+    assert agree(source, judge_column="judge", labels=lines).data["n_human"] == 20
+    with pytest.raises(DataError, match=r"field p: .*got 2.0; write it there"):
+        agree(source, judge_column="judge", labels=lines, probability="p")

@@ -186,6 +186,9 @@ def test_imported_labels_of_a_judge_only_agree_with_it(tmp_path: Path) -> None:
     judged = verdicts[JUDGE]
     assert judged.verdict == "inconclusive" and f"Agrees with {JUDGE}" in judged.certificate.reason
     assert judged.sequential is not None and judged.sequential["verdict"] == "certified"
+    document = build_document("certify", judged.to_dict())
+    assert document.headline == f"Inconclusive, on labels of {JUDGE}"
+    assert document.next_step.startswith("Have people label answers")
     lines_of = (tmp_path / JUDGE / "labels.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["judge"] for line in lines_of} == {JUDGE}
     assert {json.loads(line)["annotator"] for line in lines_of} == {JUDGE}

@@ -18,6 +18,8 @@ _N: Final = 1500
 _PREVALENCE: Final = 0.3
 #: Rows of which nothing is known but labels and the probability that people got them.
 _ALIKE: Final = 1000
+#: Questions, each with several answers.
+_QUESTIONS: Final = 200
 _LIMITS: Final[dict[str, Any]] = {"min_caught": 0.8, "max_false_alarms": 0.2}
 
 
@@ -75,6 +77,47 @@ def of_rows_alike(rng: np.random.Generator, folder: Path) -> bool:
     return not caught["lower"] <= 0.8 <= caught["upper"]
 
 
+def of_one_id(rng: np.random.Generator, folder: Path) -> bool:
+    """Let ids be those of questions, whose five answers a judge calls alike."""
+    rows: dict[str, Any] = {"id": [], "response": [], "human": [], "judge": []}
+    for question in range(_QUESTIONS):
+        truth = int(rng.random() < 0.5)
+        judge = int(rng.random() < (0.8 if truth else 0.02))
+        for answer in range(5):
+            cells = f"q{question}", f"Answer {answer} to question {question}", truth, judge
+            for values, cell in zip(rows.values(), cells, strict=True):
+                values.append(cell)
+    named: dict[str, Any] = {"label_column": "human", "judge_column": "judge"}
+    return calibrail.agree(rows, looks=False, **named, **_LIMITS).verdict == "certified"
+
+
+def of_segments(*, drawn_alike: bool) -> Try:
+    """Test judges by segments that share questions, or label most in the one where it is good."""
+
+    def attempt(rng: np.random.Generator, folder: Path) -> bool:
+        rows: dict[str, Any] = {"id": [], "group": [], "lang": [], "human": [], "judge": []}
+        for question in range(_QUESTIONS):
+            # Hard questions are so in every language.
+            hard = rng.random() < 0.5
+            for lang in range(4):
+                truth, good = int(rng.random() < 0.4), not drawn_alike and lang == 0
+                caught = 0.98 if good else (0.6 if hard else 1.0) if drawn_alike else 0.7
+                judge = int(rng.random() < (caught if truth else 0.02))
+                drawn = rng.random() < (0.9 if drawn_alike or good else 0.05)
+                human = truth if drawn else None
+                group = f"q{question}" if drawn_alike else f"q{question}-{lang}"
+                cells = f"{question}-{lang}", group, f"l{lang}", human, judge
+                for values, cell in zip(rows.values(), cells, strict=True):
+                    values.append(cell)
+        named: dict[str, Any] = {"label_column": "human", "judge_column": "judge", "by": "lang"}
+        found = calibrail.agree(rows, looks=False, **named, **_LIMITS)
+        if drawn_alike:
+            return any(row["verdict"] == "certified" for row in found.by)
+        return found.verdict == "certified"
+
+    return attempt
+
+
 ATTACKS = [
     Attack(
         "agree: of ten judges that catch just too few, one is certified",
@@ -99,5 +142,29 @@ ATTACKS = [
         (41, 100),
         of_rows_alike,
         400,
+    ),
+    Attack(
+        "agree: ids are those of questions, and a judge that catches just too few is certified",
+        f"{_QUESTIONS} questions with five answers that are alike",
+        0.05,
+        (5, 20),
+        of_one_id,
+        200,
+    ),
+    Attack(
+        "agree: most labels lie in the segment where the judge is good, and it is certified",
+        f"{_QUESTIONS} answers in each of four segments, of which it catches 77 %",
+        0.05,
+        (11, 20),
+        of_segments(drawn_alike=False),
+        200,
+    ),
+    Attack(
+        "agree: of four segments with the same questions one is certified that catches too few",
+        f"{_QUESTIONS} questions in each of four segments",
+        0.05,
+        None,
+        of_segments(drawn_alike=True),
+        200,
     ),
 ]

@@ -139,8 +139,7 @@ def label_columns_of(
 def _labels_of_people(seen: Seen) -> list[str]:
     def says(name: str) -> bool:
         held = [value for value in seen.values(name) if value not in (None, "")]
-        words = all(isinstance(v, str) and parse_label(v) in (0, 1) for v in held)
-        return names_people(name) and words
+        return names_people(name) and all(parse_label(value) in (0, 1) for value in held)
 
     return [name for name in likely_labels(seen.rows) if is_of_people(name) or says(name)]
 

@@ -24,7 +24,7 @@ from scipy.stats import binomtest, f, fisher_exact
 
 from calibrail.conformal import bounds
 from calibrail.data import labels
-from calibrail.evaluation.confounds import Division
+from calibrail.evaluation.confounds import Division, by_column
 from calibrail.evaluation.stats.intervals import Floats, Mask, Measure, missing
 from calibrail.evaluation.stats.tests import BEYOND, CELLS, binomial_chances
 from calibrail.options.fields import share
@@ -89,11 +89,6 @@ class LabelCounts:
         return cls(cells, decided)
 
     @property
-    def n(self) -> int:
-        """Rows with a label of either kind."""
-        return round(float(self.cells.sum() - self.cells[NONE, NONE].sum()))
-
-    @property
     def n_human(self) -> int:
         """Rows with a human label."""
         return round(float(self.cells[:NONE].sum()))
@@ -125,14 +120,20 @@ class LabelCounts:
 
     def to_dict(self) -> dict[str, int]:
         """Return the numbers of rows by who labelled them."""
-        counts = {name: getattr(self, name) for name in ("n", "n_human", "n_judge", "n_both")}
+        counts = {name: getattr(self, name) for name in ("n_human", "n_judge", "n_both")}
+        counts = {"n": self.n_human + self.n_judge - self.n_both, **counts}
         alone = {f"{name}_alone": counts[name] - self.n_both for name in ("n_human", "n_judge")}
         return counts | alone
 
 
-def one_of_each(unit: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a row of each unit, chosen by a lot that nothing in the rows decides."""
+def one_of_each(unit: NDArray[np.int64], people: Mask | None = None) -> NDArray[np.int64]:
+    """Return a row of each unit, chosen by lot: the one of people where units were drawn for them.
+
+    Of units that were drawn, whatever their size, one is labelled or not.
+    """
     order: NDArray[np.int64] = np.random.default_rng(0).permutation(len(unit))
+    if people is not None and drawn_by_unit(people, unit):
+        order = order[np.argsort(~people[order], kind="stable")]
     return order[np.unique(unit[order], return_index=True)[1]]
 
 
@@ -255,9 +256,8 @@ def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | N
     ({'name': 'en', 'n': 40, 'n_wrong': 20}, 0.0005)
     """
     rows = rows & (division.members >= 0)
-    strata = [division.members == k for k in range(len(division.names))]
-    sizes = np.array([np.sum(rows & members) for members in strata])
-    errors = np.array([np.sum(rows & wrong & members) for members in strata])
+    members, most = division.members, len(division.names)
+    sizes, errors = (np.bincount(members[it], minlength=most) for it in (rows, rows & wrong))
     filled = sizes > 0
     if filled.sum() < 2 or errors.sum() in (0, sizes.sum()):
         return None
@@ -266,17 +266,14 @@ def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | N
     dealt = rng.multivariate_hypergeometric(sizes[filled], int(errors.sum()), size=1999)
     least = ((errors[filled] - expected) ** 2 / expected).sum()
     as_far = ((dealt - expected) ** 2 / expected).sum(axis=1) >= least - 1e-9
-    return {
-        "feature": division.name,
-        "strata": [
-            {"name": name, "n": int(n), "n_wrong": int(k)}
-            for name, n, k in zip(division.names, sizes, errors, strict=True)
-        ],
-        "p_value": float((1 + as_far.sum()) / 2000),
-    }
+    strata: list[dict[str, Any]] = [
+        {"name": name, "n": int(n), "n_wrong": int(k)}
+        for name, n, k in zip(division.names, sizes, errors, strict=True)
+    ]
+    by_rate = sorted((it for it in strata if it["n"]), key=lambda it: it["n_wrong"] / it["n"])
+    found = {"feature": division.name, "strata": strata, "ends": [by_rate[0], by_rate[-1]]}
+    return {**found, "p_value": float((1 + as_far.sum()) / 2000)}
 
-
-Direction = Literal["too often", "too rarely", "not shown"]
 
 KAPPA_METHOD: Final = "Cohen (1960); profile likelihood or score test, F"
 
@@ -305,7 +302,7 @@ class Asymmetry(Record):
     judge_alone: int
     human_alone: int
     p_value: float | None
-    direction: Direction
+    direction: Literal["too often", "too rarely", "not shown"]
     reason: str | None = None
 
 
@@ -393,7 +390,7 @@ def asymmetry(judge_alone: int, human_alone: int, confidence: float = 0.95) -> A
     if not n:
         return Asymmetry(0, 0, None, "not shown", "no_disagreement")
     p_value = float(binomtest(judge_alone, n, 0.5).pvalue)
-    way: Direction = "too often" if judge_alone > human_alone else "too rarely"
+    way: Any = "too often" if judge_alone > human_alone else "too rarely"
     return Asymmetry(judge_alone, human_alone, p_value, way if p_value <= level else "not shown")
 
 
@@ -507,8 +504,6 @@ def _cells(a: NDArray[np.float64], b: float, value: float) -> NDArray[np.float64
 #: Draws, the same ones for the same counts.
 DRAWS: Final = 4000
 
-Draws = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ends:
@@ -520,8 +515,8 @@ class Ends:
         Each draw for itself; those of ``low`` are the smaller in distribution.
     """
 
-    low: Draws
-    high: Draws
+    low: Floats
+    high: Floats
 
     def turned(self) -> Ends:
         """Return the ends of one minus the quantity."""
@@ -579,9 +574,9 @@ def _part(v: Ends, flagged: Ends, passed: Ends) -> Ends:
     )
 
 
-def _ratio(above: Draws, below: Draws, unknown: float) -> Draws:
+def _ratio(above: Floats, below: Floats, unknown: float) -> Floats:
     """Return a quotient, and where its denominator is not above 0 what is not ruled out."""
-    return cast(Draws, np.divide(above, below, np.full(len(above), unknown), where=below > 0.0))
+    return cast(Floats, np.divide(above, below, np.full(len(above), unknown), where=below > 0.0))
 
 
 RateName = Literal["prevalence", "coverage", "fpr"]
@@ -1006,6 +1001,24 @@ def drawing_tests(people: Sequence[int], unit: NDArray[np.int64], chance: Floats
     alone, level = one_of_each(unit), SAMPLE_LEVEL / 2.0
     halves = alone, alone[chance[alone] > chance[alone].mean()]
     return [drawing_test(np.isin(it, people), chance[it], level) for it in halves if len(it)]
+
+
+def segment_test(segments: Any, people: Mask, unit: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Test on one row of each unit whether people labelled as much of each segment: `errors_by`.
+
+    Returns
+    -------
+    list of dict
+        A test as of `sample_tests`, with the two ``ends`` that differ most; empty of one segment.
+    """
+    alone, level = one_of_each(unit, people), SAMPLE_LEVEL / 2.0
+    division = by_column("segment", segments[alone].tolist())
+    found = division and errors_by(division, people[alone], np.full(len(alone), True))
+    if not found:
+        return []
+    ends = [{"name": it["name"], "count": it["n_wrong"], "n": it["n"]} for it in found["ends"]]
+    about = {"p_value": found["p_value"], "level": level, "differs": found["p_value"] < level}
+    return [{"share": "segment", "ends": ends, **about}]
 
 
 def best_edge(values: Floats, labels: NDArray[np.int8], limits: Any = None) -> float | None:

@@ -1,7 +1,7 @@
 """Agree()."""
 
 import json
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -17,7 +17,7 @@ from calibrail.conformal import ClassCounts, certify_groups, holm
 from calibrail.data.aliases import Labellers, aliases_of
 from calibrail.data.example import Example
 from calibrail.data.sources import Source, reusable, spoken
-from calibrail.data.splits import CALIBRATION, TEST, group_numbers
+from calibrail.data.splits import CALIBRATION, TEST, group_numbers, merge_groups
 from calibrail.data.values import group_name
 from calibrail.errors import DataError, InputError, errors_as
 from calibrail.evaluation import Sample, confounds, judge_agreement
@@ -31,7 +31,7 @@ from calibrail.labelling.ledger import Order
 from calibrail.labelling.replay import drawn_answers, evenly_labelled
 from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
 from calibrail.options.data import SKIP, ReadKeywords, judge_of
-from calibrail.options.fields import cli_or_python, optional, share
+from calibrail.options.fields import optional, share
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, independence, loading, scoring
 from calibrail.pipelines.calibration_overlap import Fresh, withdrawn_for
@@ -192,8 +192,7 @@ def agree(
     level, reading = share(confidence, "confidence"), optional(reading, ReadOptions, "reading")
     judges = (judge_column,) if isinstance(judge_column, str) else tuple(judge_column)
     if not judges:
-        option = cli_or_python("--judge-column COL", "judge_column")
-        raise InputError(f"{option} must name the column of a judge's labels or ratings")
+        raise InputError(say("refused.no_judge"))
     name, asked = spoken(source), source
     folder = next(filter(_holds_labels, (labels, source)), None)
     of_folder, n_uneven = ([], 0) if folder is None else drawn_answers(Path(cast(str, folder)))
@@ -236,8 +235,7 @@ def agree(
         n_unread, whose = found.n_quarantined, found.labellers
         reading = replace(reading, labelled_by=reading.labelled_by or judge_of(found.how()))
     generator = next(iter(aliases_of("generator", others)), None)
-    further = [item for item in (by, probability, generator) if item is not None]
-    keep = tuple(dict.fromkeys((*named, *columns, *further)))
+    keep = tuple(dict.fromkeys(filter(None, (*named, *columns, by, probability, generator))))
     unlabelled = replace(reading, label_column=None)
     examples = loading.open_source(source, unlabelled, keep=keep, labelled=False)
     whose = whose or examples.labellers
@@ -246,6 +244,7 @@ def agree(
     table_rows, flags, segments = list[tuple[float, ...]](), list[bool](), list[str]()
     chances, people, met = list[float](), dict[int, Example](), dict[str, Example]()
     times, places, units = Counter[str | None](), list[int | None](), list[str | None]()
+    alone = list[str | None]()
     n_undefined = n_errors = 0
     said: dict[tuple[str, str], tuple[float, int]] = {}
 
@@ -279,6 +278,7 @@ def agree(
             places.append(None if example.group is None else times[example.group])
             # Without a group what is the same word for word is one.
             units.append(example.group or (example.digest() if example.response else None))
+            alone.append(example.id if example.group is None else None)
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
             if drawn_with:
@@ -295,7 +295,8 @@ def agree(
         if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
             continue
         if not place and by_people is not None:
-            raise DataError(say("refused.no_id_met", name=name, first=next(iter(by_people), "")))
+            theirs, here = (next(filter(None, ids), "") for ids in (by_people, alone))
+            raise DataError(say("refused.no_id_met", name=name, first=theirs, here=here))
         if not table_rows and pairs.entries:
             # What stands in the way may be a judge's label, where people's are fine.
             column = json.loads(pairs.entries[0])["field"]
@@ -309,6 +310,9 @@ def agree(
         raise DataError(say("refused.no_label_stays", n=len(people), least=least))
     table[[row for row in people if row not in drawn], 0] = NONE
     unit = group_numbers(None if assume_independent else units, len(units))
+    if not assume_independent and examples.repeated_ids():
+        # What shares an id, as answers to a question may, is a group unless it has one.
+        unit = merge_groups(unit, group_numbers(alone, len(alone)))
     lots, drawing = np.zeros(len(unit)), list[dict[str, Any]]()
     if folder is None:
         # Where labels are handed out, one answer of each group is drawn, or all of fewer groups.
@@ -348,6 +352,7 @@ def agree(
             "n_undefined": n_undefined,
             "n_errors": n_errors,
             "n_sharing_a_group": len(unit) - len(np.unique(unit)),
+            "n_ids_repeated": (examples.repeated_ids() or {"n_ids": 0})["n_ids"],
             "n_set_aside": gate.n_set_aside,
             "n_calibrating": gate.n_calibrating,
             "n_thinned": len(people) - len(drawn) + n_uneven,
@@ -433,7 +438,8 @@ def judge_on_labels(
         judge_column=judge,
         judge_higher="hallucinated" if rated else None,
         labels=folder,
-        min_caught=least if max_fpr is not None else None,
+        # A limit that was named alone is refused as such.
+        min_caught=asked.min_coverage if max_fpr is None else least,
         max_false_alarms=max_fpr,
         confidence=asked.confidence,
         n_looks=asked.n_looks,
@@ -493,12 +499,14 @@ class _Gate:
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
         self._examples, times = [], Counter(example.id for example in people.values())
         for row, example in people.items():
-            # What this row was told apart by must tell it apart below, too.
-            name = f"{example.id}#{row}" if times[example.id] > 1 else example.id
+            name, group = example.id, example.group
+            if times[name] > 1:
+                # What this row was told apart by must tell it apart below, too.
+                name, group = f"{name}#{row}", group or name
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
             cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
-            example = replace(example, id=name, label=int(table[row, 0]), columns=cells)
-            self._examples.append(example)
+            example = replace(example, id=name, group=group, label=int(table[row, 0]))
+            self._examples.append(replace(example, columns=cells))
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,
@@ -514,8 +522,11 @@ class _Gate:
         # In the order in which they came, whatever ids several of one id have got.
         self._rows = np.array([*people], np.int64)
         self._here = self._segments[self._rows]
-        labelled = table[:, 0] < NONE
-        self._even = judge_agreement.evenly_met(labelled, rows.unit, rows.lots)[self._rows]
+        self._parts = np.unique(self._segments, return_inverse=True)[1]
+        # A group counts once in all (1), and where it is in several segments once in each (0).
+        self._even = [self._evenly_met(self._parts * k) for k in (1, 0)]
+        #: By judge, and whether in all: which answers test it where near copies count once.
+        self._tests: dict[tuple[int, bool], NDArray[np.bool_]] = {}
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
         calibrating = scored.codes == CALIBRATION
         self.n_calibrating = int(calibrating.sum())
@@ -550,49 +561,48 @@ class _Gate:
             raise DataError(say("refused.no_class_to_calibrate", judge=self._judges[k]))
         return edge
 
-    def _testing(self, k: int) -> NDArray[np.bool_]:
-        """Return which answers test a judge where near copies count once."""
-        sample = independence.independent(self._scored, self._promise, self.limits)[0][k]
-        return sample.drawn(TEST, sample.labels) & self._even
+    def _evenly_met(self, parts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of the answers that people labelled stay: see `evenly_met`."""
+        labelled = self._table[:, 0] < NONE
+        even = labelled.copy()
+        for part in range(int(parts.max()) + 1):
+            here = parts == part
+            unit = np.unique(self._data.unit[here], return_inverse=True)[1]
+            lots = self._data.lots[here]
+            even[here] &= judge_agreement.evenly_met(labelled[here], unit, lots)
+        return even[self._rows]
 
-    def _counts(self, sample: Sample, k: int) -> dict[_Key, ClassCounts]:
-        """Count what a judge calls hallucinated, in all and in each segment; silence calls none."""
-        rows, labels = sample.drawn(TEST, sample.labels), sample.labels
-        self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
-        self.n_larger = max(self.n_larger, int((rows & ~self._even).sum()))
-        rows = rows & self._even
-        result: dict[_Key, ClassCounts] = {}
-        for name in (None, *sorted(set(self._segments))):
-            among = rows if name is None else rows & (self._here == name)
-            counts = [
-                int(part.sum())
-                for label in (1, 0)
-                for mine in [among & (labels == label)]
-                for part in (mine & (self._values[k] >= self._edges[k]), mine)
-            ]
-            result[k, name] = ClassCounts(*counts)
-        return result
+    def _counts(self, sample: Sample, k: int, *, whole: bool) -> dict[_Key, ClassCounts]:
+        """Count what a judge calls hallucinated, in all or in segments; silence calls none."""
+        apart = () if whole else (self._parts[self._rows],)
+        rows, even = sample.drawn(TEST, sample.labels, *apart), self._even[whole]
+        if whole:
+            self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
+            self.n_larger = max(self.n_larger, int((rows & ~even).sum()))
+        rows = rows & even
+        self._tests.setdefault((k, whole), rows)
+        called, names = self._values[k] >= self._edges[k], sorted({*self._segments})
+        parts = {None: rows} if whole else {name: rows & (self._here == name) for name in names}
+        return {(k, name): sample.counts(called, among) for name, among in parts.items()}
 
     def _decided(self) -> dict[_Key, dict[str, Any]]:
         """Return the certificates of judges, and of judges in segments: a family each."""
         places, scored = range(len(self._judges)), self._scored
-        readings = independence.readings(scored, self.limits)
-        ways = [independence.independent(way, self._promise, self.limits)[0] for way in readings]
-        if len(ways) > 1:
-            hallucinated = scored.table.labels == 1
-            wrong = [(self._values[k] >= self._edges[k]) != hallucinated for k in places]
-            for ends in (wrong, [~item for item in wrong]):
-                ways.append(tuple(independence.extreme(ways, ends[k])[k] for k in places))
         asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
-        made: list[dict[_Key, dict[str, Any]]] = []
-        for way in ways:
-            counts = {key: it for k in places for key, it in self._counts(way[k], k).items()}
-            made.append({})
-            for whole in (True, False):
-                family = {key: item for key, item in counts.items() if (key[1] is None) == whole}
-                verdicts = certify_groups(cast(Any, family), asked)
-                made[-1] |= {key: verdicts[cast(Any, key)].certificate.to_dict() for key in family}
-        result = {}
+        made: list[dict[_Key, dict[str, Any]]] = [{} for _ in range(4)]
+        hallucinated = scored.table.labels == 1
+        wrong = [(self._values[k] >= self._edges[k]) != hallucinated for k in places]
+        readings = independence.readings(scored, self.limits)
+        for whole in (True, False):
+            asking = self._promise, self.limits, None if whole else self._here.tolist()
+            ways = [independence.independent(way, *asking)[0] for way in readings]
+            for ends in (wrong, [~item for item in wrong]) if len(ways) > 1 else ():
+                ways.append(tuple(independence.extreme(ways, ends[k])[k] for k in places))
+            for kept, way in zip(made, ways, strict=False):
+                counted = (self._counts(way[k], k, whole=whole) for k in places)
+                found = certify_groups(cast(Any, dict(ChainMap(*counted))), asked)
+                kept |= {cast(Any, key): it.certificate.to_dict() for key, it in found.items()}
+        made, result = [kept for kept in made if kept], {}
         for key, content in made[0].items():
             if len(made) > 1:
                 each = [item[key] for item in made]
@@ -609,18 +619,21 @@ class _Gate:
     def _about(self, k: int, segment: str | None) -> dict[str, Any]:
         """Return what is known of a judge; no verdict where people drew by its labels."""
         here = np.full(len(self._table), True) if segment is None else self._segments == segment
-        level, n = self.limits.confidence, 1 if segment is None else len(set(self._segments))
+        level, n = self.limits.confidence, len({*self._segments})
+        n = n if segment is not None else 1 + bool(self._spread)
         counts, weighed = self._counted(k, here, self._table), self._counted(k, here)
-        tested = np.isin(self._each, self._rows[self._testing(k)]) & here
+        tested = np.isin(self._each, self._rows[self._tests[k, segment is None]]) & here
         # Rows of one group are alike, and may have been drawn together: a lot chooses one of each.
-        alone = np.isin(self._each, judge_agreement.one_of_each(self._data.unit)) & here
+        among_units = self._data.unit[here], self._table[here, 0] < NONE
+        alone = np.flatnonzero(here)[judge_agreement.one_of_each(*among_units)]
         each, tail = self._counted(k, alone), judge_agreement.SAMPLE_LEVEL / n
-        sample = [*judge_agreement.sample_tests(each, tail), *self._data.drawing]
+        drawing = [*self._data.drawing, *(self._spread if segment is None else ())]
+        sample = [*judge_agreement.sample_tests(each, tail), *drawing]
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(weighed, level)}
         among = None
         if doubt := words.differing(sample):
-            about = {"drawing": self._data.drawing, "data": {"labelled_by": self._labelled_by}}
+            about = {"drawing": drawing, "data": {"labelled_by": self._labelled_by}}
             reason = say("agree.no_verdict", about, doubt=doubt)
             content = {**content, **withdrawn_for("no_sample", reason)}
             for rate in rates.values():
@@ -644,9 +657,7 @@ class _Gate:
             "random_sample": sample,
         }
 
-    def _counted(
-        self, k: int, rows: NDArray[np.bool_], table: NDArray[np.float64] | None = None
-    ) -> LabelCounts:
+    def _counted(self, k: int, rows: NDArray[Any], table: Any = None) -> LabelCounts:
         """Count rows by all labels, of a table of them as they are, and else of each unit one."""
         unit, table = (self._data.unit, self._heard) if table is None else (self._each, table)
         values = table[rows, k + 1]
@@ -657,6 +668,8 @@ class _Gate:
     def results(self, *, decided: bool, by: bool) -> tuple[Any, Any]:
         """Return what is known of every judge, and of every judge in every segment."""
         judges, parts, errs, self._flagged = [], [], self._errs(), decided
+        drawn = self._table[:, 0] < NONE, self._data.unit
+        self._spread = judge_agreement.segment_test(self._segments, *drawn)
         for k, sign in enumerate(self._signs):
             row = self._about(k, None)
             row |= {"threshold": sign * self._edges[k] if sign else None, "errs": errs[k]}
@@ -684,7 +697,7 @@ class _Gate:
         for k, judge in enumerate(self._judges):
             # Which answers each judge wrote itself, where its name says so.
             whose = [it and author_of(judge, it) for it in self._data.divided["generator"]]
-            every, seen = (*divisions, confounds.by_column("author", whose)), self._testing(k)
+            every, seen = (*divisions, confounds.by_column("author", whose)), self._tests[k, True]
             tests = (errors_by(it, self._errors(k), seen) for it in every if it is not None)
             found.append([test for test in tests if test is not None])
         adjusted = iter(holm([row["p_value"] for rows in found for row in rows]).tolist())

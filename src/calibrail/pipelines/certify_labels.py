@@ -261,7 +261,10 @@ def certify_labels(
         **{name: getattr(made, name) for name in (*both, "min_coverage", "max_fpr", "confidence")},
     )
     certificate, _ = revised(certificate, None, partial(without_proof, freshness=freshness))
-    judged = partial(independence.settled, n_alike=0, assumed=False, judge=replayed.judge())
+    reading, judge = dict(plan.reading), replayed.judge()
+    if judge is not None:
+        reading["settings"] = {**reading.get("settings", {}), "labelled_by": judge}
+    judged = partial(independence.settled, n_alike=0, assumed=False, judge=judge)
     certificate, _ = revised(certificate, None, judged)
     blind = replayed.blind_verdict()
     if certificate.verdict == "certified" and blind not in (None, "certified"):
@@ -307,7 +310,7 @@ def certify_labels(
         n_seen_before=traces.n_seen_before,
         n_undefined=sum(item.draw.score is None for item in replayed.counting),
         n_quarantined=traces.n_quarantined,
-        reading=plan.reading,
+        reading=reading,
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=freshness,
         looks=tuple(data_reuse.to_report_rows(standing.earlier)),

@@ -503,7 +503,8 @@ def _rating(value: object, sign: float) -> float | None:
 
 def chance_of(source: str, example: Example, column: str) -> float:
     """Return the probability with which a row was drawn: without one no label speaks for it."""
-    chance = number_in(example.columns.get(column)) or 0.0
+    given = example.columns.get(column)
+    chance = number_in(given) or 0.0
     if not 0.0 < chance <= 1.0:
-        raise DataError.on("no_probability", where=f"{source}, id {example.id!r}, field {column}")
+        raise DataError.on("no_probability", source=source, id=example.id, name=column, given=given)
     return chance

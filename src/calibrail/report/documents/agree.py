@@ -104,7 +104,8 @@ def _asked(row: Json) -> Json:
 
 def _summary(judges: Sequence[Json], result: Json) -> tuple[str, list[parts.Bullet]]:
     """Return what a judge does, with its reason; of several what they share, and a line of each."""
-    drawn = any(one["share"] == "drawn" for item in judges for one in item["random_sample"])
+    tests = (one["share"] for item in judges for one in item["random_sample"])
+    drawn = not {"drawn", "segment"}.isdisjoint(tests)
     # By how much those that people labelled differ from the others is a warning.
     doubt = say("agree.no_verdict", doubt=None, drawing=drawn, data=result["data"])
     sharing: dict[str, list[str]] = {}
@@ -154,29 +155,21 @@ def _gates(
     """Show bounds and verdict of every judge, or of every judge in every segment."""
     if not rows:
         return None
-    cells = [
-        (
-            names[1](row),
-            phrases.share_with_bounds(row["caught"]),
-            phrases.share_with_bounds(row["false_alarms"]),
-            row["verdict"] or "",
-            # Of labels that are no random sample more would settle nothing.
-            answers_more(row["needed"] or {})
-            if row["verdict"] == "inconclusive"
-            and row["certificate"].get("reason_code") != "no_sample"
-            else "",
-            phrases.share_with_bounds(row["rates"]["prevalence"]["prediction_powered"])
-            if "segment" in row
-            else "",
-        )
-        for row in rows
-    ]
-    heads = "Caught", "False alarms", "Verdict", "More needed", "Hallucinated"
+    part, cells = "segment" in rows[0], list[tuple[str, ...]]()
+    for row in rows:
+        more, code = "", row["certificate"].get("reason_code")
+        # Of labels that are no random sample more would settle nothing.
+        if row["verdict"] == "inconclusive" and code != "no_sample":
+            more = answers_more(row["needed"] or {})
+        rates = row["caught"], row["false_alarms"], row["rates"]["prevalence"]["prediction_powered"]
+        caught, alarms, *shown = map(phrases.share_with_bounds, rates[: 2 + part])
+        cells.append((names[1](row), caught, alarms, row["verdict"] or "", more, *shown))
+    heads = "Caught", "False alarms", "Verdict", "More needed", *["Hallucinated"] * part
     table = parts.Table(names[0], parts.texts(names[0], *heads), cells)
-    what = "group" if "segment" in rows[0] else "judge"
+    what = "group" if part else "judge"
     held = say("certify.corrected", confidence=result["confidence"], n=len(rows), what=what)
     asked = result["min_caught"] is not None and len(rows) > 1
-    means = "" if "segment" in rows[0] else say("agree.several", result, n=len(rows))
+    means = "" if part else say("agree.several", result, n=len(rows))
     return parts.section(names[0], table, *map(parts.Text, (means, held if asked else "")))
 
 
@@ -201,9 +194,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     errs = list[str]()
     for row in item["errs"]:
         if row["p_holm"] <= 1.0 - result["confidence"]:
-            by_rate = sorted(row["strata"], key=lambda one: one["n_wrong"] / one["n"])
-            ends = {"least": by_rate[0], "most": by_rate[-1]}
-            errs.append(say("agree.errs", row, ends, feature=phrases.plain(row["feature"])))
+            errs.append(say("agree.errs", row, feature=phrases.plain(row["feature"])))
     table = parts.Table(title, columns, rows)
     decided = any(measures.shown_end(rate, _asked(item)) for rate in ("coverage", "fpr"))
     both = say("agree.together", item, judge=whose) if decided and not result["judges"][1:] else ""
@@ -255,16 +246,11 @@ def _errors(result: Json) -> parts.Section | None:
     """Show the answers on which judges and people disagree, by segment."""
     if not result["errors"]:
         return None
-    rows = [
-        (
-            phrases.group_label(row["segment"]),
-            phrases.plain(row["judge"]),
-            phrases.plain(row["id"]),
-            "hallucinated" if row["human"] else "faithful",
-            phrases.short(row["response"]),
-        )
-        for row in result["errors"][:MOST]
-    ]
+    rows = []
+    for row in result["errors"][:MOST]:
+        cells = phrases.group_label(row["segment"]), *map(phrases.plain, (row["judge"], row["id"]))
+        label = "hallucinated" if row["human"] else "faithful"
+        rows.append((*cells, label, phrases.short(row["response"])))
     says = f"By {labeller(result['data'])}"
     shown = say("agree.errors_shown", result, n=len(result["errors"]), most=MOST)
     heads = parts.texts("Segment", "Judge", "Answer", says, "Text")
@@ -275,19 +261,9 @@ def _errors(result: Json) -> parts.Section | None:
 
 def differing(tests: Iterable[Json]) -> str:
     """Return by what the rows with human labels are seen to be no such sample; empty if not."""
-    return " and ".join(
-        say("versus.drawn", test)
-        if test["share"] == "drawn"
-        else say(
-            "agree.differs",
-            test,
-            what=say(f"agree.{test['share']}"),
-            labelled=test["human_labelled"]["count"] / test["human_labelled"]["n"],
-            others=test["others"]["count"] / test["others"]["n"],
-        )
-        for test in tests
-        if test["differs"]
-    )
+    codes = {"drawn": "versus.drawn", "segment": "agree.by_segment"}
+    seen = (test for test in tests if test["differs"])
+    return " and ".join(say(codes.get(test["share"], "agree.differs"), test) for test in seen)
 
 
 def warnings(result: Json) -> Iterator[str]:
@@ -307,7 +283,11 @@ def warnings(result: Json) -> Iterator[str]:
         if kappa is not None and kappa < 0.0:
             about = {"judge": phrases.plain(item["judge"]), "turned": item.get("turned")}
             yield say("agree.against_people", result, about)
-        data["n_human_alone"] = max(data["n_human_alone"], item["counts"]["n_human_alone"])
+        counts, table = item["counts"], item["agreement"]["table"]
+        alike = not table["hallucinated_faithful"] + table["faithful_hallucinated"]
+        if alike and counts["n_judge"] == counts["n"] == counts["n_both"] < data["n"]:
+            yield say("agree.copy", result, judge=phrases.plain(item["judge"]))
+        data["n_human_alone"] = max(data["n_human_alone"], counts["n_human_alone"])
     by_column = "column" in (result["flag"] or ())
     for code in (
         *("seen_before", "set_aside", "larger", "sharing_a_group", "thinned", "unmet", "unsure"),

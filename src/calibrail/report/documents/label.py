@@ -12,8 +12,8 @@ from calibrail.options import Drawing, Requirement
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
 from calibrail.report.document import Document, Facts, Json, Text
+from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import guardrail, measures
-from calibrail.report.documents.calibrate_sections import look_number, verdict_summary
 from calibrail.report.figures.sequential import BETS, intervals_svg, wealth_svg
 from calibrail.report.messages import facts, remarks, say, say_first
 from calibrail.report.text import capital, count_of, last_part
@@ -50,6 +50,7 @@ def next_step(certificate: Json) -> str:
             "certify.use": verdict == "certified",
             "label.do_not_rely": verdict == "rejected",
             "certify.no_look_left": certificate.get("reason_code") == "no_look_left",
+            "verdict.label_by_people": certificate.get("reason_code") == "labels_of_judge",
             "label.label_unseen": found["withheld"],
             "label.say_fresh": unsaid,
             "label.settle": found["held_up"]["disagreements"],
@@ -88,7 +89,8 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         counts = f"weighted; {count_of(rate)} labelled" if rate["method"] == "betting" else line[4]
         lines.append((*line[:4], counts))
     more = f"about {expect['median']:,} more" if known else ""
-    headline, meaning = verdict.capitalize(), verdict_summary(certificate)
+    headline = messages.verdict_headline(certificate)
+    meaning = messages.verdict_summary(certificate)
     begun = found["labelled"] or found["withheld"]
     if not begun:
         asked = Requirement(found["max_fpr"], found["min_coverage"], found["confidence"])
@@ -100,7 +102,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         subject=last_part(guardrail),
         headline=headline,
         verdict=verdict,
-        summary=f"{meaning}{look_number(certificate)}",
+        summary=f"{meaning}{messages.look_number(certificate)}",
         tiles=(*measures.tiles(lines), parts.Tile("Labelled", f"{found['labelled']:,}", more)),
         blocks=(
             parts.section(
@@ -108,7 +110,7 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
                 measures.rates_figure(shown, certificate) if begun else None,
                 measures.table("On the labels so far", lines, shown["confidence"]),
                 Text(say("label.how_sure", certificate, ends=ends)),
-                Text(look_number(certificate, first=True).lstrip()),
+                Text(messages.look_number(certificate, first=True).lstrip()),
                 Text(say("label.judge", found["judge"])) if found.get("judge") else None,
                 Text(foreseen(certificate), "strong"),
             ),
