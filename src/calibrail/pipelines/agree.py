@@ -525,10 +525,10 @@ class _Gate:
         self._heard = np.where(silent, -np.inf, table)
         self._promise = asked_of(limits, undefined="flag")
         history = data_reuse.DataUseHistory(looks or None)
+        asked: dict[str, Any] = {"threshold": self._edges, "asked": self._asked}
         # Other segments are other verdicts.
-        parts = sorted(Counter(self._segments).items()) if len(set(self._segments)) > 1 else []
-        asked: dict[str, Any] = {"threshold": [*self._edges, *parts], "asked": self._asked}
-        about = scored, scored.keys, self._promise, limits
+        parted = replace(scored, table=replace(scored.table, kept={"": self._here.tolist()}))
+        about = parted, scored.keys, self._promise, limits
         look, self._standing = data_reuse.begin_report(history, *about, **asked)
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
         self.limits = self._standing.strict(limits) if self._asked else limits

@@ -107,7 +107,7 @@ class Scored:
         """What a reader should know of what detectors have learnt."""
         return [lesson for score in self.detectors for lesson in getattr(score, "lessons", ())]
 
-    @property
+    @cached_property
     def groups(self) -> NDArray[np.int64]:
         """One integer per group; an example without a group is a group of its own."""
         return group_codes(self.table)
