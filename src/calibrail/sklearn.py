@@ -16,7 +16,7 @@ from calibrail.conformal import fit_rule
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
-from calibrail.data.values import native
+from calibrail.data.values import name_of
 from calibrail.errors import InputError, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
@@ -520,9 +520,9 @@ def _precise(values: Any) -> Any:
 
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
-    values = [native(value) for value in groups]
     with errors_as(InputError, (TypeError, ValueError), "sklearn_groups"):
-        return group_numbers(values, len(values))
+        names = [name_of(value) for value in groups]
+        return group_numbers(names, len(names))
 
 
 def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:
