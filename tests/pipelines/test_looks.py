@@ -1160,3 +1160,29 @@ def test_other_groups_of_the_same_answers_are_another_look(tmp_path: Path, way: 
     # By whatever names, in whatever order.
     assert looked([f"b{place}" for place in places]) == "certified"
     assert looked([own[row] for row in rng.permutation(600)]) == "inconclusive"
+
+
+@pytest.mark.parametrize(("group", "verdict"), [(True, "inconclusive"), (False, "certified")])
+def test_respelt_answers_of_groups_are_another_look(
+    tmp_path: Path, group: bool, verdict: str
+) -> None:
+    rng = np.random.default_rng(6)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": f"r{row}",
+            "label": row % 2,
+            "s": float(rng.normal(6.0 * (row % 2))),
+            "contexts": ["Notes."],
+            "response": " ".join(map(str, rng.integers(10**6, size=9))),
+        }
+        | ({"source": f"q{row // 4}"} if group else {})
+        for row in range(600)
+    ]
+
+    def looked(question: str) -> str:
+        asked = {"threshold": 3.0, "min_caught": 0.7, "max_false_alarms": 0.3}
+        asked |= {"group_column": "source"} if group else {}
+        answers = [row | {"question": question} for row in rows]
+        return calibrail.test(answers, DETECTOR, looks=tmp_path / "looks.json", **asked).verdict
+
+    assert [looked("Who?"), looked("Who?"), looked("WHO?")] == ["certified", "certified", verdict]

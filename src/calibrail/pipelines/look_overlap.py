@@ -575,6 +575,8 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
     # Which answers of a group count, and which topics get a verdict, is another chance.
     told = (group_numbers([*map(group_name, cells)], len(digests)) for cells in kept.values())
     marks += [parted(digests, names) for names in (scored.groups, *told) if n_repeated(names)]
+    # So are the lots that say which count: they follow from spelling and ids.
+    marks += [scored.lots] if scored.draws else []
     look = DataUse.at(
         digests[rows],
         scored.table.labels[rows],

@@ -90,6 +90,12 @@ class Scored:
         return tie_break_keys(self.table.digests, self.table.labels, told_by, scores, seed)
 
     @property
+    def draws(self) -> bool:
+        """Whether lots draw which of several answers of a group, or of copies, count."""
+        alike = self.data["copies"] is not None and self.data["copies"]["n"] > 0
+        return alike or example.n_repeated(self.groups) > 0
+
+    @property
     def specs(self) -> dict[str, dict[str, Any]]:
         """How a report names each detector: name, short key (its column), every parameter."""
         return {
