@@ -492,13 +492,12 @@ class _Gate:
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
         self._examples, times = [], Counter(example.id for example in people.values())
-        for row, example in people.items():
+        for row, item in people.items():
             # What this row was told apart by must tell it apart below, too.
-            name = f"{example.id}#{row}" if times[example.id] > 1 else example.id
+            name = f"{item.id}#{row}" if times[item.id] > 1 else item.id
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
-            cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
-            example = replace(example, id=name, label=int(table[row, 0]), columns=cells)
-            self._examples.append(example)
+            cells = {**item.columns, **dict(zip(judges, calls, strict=True))}
+            self._examples.append(replace(item, id=name, label=int(table[row, 0]), columns=cells))
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,

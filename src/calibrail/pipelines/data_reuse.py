@@ -485,7 +485,7 @@ def begin_report(
         told=digest_of([item.told for item in looks]),
         rows=digest_of([item.rows for item in looks]),
         given="" if given is None else digest_of(given.to_dict()),
-        whole=bool((scored.codes == CALIBRATION).all()) and not scored.draws,
+        whole=bool((scored.codes == CALIBRATION).all()),
     )
     wants = None if asked else 0.5
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)

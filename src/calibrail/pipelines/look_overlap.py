@@ -102,8 +102,7 @@ class DataUse(Record):
     rows : str
         Digest of all answers with their labels and scores to the last digit, whatever their parts.
     whole : bool
-        Whether no part is left that tests, and no seed says which of a group count, so that seed
-        and parts change nothing.
+        Whether no part is left that tests, so that parts change nothing.
     tried : int
         Other detectors that had looks of their own at these answers, in folders beside this one.
     again : int
@@ -485,8 +484,7 @@ def overlapping_uses(look: DataUse, others: Sequence[DataUse], *, every: bool = 
 
     Those that return without traces drew from other ones.
     """
-    found: set[str] = set()
-    result = []
+    found, result = set[str](), []
     for other in others:
         among, size = look.common(other)
         if among or every:
@@ -574,9 +572,10 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
         marks.append(np.array([_of_marks(part.tolist()) for part in each], np.uint64))
     # Which answers of a group count, and which topics get a verdict, is another chance.
     told = (group_numbers([*map(group_name, cells)], len(digests)) for cells in kept.values())
-    marks += [parted(digests, names) for names in (scored.groups, *told) if n_repeated(names)]
-    # So are the lots that say which count: they follow from spelling and ids.
-    marks += [scored.lots] if scored.draws else []
+    marks += [parted(digests, part) for part in (scored.groups, *told) if n_repeated(part)]
+    if n_repeated(scored.groups) or (scored.data["copies"] or {}).get("n"):
+        # So are the lots that say which count: they follow from seed, spelling and ids.
+        marks.append(scored.lots)
     look = DataUse.at(
         digests[rows],
         scored.table.labels[rows],
@@ -590,16 +589,15 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
     return replace(look, seed=scored.data["split"]["seed"])
 
 
-def parted(digests: NDArray[np.uint64], names: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return the lowest digest among those that share an answer's name, however that is called.
+def parted(digests: NDArray[np.uint64], numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the lowest digest among those of an answer's group, however that is numbered.
 
-    >>> parted(np.array([5, 3, 4], np.uint64), np.array(["a", "b", "a"])).tolist()
+    >>> parted(np.array([5, 3, 4], np.uint64), np.array([0, 1, 0])).tolist()
     [4, 3, 4]
     """
-    place = np.unique(names, return_inverse=True)[1]
     lowest = np.full(len(digests), ~np.uint64(0))
-    np.minimum.at(lowest, place, digests)
-    return lowest[place]
+    np.minimum.at(lowest, numbers, digests)
+    return lowest[numbers]
 
 
 def _of_marks(labels: Iterable[int]) -> int:

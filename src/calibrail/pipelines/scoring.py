@@ -90,12 +90,6 @@ class Scored:
         return tie_break_keys(self.table.digests, self.table.labels, told_by, scores, seed)
 
     @property
-    def draws(self) -> bool:
-        """Whether lots draw which of several answers of a group, or of copies, count."""
-        alike = self.data["copies"] is not None and self.data["copies"]["n"] > 0
-        return alike or example.n_repeated(self.groups) > 0
-
-    @property
     def specs(self) -> dict[str, dict[str, Any]]:
         """How a report names each detector: name, short key (its column), every parameter."""
         return {
@@ -223,8 +217,7 @@ def require_usable(
 
 def require_defined(scored: Scored, index: int = 0) -> None:
     """Refuse a detector that is undefined everywhere, with the reasons."""
-    key = scored.keys[index]
-    values = scored.table.columns[key]
+    values = scored.table.columns[key := scored.keys[index]]
     if np.isnan(values).all():
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
         if isinstance(reasons[0], base.GivenUpFailure):
