@@ -564,6 +564,11 @@ def test_an_answer_without_a_group_stands_alone(nothing: Any) -> None:
     numbers = np.array([0.0, 0.0, 1.0, 1.0, *[np.nan] * 26])
     again = ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=numbers)
     assert again.calibration_.n_clusters == 18
+    # numpy writes a text where names stand beside it, and one group may be spelt in several ways.
+    texts, mixed = np.array(groups, str), ["7", 7, 7.0, " 7", *[nothing] * 26]
+    for names, n in ((texts, 18), (mixed, 17)):
+        made = ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=names)
+        assert made.calibration_.n_clusters == n
 
 
 def test_groups_that_are_no_names_are_refused() -> None:

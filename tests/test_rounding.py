@@ -64,7 +64,8 @@ def test_what_is_required_is_never_rounded_inwards(limit: float) -> None:
 
 def test_no_limit_is_rounded_to_the_nearest() -> None:
     names = (
-        "limit|level|least|most|required|asked|alpha|beta|delta|confidence|min_|max_|lower|upper"
+        "limit|level|least|most|required|asked|alpha|beta|delta|confidence|power|min_|max_|lower|"
+        "upper"
     )
     inwards = re.compile(rf"(?:^|[^_\w])percent\([^)]*(?:{names})|(?:{names})\w* \| percent")
     package = Path(calibrail.__file__).parent

@@ -16,7 +16,7 @@ from calibrail.conformal import fit_rule
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
-from calibrail.data.values import native
+from calibrail.data.values import name_of
 from calibrail.errors import InputError, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
@@ -320,8 +320,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the label of each answer: that of ``classes_[1]`` where it is flagged."""
-        scores = self._scores(X)
-        return np.asarray(self.classes_[self.calibration_.flags(scores).astype(np.intp)])
+        return np.asarray(self.classes_[self.calibration_.flags(self._scores(X)).astype(np.intp)])
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return how far each score lies above the highest one that passes.
@@ -339,8 +338,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         Under ``marginal`` an answer is flagged exactly where its p-value exceeds ``alpha``.
         """
         scores = self._scores(X)
-        defined = ~np.isnan(scores)
-        result = np.full(len(scores), np.nan)
+        defined, result = ~np.isnan(scores), np.full(len(scores), np.nan)
         result[defined] = self.calibration_.p_value(scores[defined])
         return result
 
@@ -520,9 +518,8 @@ def _precise(values: Any) -> Any:
 
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
-    values = [native(value) for value in groups]
     with errors_as(InputError, (TypeError, ValueError), "sklearn_groups"):
-        return group_numbers(values, len(values))
+        return group_numbers([*map(name_of, groups)], len(groups))
 
 
 def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:

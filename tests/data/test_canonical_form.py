@@ -288,6 +288,7 @@ def test_scores_of_one_id_are_told_apart_by_their_rows(tmp_path: Path) -> None:
         ((dt.date(2024, 1, 1), pd.Timestamp("2024-01-01"), "2024-01-01 00:00:00"), "2024-01-01"),
         ((np.datetime64("2024-01-01", "ns"), "2024-01-01T00:00", "2024-01-01"), "2024-01-01"),
         ((pd.NA, pd.NaT, "nan", "NaN", "None", "<NA>", "null", "NaT"), None),
+        (("N/A", " n/a ", "#N/A"), None),
         (("NA",), "NA"),
         ((0, -0.0, "-0.0", "0"), "0"),
         ((1e22, "1e+22"), "1e+22"),

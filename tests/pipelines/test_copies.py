@@ -459,9 +459,17 @@ def test_the_same_words_with_scores_of_their_own_may_be_different_answers(change
 
 
 @pytest.mark.parametrize("n", [12, 13])
-def test_more_than_a_dozen_answers_of_one_text_and_score_may_be_different_ones(n: int) -> None:
+@pytest.mark.parametrize("change", ["none", "question", "case"])
+def test_more_than_a_dozen_answers_of_one_text_and_score_may_be_different_ones(
+    n: int, change: str
+) -> None:
     sorry = "I am sorry, but I could not find any information about this in our documents."
     rows = [{"id": f"{i}", "response": sorry, "label": 1, "detector": -3.0} for i in range(n)]
+    for index, row in enumerate(rows if change != "none" else ()):
+        row["question"] = "Where is my order?"
+        if change == "case":
+            cut = 2 + 3 * index
+            row |= {"contexts": ["Notes."], "response": sorry[:cut] + sorry[cut:].upper()}
     for index in range(80):
         text = " ".join(np.random.default_rng(index).choice(WORDS, 12))
         score = index / 7.0 + index % 2 * 20.0

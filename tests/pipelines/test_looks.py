@@ -1126,3 +1126,61 @@ def test_guardrails_that_share_a_threshold_have_looks_of_their_own(tmp_path: Pat
         limits = {"max_fpr": 0.6, "min_coverage": 0.6}
         numbers.append(calibrail.certify(file, rows("b", fresh), **limits).look["number"])
     assert numbers == [1, 1]
+
+
+@pytest.mark.parametrize("way", ["group", "topic", "segment"])
+def test_other_groups_of_the_same_answers_are_another_look(tmp_path: Path, way: str) -> None:
+    rng, data = np.random.default_rng(5), tmp_path / "a.csv"
+    labels, places = np.arange(600) % 2, np.arange(600) // 2 % 4
+    scores = np.round(rng.normal(6.0 * labels), 3)
+    if way == "segment":
+        scores = (scores > 3.0).astype(int)
+
+    def looked(names: list[str]) -> str:
+        """Return the verdict on answers that these names part, after all looks so far."""
+        columns = zip(range(600), scores, labels, names, strict=True)
+        lines = [f"r{i},{score},{label},{name}" for i, score, label, name in columns]
+        data.write_text("\n".join(["id,s,label,name", *lines]) + "\n")
+        asked: dict[str, Any] = {"max_false_alarms": 0.3, "looks": tmp_path / "looks.json"}
+        if way == "segment":
+            asked |= {"by": "name", "min_caught": 0.7}
+            return calibrail.agree(data, judge_column="s", label_column="label", **asked).verdict
+        if way == "topic":
+            asked |= {"alpha": 0.2, "by": "name", "baselines": False}
+            return calibrail.calibrate(data, DETECTOR, **asked).verdict
+        asked |= {"threshold": 3.0, "min_caught": 0.7, "group_column": "name"}
+        return calibrail.test(data, DETECTOR, **asked).verdict
+
+    if way == "group":
+        places = np.arange(600) // 4
+    own = [f"a{place}" for place in places]
+    assert looked(own) == "certified"
+    # By whatever names, in whatever order.
+    assert looked([f"b{place}" for place in places]) == "certified"
+    assert looked([own[row] for row in rng.permutation(600)]) == "inconclusive"
+
+
+@pytest.mark.parametrize(("group", "verdict"), [(True, "inconclusive"), (False, "certified")])
+def test_respelt_answers_of_groups_are_another_look(
+    tmp_path: Path, group: bool, verdict: str
+) -> None:
+    rng = np.random.default_rng(6)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": f"r{row}",
+            "label": row % 2,
+            "s": float(rng.normal(6.0 * (row % 2))),
+            "contexts": ["Notes."],
+            "response": " ".join(map(str, rng.integers(10**6, size=9))),
+        }
+        | ({"source": f"q{row // 4}"} if group else {})
+        for row in range(600)
+    ]
+
+    def looked(question: str) -> str:
+        asked = {"threshold": 3.0, "min_caught": 0.7, "max_false_alarms": 0.3}
+        asked |= {"group_column": "source"} if group else {}
+        answers = [row | {"question": question} for row in rows]
+        return calibrail.test(answers, DETECTOR, looks=tmp_path / "looks.json", **asked).verdict
+
+    assert [looked("Who?"), looked("Who?"), looked("WHO?")] == ["certified", "certified", verdict]

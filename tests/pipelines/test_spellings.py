@@ -60,7 +60,7 @@ def test_groups_of_other_names_are_others(names: list[Any]) -> None:
         (["caf\u00e9", "cafe\u0301", "caf\u00e9\u00a0"], "caf\u00e9"),
         ([True, "TRUE", "true"], "True"),
         ([pd.Timestamp("2024-01-01"), "2024-01-01"], "2024-01-01"),
-        ([None, "nan", "<NA>", "None"], ""),
+        ([None, "nan", "<NA>", "None", "N/A", "n/a", "#N/A"], ""),
     ],
 )
 def test_a_group_that_is_spelt_differently_is_one(names: list[Any], name: str) -> None:

@@ -117,6 +117,26 @@ def by_seeds(rng: Rng, place: Path) -> bool:
     return False
 
 
+def by_columns(rng: Rng, place: Path) -> bool:
+    """Test one threshold by ten columns of groups: other answers of each count every time."""
+    rows = _answers(rng, 400)
+    rows["score"] = _scores(rng, rows["label"])
+    for number in range(_TRIED):
+        rows[f"source{number}"] = [f"q{part // _SIZE}" for part in rng.permutation(400)]
+    return any(
+        calibrail.test(
+            rows,
+            _spec("score"),
+            threshold=_THRESHOLD,
+            group_column=f"source{number}",
+            looks=place / "run" / "looks.json",
+            **_ASKED,
+        ).verdict
+        == "certified"
+        for number in range(_TRIED)
+    )
+
+
 @lru_cache
 def _guardrails() -> tuple[Guardrail, ...]:
     """Return one guardrail for columns of several names."""
@@ -185,7 +205,9 @@ def one_score(kind: str, verb: str, rng: Rng, place: Path) -> bool:
     """Certify what misses a fifth of the hallucinations, which share a text and a score."""
     rows = _answers(rng, 600)
     scores, n = _scores(rng, rows["label"]), len(rows["label"])
-    said = {"case": letter_case, "apology": apology, "object": _object}[kind]
+    said = {"case": letter_case, "apology": apology, "object": _object, "asked": apology}[kind]
+    if kind == "asked":
+        rows["question"] = ["Where is my order?"] * n
     rows["response"] = [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
     for row in range(n):
         if rows["label"][row] and rng.random() < 0.2:
@@ -228,6 +250,14 @@ ATTACKS = [
         100,
     ),
     Attack(
+        "certified in any of ten tests of one threshold, each by another column of groups",
+        f"coverage just too low, 400 answers in groups of {_SIZE}, confidence {1.0 - _ERROR:g}",
+        _ERROR,
+        (17, 40),
+        by_columns,
+        100,
+    ),
+    Attack(
         "certified a guardrail in any of ten fresh batches, its column renamed each time",
         f"{_LOW} each",
         _ERROR,
@@ -256,6 +286,7 @@ ATTACKS = [
             ("case", "a text but for letter case"),
             ("apology", "an apology"),
             ("object", "what a field of an object says"),
+            ("asked", "a question with its answer"),
         )
         for verb in ("test", "calibrate")
     ),

@@ -43,6 +43,16 @@ def search_with_groups(rng: np.random.Generator, folder: Path) -> bool:
     return bool(ndtr(search.best_estimator_.threshold_) > ALPHA)
 
 
+def nobodys_group(rng: np.random.Generator, folder: Path) -> bool:
+    """Name no group of a fifth of the hallucinations, which numpy then calls nan."""
+    labels = np.arange(600) % 2
+    hard = (labels == 1) & (rng.random(600) < 0.2)
+    scores = np.where(hard, rng.normal(-3.0, 0.3, 600), rng.normal(2.0 * labels))
+    groups = np.array([np.nan if lost else f"q{row}" for row, lost in enumerate(hard)])
+    at = ConformalThresholdClassifier(ALPHA, "pac", DELTA).fit(scores, labels, groups).threshold_
+    return bool(0.8 * ndtr(at - 2.0) + 0.2 * ndtr((at + 3.0) / 0.3) > ALPHA)
+
+
 class ModelScore(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A model's score as a step: labels are optional, and learnt from."""
 
@@ -143,6 +153,13 @@ ATTACKS = [
         DELTA,
         (53, 300),
         search_with_groups,
+    ),
+    Attack(
+        "groups of which some are NaN, made an array",
+        f"pac threshold misses over {ALPHA:g}, 600 answers, a fifth of the hallucinations is hard",
+        DELTA,
+        (40, 40),
+        nobodys_group,
     ),
     Attack(
         "search that chooses its score where it calibrates",

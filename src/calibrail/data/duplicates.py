@@ -668,8 +668,8 @@ class CopyGroups:
         0, 1, ... for the groups of what may be copies; -1 for an example that can be none.
     same : ndarray of int64, shape (n,)
         The same of examples that hold the same texts, which are copies: spelt alike and with
-        contexts, or with the same scores. Texts without contexts, or whose spelling differs,
-        may be those of different answers, of which different scores are a sign.
+        contexts, or, of a dozen at most, with the same scores. Texts without contexts, or whose
+        spelling differs, may be those of different answers: other scores, or many, are a sign.
     n_by_scores : int
         Examples that may be copies by their scores alone, as they have no texts.
     sketches : Sketches or None
@@ -760,9 +760,8 @@ class CopyFinder:
                 alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
                 alike = np.unique(alike, return_inverse=True)[1]
             closed = able & np.frombuffer(self._has_contexts, np.bool_)
-            # One text and score for many may be those of answers to different questions.
-            unasked = able & (sketches.parts[:, 0] == 0xFFFF).all(axis=1)
-            many = unasked & _crowded(np.bincount(alike[able], minlength=n))[alike]
+            # One text and score for many may be those of answers about different things.
+            many = able & _crowded(np.bincount(alike[able], minlength=n))[alike]
             alike = np.where(many, n + np.arange(n), alike)
             same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
             texts = _repeated(digests, able)

@@ -542,7 +542,7 @@ _LARGE: Final = 2**53
 #: From here on the digits of a float say less than its exponent.
 _LONG: Final = 1e22
 #: What programs write where there is no name; NA may be one.
-_NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL")
+_NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL", "N/A", "n/a", "#N/A")
 
 
 def _plainly(text: str) -> str:

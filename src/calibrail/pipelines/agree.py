@@ -498,15 +498,15 @@ class _Gate:
         self._asked = limits.max_fpr is not None
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
         self._examples, times = [], Counter(example.id for example in people.values())
-        for row, example in people.items():
-            name, group = example.id, example.group
+        for row, item in people.items():
+            name, group = item.id, item.group
             if times[name] > 1:
                 # What this row was told apart by must tell it apart below, too.
                 name, group = f"{name}#{row}", group or name
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
-            cells = {**example.columns, **dict(zip(judges, calls, strict=True))}
-            example = replace(example, id=name, group=group, label=int(table[row, 0]))
-            self._examples.append(replace(example, columns=cells))
+            cells = {**item.columns, **dict(zip(judges, calls, strict=True))}
+            label = int(table[row, 0])
+            self._examples.append(replace(item, id=name, group=group, label=label, columns=cells))
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,
@@ -536,10 +536,10 @@ class _Gate:
         self._heard = np.where(silent, -np.inf, table)
         self._promise = asked_of(limits, undefined="flag")
         history = data_reuse.DataUseHistory(looks or None)
+        asked: dict[str, Any] = {"threshold": self._edges, "asked": self._asked}
         # Other segments are other verdicts.
-        parts = sorted(Counter(self._segments).items()) if len(set(self._segments)) > 1 else []
-        asked: dict[str, Any] = {"threshold": [*self._edges, *parts], "asked": self._asked}
-        about = scored, scored.keys, self._promise, limits
+        parted = replace(scored, table=replace(scored.table, kept={"": self._here.tolist()}))
+        about = parted, scored.keys, self._promise, limits
         look, self._standing = data_reuse.begin_report(history, *about, **asked)
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
         self.limits = self._standing.strict(limits) if self._asked else limits

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 import numpy as np
 
 from calibrail.atomic_files import folder_lock, new_folder, read_regular, write_atomically
-from calibrail.data.example import n_repeated
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.evaluation import Report
@@ -473,8 +472,6 @@ def begin_report(
     if costs is not None and costs.cost_miss is not None:
         question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
-    # A seed also draws which of several answers of a group, or of copies, count.
-    drawn = n_repeated(scored.groups) or bool((scored.data["copies"] or {}).get("n"))
     look = replace(
         looks[0],
         values=tuple(sorted({value for item in told for value in item.values})[:KEPT]),
@@ -488,7 +485,7 @@ def begin_report(
         told=digest_of([item.told for item in looks]),
         rows=digest_of([item.rows for item in looks]),
         given="" if given is None else digest_of(given.to_dict()),
-        whole=bool((scored.codes == CALIBRATION).all()) and not drawn,
+        whole=bool((scored.codes == CALIBRATION).all()),
     )
     wants = None if asked else 0.5
     return look, history.record(SPLIT, look, n_looks=requirement.n_looks, wants=wants)

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from calibrail import guardrail
 from calibrail.data.duplicates import SAMPLED, Sketches, alike_texts
 from calibrail.data.example import Example, ascending, mix64, n_repeated
-from calibrail.data.splits import TEST
+from calibrail.data.splits import TEST, group_numbers
+from calibrail.data.values import group_name
 from calibrail.options import Requirement
 from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, rounded
 from calibrail.pipelines.scoring import Scored
@@ -101,8 +102,7 @@ class DataUse(Record):
     rows : str
         Digest of all answers with their labels and scores to the last digit, whatever their parts.
     whole : bool
-        Whether no part is left that tests, and no seed says which of a group count, so that seed
-        and parts change nothing.
+        Whether no part is left that tests, so that parts change nothing.
     tried : int
         Other detectors that had looks of their own at these answers, in folders beside this one.
     again : int
@@ -194,24 +194,24 @@ class DataUse(Record):
         told_by: Sequence[NDArray[np.uint64]] = (),
         kinds: Iterable[str] = (),
         codes: NDArray[np.int8] | None = None,
-        marks: NDArray[np.uint64] | None = None,
+        marks: Sequence[NDArray[np.uint64]] = (),
         decided: bool = False,
         sketches: Sketches | None = None,
     ) -> "DataUse":
         """Return the look at answers with these digests, labels, scores and parts of a split.
 
         ``digests`` are of what texts say, ``told_by`` of texts as they stand and of ids beside
-        them, ``kinds`` what tells the answers apart, and ``marks`` stand for the labels of their
-        sentences, where they count. Where ``decided``, the codes are decisions, which count in
-        place of the scores. ``sketches`` are of all of them.
+        them, ``kinds`` what tells the answers apart, and ``marks`` stand for what else verdicts
+        rest on: labels of their sentences, and their groups. Where ``decided``, the codes are
+        decisions, which count in place of the scores. ``sketches`` are of all of them.
         """
         known, near = set(kinds), rounded(scores, DIGITS)
         bits = np.where(np.isnan(near), nan, near).view(np.uint64)
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         exact = np.where(np.isnan(scores), nan, scores + 0.0).view(np.uint64)
-        last, answered = [] if marks is None else [marks], _mixed(digests, labels)
+        answered = _mixed(digests, labels)
         told, rows = (
-            _of_all(_mixed(*first, *([] if decided else [values]), *last, mixed=answered))
+            _of_all(_mixed(*first, *([] if decided else [values]), *marks, mixed=answered))
             for first, values in (([parts], bits), ([], exact))
         )
         answers, apart = _known_by(digests, scores, known)
@@ -484,8 +484,7 @@ def overlapping_uses(look: DataUse, others: Sequence[DataUse], *, every: bool = 
 
     Those that return without traces drew from other ones.
     """
-    found: set[str] = set()
-    result = []
+    found, result = set[str](), []
     for other in others:
         among, size = look.common(other)
         if among or every:
@@ -541,7 +540,7 @@ class TestSetFingerprint:
             told_by=(self.known_by.spelt, self.known_by.ids),
             kinds=self.known_by.kinds,
             codes=np.array(self._decided, np.int8) if self._decided else None,
-            marks=np.array(self._marks, np.uint64) if self._marks else None,
+            marks=[np.array(self._marks, np.uint64)] if self._marks else (),
             decided=bool(self._decided),
             sketches=sketches,
         )
@@ -567,21 +566,38 @@ def own_look(config: "guardrail.FrozenConfig") -> tuple[DataUse, ...]:
 
 def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUse:
     """Return the look at some scored answers by the detector in one column."""
-    marks = None
+    marks, digests, kept = list[NDArray[np.uint64]](), scored.known_by.digests, scored.table.kept
     if (sentences := scored.sentences) is not None:
         each = np.split(sentences.labels, sentences.first[1:-1])
-        marks = np.array([_of_marks(part.tolist()) for part in each], np.uint64)[rows]
+        marks.append(np.array([_of_marks(part.tolist()) for part in each], np.uint64))
+    # Which answers of a group count, and which topics get a verdict, is another chance.
+    told = (group_numbers([*map(group_name, cells)], len(digests)) for cells in kept.values())
+    marks += [parted(digests, part) for part in (scored.groups, *told) if n_repeated(part)]
+    if n_repeated(scored.groups) or (scored.data["copies"] or {}).get("n"):
+        # So are the lots that say which count: they follow from seed, spelling and ids.
+        marks.append(scored.lots)
     look = DataUse.at(
-        scored.known_by.digests[rows],
+        digests[rows],
         scored.table.labels[rows],
         scored.table.columns[key][rows],
         told_by=(scored.known_by.spelt[rows], scored.known_by.ids[rows]),
         kinds={kind for kind, n in scored.data["known_by"].items() if n and kind != "alike"},
         codes=scored.codes[rows],
-        marks=marks,
+        marks=[item[rows] for item in marks],
         sketches=scored.sketches and scored.sketches.of_rows(rows),
     )
     return replace(look, seed=scored.data["split"]["seed"])
+
+
+def parted(digests: NDArray[np.uint64], numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the lowest digest among those of an answer's group, however that is numbered.
+
+    >>> parted(np.array([5, 3, 4], np.uint64), np.array([0, 1, 0])).tolist()
+    [4, 3, 4]
+    """
+    lowest = np.full(len(digests), ~np.uint64(0))
+    np.minimum.at(lowest, numbers, digests)
+    return lowest[numbers]
 
 
 def _of_marks(labels: Iterable[int]) -> int:

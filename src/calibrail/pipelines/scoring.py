@@ -107,7 +107,7 @@ class Scored:
         """What a reader should know of what detectors have learnt."""
         return [lesson for score in self.detectors for lesson in getattr(score, "lessons", ())]
 
-    @property
+    @cached_property
     def groups(self) -> NDArray[np.int64]:
         """One integer per group; an example without a group is a group of its own."""
         return group_codes(self.table)
@@ -217,8 +217,7 @@ def require_usable(
 
 def require_defined(scored: Scored, index: int = 0) -> None:
     """Refuse a detector that is undefined everywhere, with the reasons."""
-    key = scored.keys[index]
-    values = scored.table.columns[key]
+    values = scored.table.columns[key := scored.keys[index]]
     if np.isnan(values).all():
         reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
         if isinstance(reasons[0], base.GivenUpFailure):

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any, Final, Self
 
 from calibrail.errors import InputError
-from calibrail.formatting import Scale, percent
+from calibrail.formatting import Scale, floor_percent
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
 
@@ -163,7 +163,7 @@ def _draw(plot: plots.Plot, plan: Json, colours: Mapping[str, str]) -> None:
     axes.axhline(100.0 * plan["power"], color=quiet, linewidth=0.9, linestyle=plots.DOTTED)
     if plan["at"] and low <= plan["n"] <= high:
         plot.target(plan["n"], 1.1, colours[plots.INK])
-        text = f"{plan['n']:,} answers:\nat least {percent(plan['power'])} from here on"
+        text = f"{plan['n']:,} answers:\nat least {floor_percent(plan['power'])} from here on"
         offset = -7 if plan["n"] > 0.7 * high else 7
         plot.note(text, (plan["n"], 0.5), (offset, 0), va="center")
     axes.set(xlim=(low, high), ylim=(-1.0, 102.0))
