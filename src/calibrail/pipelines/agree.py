@@ -499,14 +499,12 @@ class _Gate:
         columns = [build_column(judge, higher="hallucinated") for judge in judges]
         self._examples, times = [], Counter(example.id for example in people.values())
         for row, item in people.items():
-            name, group = item.id, item.group
-            if times[name] > 1:
+            if times[name := item.id] > 1:
                 # What this row was told apart by must tell it apart below, too.
-                name, group = f"{name}#{row}", group or name
+                item = replace(item, id=f"{name}#{row}", group=item.group or name)
             calls = (None if np.isnan(value) else float(value) for value in table[row, 1:])
             cells = {**item.columns, **dict(zip(judges, calls, strict=True))}
-            label = int(table[row, 0])
-            self._examples.append(replace(item, id=name, group=group, label=label, columns=cells))
+            self._examples.append(replace(item, label=int(table[row, 0]), columns=cells))
         self._scored = scored = scoring.score_source(
             self._examples,
             columns,
