@@ -26,7 +26,7 @@ from calibrail.evaluation.stats.intervals import missing
 from calibrail.formatting import Shown
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
-from calibrail.labelling.folder import has_labels, read_plan
+from calibrail.labelling.folder import read_plan
 from calibrail.labelling.ledger import Order
 from calibrail.labelling.replay import drawn_answers, evenly_labelled
 from calibrail.options import ReadOptions, Requirement, ScoreThreshold, SplitOptions, fields
@@ -194,7 +194,7 @@ def agree(
     if not judges:
         raise InputError(say("refused.no_judge"))
     name, asked = spoken(source), source
-    folder = next(filter(_holds_labels, (labels, source)), None)
+    folder = next(filter(loading.is_label_folder, (labels, source)), None)
     of_folder, n_uneven = ([], 0) if folder is None else drawn_answers(Path(cast(str, folder)))
     if source is folder:
         # What people say of the answers drawn is joined by their ids.
@@ -371,16 +371,6 @@ def agree(
     if folder is not None and read_plan(Path(cast(str, folder))).purpose == "certify":
         notes.append(say("agree.stopped"))
     return replace(result, warnings=(*words.warnings(result.to_dict()), *notes, *pairs.warnings()))
-
-
-def _holds_labels(source: object) -> bool:
-    if not isinstance(source, str | PathLike):
-        return False
-    place = Path(source)
-    if place.name == "labels.jsonl" and has_labels(place.parent):
-        # Alone it says not how they were drawn.
-        raise InputError(say("refused.file_of_labels", name=place, folder=place.parent))
-    return has_labels(place)
 
 
 def judge_on_labels(

@@ -5,6 +5,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from os import PathLike
+from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -309,6 +311,19 @@ def column_of_people(
 
 #: What a 1 means where it is not what it was read as, by the class that a name says.
 _TURNED: Final = {None: "faithful", 1: "faithful", 0: "hallucinated"}
+
+
+def is_label_folder(source: object) -> bool:
+    """Return whether a source is a folder of labels; the file of labels in it is refused."""
+    from calibrail.labelling.folder import has_labels
+
+    if not isinstance(source, str | PathLike):
+        return False
+    place = Path(source)
+    if place.name == "labels.jsonl" and has_labels(place.parent):
+        # Alone it says not how they were drawn.
+        raise InputError(say("refused.file_of_labels", name=place, folder=place.parent))
+    return has_labels(place)
 
 
 def labels_by_id(labels: Source, reading: ReadOptions) -> tuple[dict[str, Any], Reading]:
