@@ -1142,3 +1142,17 @@ def test_what_stands_in_the_way_of_a_join_or_a_draw_is_shown(tmp_path: Path) -> 
     assert agree(source, judge_column="judge", labels=lines).data["n_human"] == 20
     with pytest.raises(DataError, match=r"field p: .*got 2.0; write it there"):
         agree(source, judge_column="judge", labels=lines, probability="p")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_segment_without_labels_has_no_verdict_and_stops_none(tmp_path: Path) -> None:
+    lines = [
+        f"{i},{'de' if i % 2 else 'en'},{i % 3 // 2 if i % 8 < 5 else ''},{i % 3 // 2}"
+        for i in range(300)
+    ]
+    lines += [f"x{i},xx,,{i % 2}" for i in range(40)]
+    source = table(tmp_path / "a.csv", ["id,lang,human,judge", *lines])
+    asked: dict[str, Any] = {"by": "lang", "min_caught": 0.6, "max_false_alarms": 0.3}
+    found = agree(source, label_column="human", judge_column="judge", **asked)
+    rows = {row["group"]: row["verdict"] for row in found.by or ()}
+    assert rows == {"de": "certified", "en": "certified", "xx": "inconclusive"}

@@ -73,10 +73,11 @@ class LabelCounts:
             As of the counts.
         """
         cells, people = np.zeros((3, 3, 2)), places[0] < NONE
+        if not len(people):
+            return cls(cells, decided)
         rows, labelled = np.bincount(unit), np.bincount(unit, people)
         by_unit, here = drawn_by_unit(people, unit), rows[rows > 0]
-        sizes = labelled if by_unit else rows
-        each = people / np.maximum(1, sizes)[unit]
+        each = people / np.maximum(1, labelled if by_unit else rows)[unit]
         of_unit = np.bincount(unit, each)
         alike = float(of_unit.sum() ** 2 / max(1e-300, of_unit @ of_unit))
         if not by_unit:
@@ -173,7 +174,7 @@ def evenly_met(people: Mask, unit: NDArray[np.int64], lots: Floats) -> Mask:
     >>> int(evenly_met(people, unit, unit / 40).sum())
     46
     """
-    if drawn_by_unit(people, unit):
+    if not people.any() or drawn_by_unit(people, unit):
         return np.full(len(unit), True)
     met = -np.expm1(np.log1p(-min(float(people.mean()), 1.0 - 1e-9)) * np.bincount(unit))
     return cast(Mask, lots < (met.min() / met)[unit])
