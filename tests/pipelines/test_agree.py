@@ -1154,5 +1154,5 @@ def test_a_segment_without_labels_has_no_verdict_and_stops_none(tmp_path: Path) 
     source = table(tmp_path / "a.csv", ["id,lang,human,judge", *lines])
     asked: dict[str, Any] = {"by": "lang", "min_caught": 0.6, "max_false_alarms": 0.3}
     found = agree(source, label_column="human", judge_column="judge", **asked)
-    rows = {row["group"]: row["verdict"] for row in found.by or ()}
+    rows = {row["segment"]: row["verdict"] for row in found.by}
     assert rows == {"de": "certified", "en": "certified", "xx": "inconclusive"}
