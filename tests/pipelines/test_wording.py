@@ -105,3 +105,14 @@ def test_every_code_of_a_missing_measure_has_words() -> None:
     # Of a kind of row there may be none, whatever it is called.
     of_rows = {f"no_{kind}" for kind in re.findall(r'"(others|human_labelled)"', text)}
     assert all(re.search(f'"{re.escape(stem)}[":]', text) for stem in stems - of_rows)
+
+
+def test_a_name_that_may_stand_for_no_group_is_pointed_out() -> None:
+    alone = np.arange(1600)
+    for n, odd in ((0, ""), (100, ""), (300, "One group holds 300 answers, most others one: if ")):
+        groups = np.where(alone < n, 0, alone)
+        sample = Sample(VALUES, LABELS, CODES, groups)
+        sample = sample.thinned(np.full(1600, True), RNG.permutation(1600), LABELS)
+        found = add_messages(evaluated(sample)).warnings
+        (said,) = [item.message for item in found if item.code == "clustered"] or [""]
+        assert (odd in said) if odd else "One group holds" not in said

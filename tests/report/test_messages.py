@@ -358,7 +358,8 @@ def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
     told = [code for code, entry in catalogue().items() if words in " ".join(entry.values())]
     assert told == ["measure.no_sample"]
     data = {"labelled_by": None}
-    about: dict[str, Any] = {"data": data, "columns": {"probability": None}, "doubt": "DOUBT"}
+    columns = {"probability": None, "by": None}
+    about: dict[str, Any] = {"data": data, "columns": columns, "doubt": "DOUBT"}
     for code, text in {
         "agree.no_verdict": f"since the human labels {words}: DOUBT. Draw",
         "agree.not_alike": f"By J, the human labels {words}: DOUBT. Draw",

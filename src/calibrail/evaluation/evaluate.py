@@ -99,23 +99,22 @@ def findings(
         How many ids stand for several answers, and these.
     """
     calibration, fpr = rule.calibration, tested.fpr.estimate
+    fixed = calibration.guarantee == "fixed"
     # What a warning says about the one threshold and its rank applies only where it decides.
     alone = rule.ranked
     used = np.isin(sample.split, (CALIBRATION, TEST))
-    counted = sample.rows(TEST) if calibration.guarantee == "fixed" else used
+    counted = sample.rows(TEST) if fixed else used
     expected_misses = calibration.rank / (calibration.n + 1)
-    set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum())}
+    set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum()), "odd": _odd(sample)}
     # The answers behind threshold and measures that share their group.
-    parts = [sample.rows(TEST)]
-    if not sample.whole:
-        parts.append(sample.rows(CALIBRATION, 1))
+    parts = [sample.rows(TEST), *([] if sample.whole else [sample.rows(CALIBRATION, 1)])]
     n_sharing = sum(map(sample.n_sharing, parts)) if sample.independent else 0
     sharing = {"n_sharing": n_sharing, "n": int(np.sum(parts))}
+    # Of a threshold that was given the intervals themselves say how wide they are.
+    too_few = {} if fixed else _too_few(tested, calibration.rank if alone else 0)
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
-        "labels_look_inverted": {
-            name: float(area.estimate or 0.0) for name, area in (inverted or {}).items()
-        },
+        "labels_look_inverted": {k: float(v.estimate or 0.0) for k, v in (inverted or {}).items()},
         "reversed_direction": tested.auroc.lies_below(0.5),
         "flags_everything": rule.flag_all or (fpr or 0.0) > NEARLY_ALL,
         "baseline_beats_detector": any(row.beats_detector for row in baselines),
@@ -126,10 +125,7 @@ def findings(
         and calibration.guarantee == "paper"
         and expected_misses > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
-        # Of a threshold that was given the intervals themselves say how wide they are.
-        "too_few_examples": {}
-        if calibration.guarantee == "fixed"
-        else _too_few(tested, calibration.rank if alone else 0),
+        "too_few_examples": too_few,
         "repeated_ids": dict(repeated_ids or {}),
         "clustered": set_aside if sample.n_set_aside else {},
         "assumed_independent": sharing if sample.independent and sharing["n_sharing"] else {},
@@ -153,11 +149,18 @@ def _outside_band(calibration: Calibration, tested: TestMetrics) -> bool:
 
     Above the band is no finding when scores are tied at the threshold (coverage then grows).
     """
-    band = tested.coverage_band
-    if band is None or band.inside:
+    if (band := tested.coverage_band) is None or band.inside:
         return False
     tied = int(np.sum(calibration.scores == calibration.threshold)) > 1
     return not tied or tested.coverage.count < band.lowest
+
+
+def _odd(sample: Sample) -> int:
+    """Return the answers of a group that holds over a tenth of all, where most groups hold one."""
+    known = sample.groups if sample.groups is not None else np.empty(0, np.int64)
+    sizes = np.sort(np.unique(known[known >= 0], return_counts=True)[1])
+    alone = len(sizes) and sizes[len(sizes) // 2] == 1
+    return int(sizes[-1]) if alone and sizes[-1] > max(10, len(sample.values) / 10) else 0
 
 
 def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:
