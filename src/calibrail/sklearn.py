@@ -320,7 +320,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the label of each answer: that of ``classes_[1]`` where it is flagged."""
-        return np.asarray(self.classes_[self.calibration_.flags(self._scores(X)).astype(np.intp)])
+        scores = self._scores(X)
+        return np.asarray(self.classes_[self.calibration_.flags(scores).astype(np.intp)])
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return how far each score lies above the highest one that passes.

@@ -569,7 +569,7 @@ def test_labels_never_choose_what_a_higher_score_means(
         return
     assert directions == [["hallucinated"], ["faithful"]]
     text = " ".join(said for said, _ in steps)
-    for part in ("Do not choose", "documentation of the detector"):
+    for part in ("Do not take the direction", "documentation of the detector"):
         assert part in text
     areas = [float(area) for area in re.findall(r"AUROC (\d\.\d+)", text)]
     assert sum(areas) == pytest.approx(1.0) and (areas[0] < 0.5) is turned

@@ -104,7 +104,7 @@ def findings(
     alone = rule.ranked
     used = np.isin(sample.split, (CALIBRATION, TEST))
     counted = sample.rows(TEST) if fixed else used
-    expected_misses = calibration.rank / (calibration.n + 1)
+    paper, n = alone and calibration.guarantee == "paper", calibration.n
     set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum()), "odd": _odd(sample)}
     # The answers behind threshold and measures that share their group.
     parts = [sample.rows(TEST), *([] if sample.whole else [sample.rows(CALIBRATION, 1)])]
@@ -121,9 +121,7 @@ def findings(
         "not_shown_to_beat_baseline": any(row.unclear for row in baselines),
         "near_duplicates": many_across(near_duplicates),
         "coverage_outside_band": _outside_band(calibration, tested),
-        "paper_rank_undercovers": alone
-        and calibration.guarantee == "paper"
-        and expected_misses > calibration.alpha + 1e-12,
+        "paper_rank_undercovers": paper and calibration.rank / (n + 1) > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
         "too_few_examples": too_few,
         "repeated_ids": dict(repeated_ids or {}),
@@ -158,9 +156,9 @@ def _outside_band(calibration: Calibration, tested: TestMetrics) -> bool:
 def _odd(sample: Sample) -> int:
     """Return the answers of a group that holds over a tenth of all, where most groups hold one."""
     known = sample.groups if sample.groups is not None else np.empty(0, np.int64)
-    sizes = np.sort(np.unique(known[known >= 0], return_counts=True)[1])
-    alone = len(sizes) and sizes[len(sizes) // 2] == 1
-    return int(sizes[-1]) if alone and sizes[-1] > max(10, len(sample.values) / 10) else 0
+    sizes = np.sort(np.append(0, np.unique(known[known >= 0], return_counts=True)[1]))
+    odd = sizes[len(sizes) // 2] == 1 and sizes[-1] > max(10, len(sample.values) / 10)
+    return int(sizes[-1] * odd)
 
 
 def _too_few(tested: TestMetrics, rank: int) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_every_part_is_there_and_strict_json() -> None:
     assert {test["name"] for test in content["paired"]["confirming"]} == {"d1", "d2"}
     # Of a winner all is said by the answers that did not choose it; the tables show the others.
     said = finding(content)
-    assert said.startswith("d0 wins, not yet certified: on the half of the test set that did not ")
+    assert said.startswith("d0 wins, not yet certified: on the half of the test set that had no ")
     alarms = content["winner"]["certificate"]["fpr"]
     assert f"flags {share(alarms)} of faithful answers; d" in said
     assert "That confirms that it wins. Against your requirement it is inconclusive there" in said
