@@ -117,7 +117,7 @@ def test_every_group_is_tested_by_the_others() -> None:
 def test_what_keeps_its_promise_is_said_with_both_sides_and_the_rate(n: int) -> None:
     rate = {"estimate": 0.94, "lower": 0.9, "upper": 0.97, "count": 94, "n": 100}
     item = {"tested_on": "new.csv", "calibrated_on": "old.csv", "coverage": rate}
-    found = say("shift.holds", {}, target="90%", n_tested=n, lowest=item)
+    found = say("shift.holds", {}, target="90%", n_tested=n, lowest=item, kept=False)
     one = "On new.csv the threshold of old.csv caught 94% (90 to 97%), 90% promised: no sign that"
     several = "in none of 2 tests was significantly less caught (least on new.csv, 94%)"
     assert (one in found, several in found) == (n == 1, n == 2)
@@ -181,6 +181,32 @@ def test_weighting_repairs_a_changed_mix_and_says_so_without_promising(tmp_path:
     assert item["weighted"]["coverage"]["estimate"] > item["coverage"]["estimate"] + 0.1
     assert item["weighted"]["effective_n"] < 300
     assert "not promised" in item["sentence"]
+
+
+def test_weighting_that_flags_what_it_does_not_know_repairs_nothing() -> None:
+    """Answers as long as none that set the threshold are flagged whatever their score."""
+
+    def made(n: int, words: int, move: float, name: str) -> list[Example]:
+        rng = np.random.default_rng(len(name))
+        return [
+            Example(
+                id=f"{name}{row}",
+                question=f"Where does the river {name}{row} flow?",
+                response="word " * (words + int(rng.integers(9))),
+                label=row % 2,
+                columns={"s": float(rng.normal(2.0 * (row % 2)) - move)},
+            )
+            for row in range(n)
+        ]
+
+    found = shift(made(160, 8, 0.0, "a"), COLUMN, test=made(60, 60, 1.2, "bb"), alpha=0.2).to_dict()
+    (item,) = found["tests"]
+    assert item["finding"] == "broken" and item["repair"] == "unlike"
+    weighted = item["weighted"]
+    assert weighted["unlike"] == {"hallucinated": 30, "faithful": 30}
+    assert weighted["coverage"]["estimate"] == weighted["fpr"]["estimate"] == 1.0
+    assert "flags 60 of 60 answers whatever the score" in item["sentence"]
+    assert "Weighting is seen to repair 0 of them." in found["finding"]
 
 
 def test_undefined_scores_count_as_the_policy_says() -> None:

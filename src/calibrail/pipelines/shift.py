@@ -242,14 +242,11 @@ def _scored(
 def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArray[np.uint64]]:
     """Return all answers with the features that each side has, and what their content drew."""
     samples = [side.sample() for side in scored]
-    sample = Sample(
-        np.concatenate([sample.values for sample in samples]),
-        np.concatenate([sample.labels for sample in samples]),
-        np.concatenate([sample.split for sample in samples]),
-        # Two sources stand on two sides, so that equal numbers make no common group.
-        np.concatenate([side.groups for side in scored]),
-        samples[0].tolerance,
-    )
+    # Two sources stand on two sides, so that equal numbers make no common group.
+    sides = ((one.values, one.labels, one.split) for one in samples)
+    columns = [*map(np.concatenate, zip(*sides, strict=True))]
+    groups = np.concatenate([side.groups for side in scored])
+    sample = Sample(*columns, groups, samples[0].tolerance)
     features = {
         name: np.concatenate([side.table.columns[name] for side in scored])
         for name in scored[0].baselines
