@@ -183,6 +183,21 @@ def test_weighting_repairs_a_changed_mix_and_says_so_without_promising(tmp_path:
     assert "not promised" in item["sentence"]
 
 
+@pytest.mark.parametrize(
+    ("n_same", "renamed", "said"),
+    [(250, "x", True), (60, "", True), (4, "", False), (0, "", False)],
+)
+def test_answers_that_set_the_threshold_are_no_test_of_it(
+    n_same: int, renamed: str, said: bool
+) -> None:
+    """Under other ids and in another order they are known by labels and scores."""
+    data, other = answers(400), answers(400, seed=1, group="b")
+    same = [replace(item, id=f"{renamed}{item.id}") for item in data[::-1][:n_same]]
+    found = shift(data, COLUMN, test=[*same, *other[n_same:]], alpha=0.1).to_dict()
+    assert found["tests"][0]["finding"] == "consistent"
+    assert (found["shared"] > 0.1, "does not show how other" in found["finding"]) == (said, said)
+
+
 def test_weighting_that_flags_what_it_does_not_know_repairs_nothing() -> None:
     """Answers as long as none that set the threshold are flagged whatever their score."""
 
