@@ -249,9 +249,9 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArra
     samples = [side.sample() for side in scored]
     # Two sources stand on two sides, so that equal numbers make no common group.
     sides = ((one.values, one.labels, one.split) for one in samples)
-    columns = [*map(np.concatenate, zip(*sides, strict=True))]
+    values, labels, split = (np.concatenate(column) for column in zip(*sides, strict=True))
     groups = np.concatenate([side.groups for side in scored])
-    sample = Sample(*columns, groups, samples[0].tolerance)
+    sample = Sample(values, labels, split, groups, samples[0].tolerance)
     names = [name for name in scored[0].baselines if name in scored[-1].baselines]
     features = {it: np.concatenate([side.table.columns[it] for side in scored]) for it in names}
     return sample, features, np.concatenate([side.lots for side in scored])
