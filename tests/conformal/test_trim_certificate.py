@@ -23,7 +23,8 @@ def test_a_policy_that_removes_everything_is_rejected() -> None:
     )
     assert everything.verdict == "rejected"
     assert spell(everything.reason) == (
-        "With 95% confidence it keeps at most 1.3% of supported sentences, and 70% is required."
+        "With 95% confidence it keeps at most 1.3% of an answer's supported sentences on average, "
+        "and 70% is required."
     )
 
 

@@ -1,6 +1,7 @@
 """Threshold on other answers; weighting."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -105,13 +106,12 @@ def time_parts(cells: Sequence[Any], time: str, periods: int) -> list[ShiftPart]
     edges = np.quantile(moments[later], np.linspace(0.0, 1.0, periods + 1)[1:-1], method="higher")
     period = np.searchsorted(edges, moments, "right")
     parts = []
-    for index in range(periods):
+    for index in np.unique(period[later]):
         away = later & (period == index)
-        if away.any():
-            inside = np.flatnonzero(away)
-            ends = np.argmin(moments[inside]), np.argmax(moments[inside])
-            name = " to ".join(_shown(cells[int(inside[end])]) for end in ends)
-            parts.append(ShiftPart(f"before {_shown(cells[middle])}", name, home, away))
+        inside = np.flatnonzero(away)
+        ends = np.argmin(moments[inside]), np.argmax(moments[inside])
+        name = " to ".join(_shown(cells[int(inside[end])]) for end in ends)
+        parts.append(ShiftPart(f"before {_shown(cells[middle])}", name, home, away))
     return parts
 
 
@@ -122,10 +122,8 @@ def _shown(cell: Any) -> str:
 
 def _moment(cell: Any) -> float:
     """Return a time as a number; NaN where it cannot be read."""
-    try:
+    with suppress(TypeError, ValueError):
         return float(cell)
-    except (TypeError, ValueError):
-        pass
     try:
         moment = datetime.fromisoformat(str(cell).strip())
     except ValueError:
@@ -368,17 +366,20 @@ def _weighted(
     others = {name: column[away] for name, column in features.items()}
     weighting = weight_towards(sample, features, others, promise.alpha, confidence)
     flags = np.full(len(sample), promise.undefined != "pass")
-    defined = away & ~np.isnan(sample.values)
-    flags[defined] = weighting.calibration.flags(
-        sample.values[defined], weighting.weights[defined[away]], sample.tolerance
-    )
+    defined, unlike = away & ~np.isnan(sample.values), np.zeros(len(sample), np.bool_)
+    made, weights = weighting.calibration, weighting.weights[defined[away]]
+    flags[defined] = made.flags(sample.values[defined], weights, sample.tolerance)
+    # Those that the lowest score would not let pass, either.
+    unlike[defined] = made.flags(np.full(len(weights), -np.inf), weights)
     coverage, fpr = sample.bounds(flags, confidence)
+    bad, good = sample.bounds(unlike, confidence)
     return {
         "features": list(features),
-        "effective_n": weighting.calibration.effective_n,
+        "effective_n": made.effective_n,
         "told_apart": weighting.told_apart.to_dict(),
         "coverage": coverage.to_dict(),
         "fpr": fpr.to_dict(),
+        "unlike": {"hallucinated": bad.count, "faithful": good.count},
     }
 
 
@@ -390,8 +391,9 @@ def judge_drift(
     ``finding`` is ``broken`` where so few are caught that both sides cannot be alike, at the stated
     confidence for all tests together; ``consistent`` where the data does not contradict the promise
     (which is no proof of it); ``too few`` below 10 hallucinated answers. ``repair`` says whether
-    weighting brings the caught share back: ``repaired`` if its interval holds the target or lies
-    above it, ``not repaired`` if it lies below.
+    weighting brings the caught share back: ``not repaired`` if its interval lies below the target,
+    ``unlike`` if fewer than 10 hallucinated answers are decided by their scores (the others are
+    flagged whatever these are), ``repaired`` if of these the target is caught, else ``open``.
     """
     tested = [item["p_value"] for item in results if item["coverage"]["n"] >= FEWEST]
     adjusted = iter(conformal.holm(tested).tolist() if tested else ())
@@ -402,7 +404,15 @@ def judge_drift(
             p_value = next(adjusted)
             finding = BROKEN if p_value <= 1.0 - confidence else HOLDS
         if finding == BROKEN and item["weighted"] is not None:
-            reached = item["weighted"]["coverage"]["upper"] >= 1.0 - alpha
-            repair = "repaired" if reached else "not repaired"
+            repair = _repair(item["weighted"], 1.0 - alpha)
         judged.append({**item, "adjusted_p": p_value, "finding": finding, "repair": repair})
     return judged
+
+
+def _repair(weighted: Mapping[str, Any], target: float) -> str:
+    caught, unlike = weighted["coverage"], weighted["unlike"]["hallucinated"]
+    if caught["upper"] < target:
+        return "not repaired"
+    if (n := caught["n"] - unlike) < FEWEST:
+        return "unlike"
+    return "repaired" if (caught["count"] - unlike) / n >= target else "open"

@@ -162,9 +162,8 @@ def shift(
             measured = drifts.drift(part, features, promise, requirement.confidence)
         except TooFewExamplesError as error:
             more = error.more(error.minimum_n - error.n, error.of)
-            message = error.message.replace(
-                "{labels}", f"{more} where the threshold is set ({item.calibrated_on})"
-            )
+            where = f"{more} where the threshold is set ({item.calibrated_on})"
+            message = error.message.replace("{labels}", where)
             failures.append(TooFewExamplesError(message, error.minimum_n, error.n, error.of))
             continue
         names = {"calibrated_on": item.calibrated_on, "tested_on": item.tested_on}
@@ -174,9 +173,10 @@ def shift(
     spec = scored[0].specs[scored[0].keys[0]]
     scale = Scale.of(spec)
     judged = drifts.judge_drift(results, promise.alpha, requirement.confidence)
+    counts = "n_examples", "n_quarantined", "n_unanswered"
     content = {
         "schema": SCHEMA,
-        "finding": finding(judged, promise.alpha, len(failures)),
+        "finding": finding(judged, promise.alpha, len(failures), shared := _shared(scored)),
         "score": spec,
         "alpha": promise.alpha,
         "guarantee": promise.guarantee,
@@ -189,11 +189,9 @@ def shift(
             for item in judged
         ],
         "left_out": len(failures),
+        "shared": shared,
         "data": {
-            **{
-                name: sum(side.data[name] for side in scored)
-                for name in ("n_examples", "n_quarantined", "n_unanswered")
-            },
+            **{name: sum(side.data[name] for side in scored) for name in counts},
             "source": spoken(source),
             "test": None if split.test is None else spoken(split.test),
             "notes": list(said),
@@ -239,22 +237,23 @@ def _scored(
         yield scored
 
 
+def _shared(scored: tuple[Scored, ...]) -> float:
+    """Return about which share of another source's answers set the threshold; of few of them 0."""
+    *first, last = (look_overlap.look_at(side, side.keys[0], slice(None)) for side in scored)
+    earlier = look_overlap.overlapping_uses(last, first)
+    return look_overlap.exceeds_reuse_limit(earlier) * sum(share for _, share in earlier)
+
+
 def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, drifts.Features, NDArray[np.uint64]]:
     """Return all answers with the features that each side has, and what their content drew."""
     samples = [side.sample() for side in scored]
-    sample = Sample(
-        np.concatenate([sample.values for sample in samples]),
-        np.concatenate([sample.labels for sample in samples]),
-        np.concatenate([sample.split for sample in samples]),
-        # Two sources stand on two sides, so that equal numbers make no common group.
-        np.concatenate([side.groups for side in scored]),
-        samples[0].tolerance,
-    )
-    features = {
-        name: np.concatenate([side.table.columns[name] for side in scored])
-        for name in scored[0].baselines
-        if all(name in side.baselines for side in scored)
-    }
+    # Two sources stand on two sides, so that equal numbers make no common group.
+    sides = ((one.values, one.labels, one.split) for one in samples)
+    values, labels, split = (np.concatenate(column) for column in zip(*sides, strict=True))
+    groups = np.concatenate([side.groups for side in scored])
+    sample = Sample(values, labels, split, groups, samples[0].tolerance)
+    names = [name for name in scored[0].baselines if name in scored[-1].baselines]
+    features = {it: np.concatenate([side.table.columns[it] for side in scored]) for it in names}
     return sample, features, np.concatenate([side.lots for side in scored])
 
 

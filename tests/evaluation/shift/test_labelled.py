@@ -35,11 +35,22 @@ def test_holm_corrects_over_all_tests_and_few_answers_say_nothing() -> None:
     assert [i["finding"] for i in found] == ["consistent", "broken", "consistent", "too few"]
 
 
-def test_only_a_broken_promise_is_repaired_and_only_up_to_its_target() -> None:
-    def item(p: float, upper: float | None) -> dict[str, Any]:
-        weighted = None if upper is None else {"coverage": {"upper": upper}}
+def test_only_a_broken_promise_is_repaired_and_only_by_what_the_scores_decide() -> None:
+    def item(p: float, caught: int, upper: float, unlike: int = 0) -> dict[str, Any]:
+        weighted = {
+            "coverage": {"count": caught, "n": 50, "upper": upper},
+            "unlike": {"hallucinated": unlike, "faithful": 0},
+        }
         return {"p_value": p, "coverage": {"n": 50, "upper": 0.5}, "weighted": weighted}
 
-    results = [item(1e-6, 0.9), item(1e-6, 0.89), item(1e-6, None), item(0.9, 1.0)]
-    judged = judge_drift(results, 0.1, 0.95)
-    assert [one["repair"] for one in judged] == ["repaired", "not repaired", None, None]
+    results = [
+        item(1e-6, 45, 0.96),
+        item(1e-6, 44, 0.95),
+        item(1e-6, 38, 0.86),
+        item(1e-6, 49, 0.99, unlike=40),
+        item(1e-6, 49, 0.99, unlike=41),
+        item(0.9, 50, 1.0),
+        {**item(1e-6, 0, 0.0), "weighted": None},
+    ]
+    judged = [one["repair"] for one in judge_drift(results, 0.1, 0.95)]
+    assert judged == ["repaired", "open", "not repaired", "repaired", "unlike", None, None]

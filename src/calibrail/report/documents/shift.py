@@ -69,10 +69,9 @@ def _lowest(item: Json, content: Json) -> Iterator[parts.Tile]:
     yield parts.Tile(name, text.share(rate), text.interval(rate), promised)
     if item["fpr"]["estimate"] is not None:
         needed = item["needed"]["fpr"] if item["finding"] == BROKEN and item["needed"] else {}
-        name = f"False alarms of {where}"
         kept = say("shift.kept_at", needed) if needed.get("estimate") is not None else ""
         beside = "; ".join(filter(None, (text.interval(item["fpr"]), kept)))
-        yield parts.Tile(name, text.share(item["fpr"]), beside)
+        yield parts.Tile(f"False alarms of {where}", text.share(item["fpr"]), beside)
 
 
 def _parts(sides: Sequence[Json | None]) -> list[str]:
@@ -134,23 +133,25 @@ def _next_step(content: Json) -> str:
     return say("shift.label_more" if findings == {UNTESTED} else "shift.watch", command=command)
 
 
-def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
-    """Return the whole result in one or two sentences."""
+def finding(results: Sequence[Json], alpha: float, left_out: int, shared: float = 0.0) -> str:
+    """Return the whole result in a few sentences; ``shared`` is a share of the test answers."""
     broken = [item for item in results if item["finding"] == BROKEN]
     tested = [item for item in results if item["finding"] != UNTESTED]
     lowest = min(tested, key=lambda item: item["coverage"]["estimate"], default=None)
-    repaired = sum(item["repair"] == "repaired" for item in broken)
+    repairs = [item["repair"] for item in broken]
     about = {
+        "shared": shared,
         "target": floor_percent(1.0 - alpha),
         "n_tested": len(tested),
         "lowest": lowest,
         "kept": lowest is not None and lowest["coverage"]["lower"] >= 1.0 - alpha,
         "broken": [str(item["tested_on"]) for item in broken],
-        "n_repaired": repaired if any(item["repair"] for item in broken) else None,
+        "n_repaired": repairs.count("repaired") if any(repairs) else None,
+        "n": left_out,
     }
-    code = "untested" if not tested else "broken" if broken else "holds"
-    more = f" {say('shift.left_out', n=left_out)}" if left_out else ""
-    return f"{say(f'shift.{code}', about)}{more}"
+    found = "untested" if not tested else "broken" if broken else "same" if shared else "holds"
+    codes = found, *["left_out"] * bool(left_out)
+    return " ".join(say(f"shift.{code}", about) for code in codes)
 
 
 def sentence(item: Json, alpha: float, scale: Scale) -> str:
