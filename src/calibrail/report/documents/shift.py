@@ -47,7 +47,7 @@ def document(content: Json) -> Document:
         verdict="rejected" if broken else "",
         tiles=list(_lowest(lowest, content)) if lowest else (),
         blocks=(
-            parts.section("Caught on answers that did not set the threshold", figure),
+            parts.section("Caught on the tested answers", figure),
             parts.listing("Test by test", [item["sentence"] for item in tests], where="page"),
             _table(f"{name}, {promised} ({content['guarantee']})", content),
             parts.Bullets("Broken", broken, "bad", where="terminal"),
