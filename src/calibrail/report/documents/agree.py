@@ -9,7 +9,7 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.data import labellers_note
+from calibrail.report.documents.data import alike_names, labellers_note
 from calibrail.report.documents.measures import is_missed, part_note
 from calibrail.report.documents.next_steps import STEPS, again, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
@@ -295,6 +295,8 @@ def warnings(result: Json) -> Iterator[str]:
     ):
         if data.get(f"n_{code}"):
             yield say(f"agree.{code}", data, result, by_column=by_column)
+    segments = (row["segment"] for row in result["by"])
+    yield from alike_names(result["columns"]["by"] or "", segments, "segments")
     yield from labellers_note(data.get("labellers"))
 
 
