@@ -1142,3 +1142,44 @@ def test_what_stands_in_the_way_of_a_join_or_a_draw_is_shown(tmp_path: Path) -> 
     assert agree(source, judge_column="judge", labels=lines).data["n_human"] == 20
     with pytest.raises(DataError, match=r"field p: .*got 2.0; write it there"):
         agree(source, judge_column="judge", labels=lines, probability="p")
+
+
+def test_labels_of_several_people_in_one_cell_are_combined(tmp_path: Path) -> None:
+    votes = ["1|1|0", "0; 0; 1", "1/1", "0,0", "1||1", "0|", "", "1|0"] * 10
+    made = [
+        {"id": f"{i}", "response": f"Answer {i}.", "human": cell, "judge": i % 2}
+        for i, cell in enumerate(votes)
+    ]
+    path = write(tmp_path / "several.jsonl", made)
+    with pytest.raises(DataError, match="3 labels in one cell, of as many people.*annotators="):
+        agree(path, **COLUMNS, strict=True)
+    found = {
+        way: agree(path, **COLUMNS, annotators=way).judges[0]["counts"]["n_both"]
+        for way in ("majority", "any", "all")
+    }
+    # Of a tie the majority says nothing.
+    assert found == {"majority": 60, "any": 70, "all": 70}
+    facts = calibrail.diagnose(path, label_column="human", annotators="any")
+    assert (facts.n_hallucinated, facts.n_faithful) == (50, 20)
+    # What a map explains is one label, whatever stands in it.
+    said = {"1|1|0": 1, "0; 0; 1": 0, "1/1": 1, "0,0": 0, "1||1": 1, "0|": 0, "1|0": "skip"}
+    whole = calibrail.diagnose(path, label_column="human", annotators="any", label_map=said)
+    assert (whole.n_hallucinated, whole.n_faithful) == (30, 30)
+
+
+def test_languages_are_not_offered_as_labels(items: list[dict[str, Any]], tmp_path: Path) -> None:
+    made = [{**row, "lang": ("de", "en")[i % 2]} for i, row in enumerate(items)]
+    for row in made:
+        del row["truth"]
+    path = write(tmp_path / "lang.jsonl", made)
+    said = "labels but human, which is named as a judge's; other columns seen: .*lang.*what programs said"
+    with pytest.raises(DataError, match=said) as told:
+        agree(path, judge_column="human")
+    assert "'lang'" not in str(told.value)
+    for row in made:
+        del row["human"]
+    for judge in ("judge", "gpt_label"):
+        bare = [{**row, "gpt_label": row["judge"]} for row in made]
+        with pytest.raises(DataError, match="no column that reads as people's labels") as told:
+            agree(write(tmp_path / "bare.jsonl", bare), judge_column=judge)
+        assert "'lang'" not in str(told.value) and "label_column=" in str(told.value)

@@ -60,6 +60,8 @@ def _key(text: str) -> str:
     return "0" if text in ("-0", "+0") else text
 
 
+#: What stands between the labels of several people in one text.
+_JOINED: Final = re.compile(r"[|;,/]")
 #: A column has few labels, in many rows.
 _short_key: Final = lru_cache(maxsize=4096)(_key)
 
@@ -381,6 +383,7 @@ class LabelReader:
     ) -> None:
         self.column, self.spans = column, spans
         self.annotators = reading.annotators or "majority"
+        self._divides = reading.annotators is not None
         self.named = meaning_of_one(column)
         # A judge, or one of several annotators, may have any name.
         many = beside is not None or "," in str(reading.label_column)
@@ -424,6 +427,8 @@ class LabelReader:
             return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
         if (votes := votes_in(value)) is not None:
             return self._combine(votes)
+        if self._divides and (parts := self.several(value)):
+            return self._combine([(part, 1) for part in parts])
         if isinstance(value, (list, tuple)) and (value or "[]" not in self._map):
             return self._combine([(self._of_one_person(item), 1) for item in value])
         label = None if value != [] and self.is_missing(value) else self._one(value)
@@ -442,6 +447,13 @@ class LabelReader:
             if isinstance(label, int) and n:
                 self._count(value, label, n)
         return meanings
+
+    def several(self, value: object) -> list[str]:
+        """Return the labels of several people that one text joins, as ``1|1|0``; none of others."""
+        parts = _JOINED.split(value) if isinstance(value, str) else []
+        whole = len(parts) < 2 or self._one(value) is not None or self.is_missing(value)
+        read = not whole and all(self.is_missing(it) or self._one(it) is not None for it in parts)
+        return parts if read else []
 
     def _of_one_person(self, value: object) -> object:
         """Return the label that counts of all that one person chose: one that is hallucinated."""
@@ -797,6 +809,9 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
         ticked, blank = ("?", "?") if reader.named is None else (reader.named, 1 - reader.named)
         classes = spell_option(ReadOptions, "label_map", {key: ticked, _BLANK: blank})
         return error_text("label_ticked", start=start, classes=classes)
+    if reader is not None and (joined := reader.several(value)):
+        ways = [spell_option(ReadOptions, "annotators", way) for way in ("majority", "any", "all")]
+        return error_text("labels_joined", n=len(joined), ways=" or ".join(ways))
     if isinstance(value, (int, str)) and key and len(key) < 40:
         meaning = spell_option(ReadOptions, "label_map", {key: 1})
         positive = spell_option(ReadOptions, "positive", "VALUE")
