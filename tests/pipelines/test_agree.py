@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any, cast
 
@@ -1151,7 +1152,7 @@ def test_labels_of_several_people_in_one_cell_are_combined(tmp_path: Path) -> No
         for i, cell in enumerate(votes)
     ]
     path = write(tmp_path / "several.jsonl", made)
-    with pytest.raises(DataError, match="3 labels in one cell, of as many people.*annotators="):
+    with pytest.raises(DataError, match=r"3 labels in one cell, of as many people.*annotators="):
         agree(path, **COLUMNS, strict=True)
     found = {
         way: agree(path, **COLUMNS, annotators=way).judges[0]["counts"]["n_both"]
@@ -1172,7 +1173,9 @@ def test_languages_are_not_offered_as_labels(items: list[dict[str, Any]], tmp_pa
     for row in made:
         del row["truth"]
     path = write(tmp_path / "lang.jsonl", made)
-    said = "labels but human, which is named as a judge's; other columns seen: .*lang.*what programs said"
+    said = (
+        r"labels but human, which is named as a judge's; other columns seen: .*lang.*programs said"
+    )
     with pytest.raises(DataError, match=said) as told:
         agree(path, judge_column="human")
     assert "'lang'" not in str(told.value)
@@ -1183,3 +1186,18 @@ def test_languages_are_not_offered_as_labels(items: list[dict[str, Any]], tmp_pa
         with pytest.raises(DataError, match="no column that reads as people's labels") as told:
             agree(write(tmp_path / "bare.jsonl", bare), judge_column=judge)
         assert "'lang'" not in str(told.value) and "label_column=" in str(told.value)
+
+
+def test_more_labels_that_would_reject_a_judge_are_called_so(tmp_path: Path) -> None:
+    made = [
+        {"id": f"{i}", "response": f"Answer {i}.", "human": i % 2, "lang": ("de", "en")[i % 4 // 2]}
+        for i in range(160)
+    ]
+    for i, row in enumerate(made):
+        # In German it catches 70% of what it is to catch 80% of, in English 90%.
+        right = i // 4 % 10 < (7 if row["lang"] == "de" else 9)
+        row["judge"] = row["human"] if right or not row["human"] else 0
+    found = agree(write(tmp_path / "by.jsonl", made), **COLUMNS, **LIMITS, by="lang")
+    text = " ".join(unescape(render_page(words.document(found.to_dict()))).split())
+    assert [row["verdict"] for row in found.by] == ["inconclusive", "inconclusive"]
+    assert text.count("to reject it") == 1

@@ -149,6 +149,13 @@ def _of_judge(row: Json) -> str:
     return f"{_segment(row)}, {phrases.plain(row['judge'])}"
 
 
+def _misses(row: Json, result: Json) -> bool:
+    """Return whether a judge misses a limit at these rates, so that more labels would reject it."""
+    caught, alarms = row["caught"]["estimate"], row["false_alarms"]["estimate"]
+    low = caught is not None and caught < result["min_caught"]
+    return low or (alarms is not None and alarms > result["max_false_alarms"])
+
+
 def _gates(
     result: Json, rows: Sequence[Json], names: tuple[str, Callable[[Json], str]]
 ) -> parts.Section | None:
@@ -161,6 +168,8 @@ def _gates(
         # Of labels that are no random sample more would settle nothing.
         if row["verdict"] == "inconclusive" and code != "no_sample":
             more = answers_more(row["needed"] or {})
+            if more and _misses(row, result):
+                more += ", to reject it"
         rates = row["caught"], row["false_alarms"], row["rates"]["prevalence"]["prediction_powered"]
         caught, alarms, *shown = map(phrases.share_with_bounds, rates[: 2 + part])
         cells.append((names[1](row), caught, alarms, row["verdict"] or "", more, *shown))
