@@ -1201,3 +1201,9 @@ def test_more_labels_that_would_reject_a_judge_are_called_so(tmp_path: Path) -> 
     text = " ".join(unescape(render_page(words.document(found.to_dict()))).split())
     assert [row["verdict"] for row in found.by] == ["inconclusive", "inconclusive"]
     assert text.count("to reject it") == 1
+    # A segment without a hallucinated answer is not settled by faithful ones.
+    few = [row for row in made if row["lang"] == "en" and not row["human"]][:5]
+    rest = [row for row in made if row["lang"] == "de" or row in few]
+    found = agree(write(tmp_path / "rest.jsonl", rest), **COLUMNS, **LIMITS, by="lang")
+    text = " ".join(unescape(render_page(words.document(found.to_dict()))).split())
+    assert found.by[1]["needed"]["faithful"] and "faithful answers" not in text.split("By lang")[1]

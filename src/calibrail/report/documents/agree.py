@@ -149,11 +149,23 @@ def _of_judge(row: Json) -> str:
     return f"{_segment(row)}, {phrases.plain(row['judge'])}"
 
 
-def _misses(row: Json, result: Json) -> bool:
-    """Return whether a judge misses a limit at these rates, so that more labels would reject it."""
-    caught, alarms = row["caught"]["estimate"], row["false_alarms"]["estimate"]
-    low = caught is not None and caught < result["min_caught"]
-    return low or (alarms is not None and alarms > result["max_false_alarms"])
+def _more(row: Json, result: Json) -> str:
+    """Return how many more answers would settle a verdict, and that they would reject the judge.
+
+    What is missed by one class alone is rejected.
+    """
+    needed, caught, alarms = row["needed"] or {}, row["caught"], row["false_alarms"]
+    share = result["min_caught"] if caught["estimate"] is None else caught["estimate"]
+    missed = {
+        "hallucinated": share < result["min_caught"],
+        "faithful": (alarms["estimate"] or 0.0) > result["max_false_alarms"],
+    }
+    alone = [n for label, n in needed.items() if n and missed[label]]
+    if not alone:
+        # Of a class without an answer nobody knows how many it takes.
+        return "" if None in needed.values() else answers_more(needed)
+    first = {label: n for label, n in needed.items() if n == min(alone) and missed[label]}
+    return f"{answers_more(first)}, to reject it"
 
 
 def _gates(
@@ -167,9 +179,7 @@ def _gates(
         more, code = "", row["certificate"].get("reason_code")
         # Of labels that are no random sample more would settle nothing.
         if row["verdict"] == "inconclusive" and code != "no_sample":
-            more = answers_more(row["needed"] or {})
-            if more and _misses(row, result):
-                more += ", to reject it"
+            more = _more(row, result)
         rates = row["caught"], row["false_alarms"], row["rates"]["prevalence"]["prediction_powered"]
         caught, alarms, *shown = map(phrases.share_with_bounds, rates[: 2 + part])
         cells.append((names[1](row), caught, alarms, row["verdict"] or "", more, *shown))
