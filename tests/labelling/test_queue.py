@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from calibrail.labelling.replay import replay
 from calibrail.labelling.session import Session
 from calibrail.options import Drawing
 from calibrail.report.documents.data import data_notes
+from calibrail.report.documents.label import next_step
 from tests.command_line import calibrail as command
 from tests.labelling.rows import frozen, lines, traces, truth, write
 
@@ -53,7 +55,11 @@ def test_a_queue_that_is_through_leads_to_the_judge_and_to_no_threshold(
         label_all(session, 40)
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     shown = command("label", "-o", folder, "--annotator", "ada", "--terminal").stdout
-    assert "calibrail agree" in shown and "--judge-column JUDGE" in shown
+    said = " ".join(shown.split())
+    (judges,) = re.findall(
+        "calibrail agree .*? (--judge-column judge --judge-column lazy_judge) ", said
+    )
+    assert calibrail.agree(folder, judge_column=judges.split()[1::2], labels=None).data["n_human"]
     assert "--alpha" not in shown and "--until" not in shown
 
 
@@ -209,6 +215,21 @@ def test_a_review_alone_does_not_certify(tmp_path: Path, guardrail: Guardrail) -
         f"would be certified, by the labels as they were before {before.verdict}"
         in found.certificate.reason
     )
+    assert next_step(found.to_dict()).startswith("Label further answers, each before a judge's")
+    # Labels that are not reviewed count for the verdict that does without the review.
+    with calibrail.label(None, tmp_path, looks=False) as session:
+        label_all(session, 350)
+    found = calibrail.certify(guardrail, labels=tmp_path, looks=False)
+    content = found.to_dict()
+    assert found.verdict == "certified"
+    blind = {**content["sequential"], "blind_verdict": "rejected"}
+    reviewed = {
+        **content,
+        "verdict": "inconclusive",
+        "reason_code": "reviewed",
+        "sequential": blind,
+    }
+    assert next_step(reviewed).startswith("Label more traces in another folder")
 
 
 def test_a_review_without_a_guardrail_says_beside_a_threshold_that_labels_are_not_blind(

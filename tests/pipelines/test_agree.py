@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any, cast
 
@@ -1156,3 +1157,44 @@ def test_a_segment_without_labels_has_no_verdict_and_stops_none(tmp_path: Path) 
     found = agree(source, label_column="human", judge_column="judge", **asked)
     rows = {row["segment"]: row["verdict"] for row in found.by}
     assert rows == {"de": "certified", "en": "certified", "xx": "inconclusive"}
+
+
+def test_languages_are_not_offered_as_labels(items: list[dict[str, Any]], tmp_path: Path) -> None:
+    made = [{**row, "lang": ("de", "en")[i % 2]} for i, row in enumerate(items)]
+    for row in made:
+        del row["truth"]
+    path = write(tmp_path / "lang.jsonl", made)
+    said = (
+        r"labels but human, which is named as a judge's; other columns seen: .*lang.*programs said"
+    )
+    with pytest.raises(DataError, match=said) as told:
+        agree(path, judge_column="human")
+    assert "'lang'" not in str(told.value)
+    for row in made:
+        del row["human"]
+    for judge in ("judge", "gpt_label"):
+        bare = [{**row, "gpt_label": row["judge"]} for row in made]
+        with pytest.raises(DataError, match="no column that reads as people's labels") as told:
+            agree(write(tmp_path / "bare.jsonl", bare), judge_column=judge)
+        assert "'lang'" not in str(told.value) and "label_column=" in str(told.value)
+
+
+def test_nobody_is_advised_to_label_so_that_a_judge_is_rejected(tmp_path: Path) -> None:
+    made = [
+        {"id": f"{i}", "response": f"Answer {i}.", "human": i % 2, "lang": ("de", "en")[i % 4 // 2]}
+        for i in range(160)
+    ]
+    for i, row in enumerate(made):
+        # In German it catches 70% of what it is to catch 80% of, in English 90%.
+        right = i // 4 % 10 < (7 if row["lang"] == "de" else 9)
+        row["judge"] = row["human"] if right or not row["human"] else 0
+    found = agree(write(tmp_path / "by.jsonl", made), **COLUMNS, **LIMITS, by="lang")
+    text = " ".join(unescape(render_page(words.document(found.to_dict()))).split())
+    assert [row["verdict"] for row in found.by] == ["inconclusive", "inconclusive"]
+    assert text.count("hallucinated answers</td>") + text.count("faithful answers</td>") <= 1
+    # A segment without a hallucinated answer is not settled by faithful ones.
+    few = [row for row in made if row["lang"] == "en" and not row["human"]][:5]
+    rest = [row for row in made if row["lang"] == "de" or row in few]
+    found = agree(write(tmp_path / "rest.jsonl", rest), **COLUMNS, **LIMITS, by="lang")
+    text = " ".join(unescape(render_page(words.document(found.to_dict()))).split())
+    assert found.by[1]["needed"]["faithful"] and "faithful answers" not in text.split("By lang")[1]

@@ -223,7 +223,7 @@ def test_another_judge_or_level_is_another_look_and_another_margin_is_none(tmp_p
     assert first["verdict"] == again["verdict"] == "certified"
     other = asked(*paths, looks=looks)
     assert (other["verdict"], other["reason_code"]) == ("inconclusive", "looked_before")
-    assert other["outcome"] == "not separated"
+    assert other["outcome"] == "no verdict"
     sure = asked(*paths, judge_column="judge", confidence=0.9, looks=looks)
     assert sure["reason_code"] == "looked_before"
     fresh = files(tmp_path, *answers(seed=1, words=" anew"), names=("c", "d"))
@@ -330,7 +330,7 @@ def test_probabilities_that_the_number_of_labels_refutes_decide_nothing(
         row["q"] = stated
     doubted = calibrail.versus(*files(tmp_path, one, other), probability="q")
     content = doubted.to_dict()
-    assert (content["outcome"], content["reason_code"]) == ("not separated", "no_sample")
+    assert (content["outcome"], content["reason_code"]) == ("no verdict", "no_sample")
     said = f"{labelled} of 400 are labelled, where the probabilities add up to {400 * stated:.1f}"
     assert said in content["reason"] and "below 1% they are doubted" in content["reason"]
     text = page(doubted, tmp_path)
@@ -441,11 +441,12 @@ def test_an_interval_between_zero_and_the_margin_says_who_is_worse(tmp_path: Pat
     assert 0.0 < low < 0.15 < high < 0.3
     run = calibrail.versus(*paths, margin=0.15)
     content = run.to_dict()
-    assert (content["outcome"], content["verdict"]) == ("not separated", "inconclusive")
+    assert (content["outcome"], content["verdict"]) == ("worse", "inconclusive")
     assert "a.jsonl hallucinates more often than b.jsonl: by " in content["reason"]
     said = "whether at most 15 points more, as allowed, is open."
     assert content["reason"].endswith(said)
     assert "a.jsonl is worse, by how much is open".upper() in repr(run).upper()
+    assert "settles whether a.jsonl is at most 15 points worse" in page(run, tmp_path)
     wide = asked(*paths, margin=0.3)
     assert wide["outcome"] == "non-inferior"
     assert "a.jsonl hallucinates more often than b.jsonl: by " in wide["reason"]
@@ -538,3 +539,56 @@ def test_other_groups_are_another_look(tmp_path: Path) -> None:
         for how in ({"group_column": "doc"}, {}, {"group_column": "doc"})
     ]
     assert found == ["certified", "inconclusive", "certified"]
+
+
+def test_a_file_against_itself_is_refused_and_the_same_answers_are_counted(tmp_path: Path) -> None:
+    one, other = answers()
+    path, again = files(tmp_path, one, one)
+    for second in (path, again):
+        with pytest.raises(
+            InputError, match="hold the same bytes: name the answers of two systems"
+        ):
+            asked(path, second)
+    for row, copied in zip(other, one[::-1], strict=True):
+        row["response"] = copied["response"] if int(row["id"]) < 30 else row["response"]
+    text = page(calibrail.versus(*files(tmp_path, one, other)), tmp_path)
+    assert "30 pairs have the same answer of both systems" in text
+
+
+@pytest.mark.parametrize("rated", [False, True])
+def test_the_other_way_round_every_number_changes_its_sign(tmp_path: Path, rated: bool) -> None:
+    """The doubt about the draw among them: the judge calls A the worse one where labels are."""
+    for seed in range(3):
+        one, other = answers(200, (0.3, 0.3), 200, seed=seed)
+        rng = np.random.default_rng(seed)
+        rows = {row["id"]: row for row in other}
+        for row in one:
+            twin, drawn = (
+                rows[row["id"]],
+                rng.random() < (0.3 if seed else 0.1 + 0.4 * row["judge"]),
+            )
+            row["doc"], twin["doc"] = f"a{int(row['id']) // 2}", f"b{int(row['id']) // 3}"
+            for item in (row, twin):
+                item["judge"] = item["judge"] * 4 + rng.random() if rated else item["judge"]
+                item["human"] = item["human"] if drawn else None
+        how = {"judge_column": "judge", "judge_higher": "hallucinated", "group_column": "doc"}
+        paths = files(tmp_path, one, other)
+        first, turned = asked(*paths, **how), asked(*paths[::-1], **how)
+        low, high = ends(turned)
+        assert ends(first) == (-high, -low) and first["data"]["n_groups"] < 40
+        assert first["difference"]["estimate"] == -turned["difference"]["estimate"]
+        found = [{test["p_value"] for test in it["random_sample"]} for it in (first, turned)]
+        assert found[0] == found[1] and first["reason_code"] == turned["reason_code"]
+    drawn = [test["share"] for test in first["random_sample"]]
+    assert drawn == ["by_people", "by_people", "a_worse", "b_worse"][-len(drawn) :]
+
+
+def test_systems_whose_names_letter_case_tells_apart_are_told(tmp_path: Path) -> None:
+    rows = [
+        {**row, "rag": name}
+        for side, name in zip(answers(), ("GPT", "gpt "), strict=True)
+        for row in side
+    ]
+    content = asked(write(tmp_path / "both.jsonl", rows), system_column="rag")
+    assert [item["name"] for item in content["systems"]] == ["GPT", "gpt"]
+    assert content["warnings"][0].startswith("rag holds 'GPT' and 'gpt': letter case and spaces")

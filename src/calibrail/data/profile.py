@@ -24,7 +24,7 @@ from calibrail.data.sentences import (
 from calibrail.data.spans import MarkLook, Support
 from calibrail.data.splits import group_numbers, merge_groups
 from calibrail.data.suggested_options import AnswerColumn, ColumnLook, UnreadText
-from calibrail.data.values import ABSENT, likely_number
+from calibrail.data.values import ABSENT, likely_number, spelt_alike
 from calibrail.formatting import Shown
 from calibrail.serialization import Record
 from calibrail.text.words import patterns
@@ -65,12 +65,15 @@ class GroupSizes(Record):
         Examples in the largest group.
     mixed : int
         Groups with examples of both classes.
+    alike : list of str
+        The first names that letter case or spaces alone tell apart, or none.
     """
 
     n: int
     ungrouped: int
     largest: int
     mixed: int
+    alike: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +434,8 @@ def group_sizes(survey: Survey) -> GroupSizes:
     numbers = group_numbers(survey.groups, len(grouped))[grouped]
     sizes = np.unique(numbers, return_counts=True)[1]
     mixed = _in_both_classes(numbers, survey.labels[grouped])
-    return GroupSizes(len(sizes), int((~grouped).sum()), int(sizes.max(initial=0)), mixed)
+    alike = spelt_alike(name for name in survey.groups if name is not None)
+    return GroupSizes(len(sizes), int((~grouped).sum()), int(sizes.max(initial=0)), mixed, alike)
 
 
 def repeats(survey: Survey) -> tuple[int, int]:
@@ -614,6 +618,8 @@ def _of_classes(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "too_few", {"short": short, "best": best}
     if facts.groups.largest > max(1, labelled // 10):
         yield "large_group", {}
+    if facts.groups.alike:
+        yield "alike_groups", {}
 
 
 def _of_texts(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -639,7 +639,9 @@ def suggest_labels(rows: Sequence[Mapping[str, object]], names: Sequence[str] = 
 def _labels_among(layout: Sequence[ColumnLook], options: dict[str, str]) -> Suggestion:
     # What a program says is no label.
     few = [look for look in layout if look.values and not is_of_program(look.name)]
-    candidates = [look for look in few if len(look.values) > 1]
+    # Two languages, or two models, are no classes.
+    apart = [k for k in few if {*_WORDS["no_label"]}.isdisjoint(words_of(k.name)[-1:])]
+    candidates = [look for look in apart if len(look.values) > 1]
     named = [look for look in candidates if _is_named(look.name)]
     # Words of a class go before numbers that may count anything.
     candidates.sort(key=lambda look: not _is_of_labels(look))

@@ -582,6 +582,18 @@ def group_name(cell: object, *, as_number: bool = False) -> str:
     return float.__repr__(value) if isinstance(value, float) else value or ""
 
 
+def spelt_alike(names: Iterable[str]) -> list[str]:
+    """Return the first names that letter case or spaces alone tell apart; none where no two are.
+
+    >>> spelt_alike(["de", "en", "DE", "d e"]), spelt_alike(["de", "en"])
+    (['DE', 'd e', 'de'], [])
+    """
+    alike: dict[str, list[str]] = {}
+    for name in sorted({*names}):
+        alike.setdefault(same_text(name).replace(" ", ""), []).append(name)
+    return next((same for same in alike.values() if len(same) > 1), [])
+
+
 #: True and false as programs write them, and as the numbers that they are elsewhere.
 _FLAGS: Final = {"True": "1", "true": "1", "TRUE": "1", "False": "0", "false": "0", "FALSE": "0"}
 

@@ -46,6 +46,7 @@ from calibrail.pipelines.loading import Context, calibration_source, open_source
 from calibrail.pipelines.run import Run, run_of
 from calibrail.pipelines.splitting import BySentence, by_sentence
 from calibrail.report.documents.calibrate_sections import add_messages
+from calibrail.report.documents.data import alike_names
 from calibrail.report.messages import say
 from calibrail.scores import custom, members, registry
 
@@ -429,7 +430,10 @@ def calibrate(
     )
     promise, requirement = standing.part_of(promise), standing.strict(requirement)
     origin = origin_of(scored, context)
-    origin = replace(origin, notes=(*said, *origin.notes, *settled))
+    alike = alike_names(
+        " and ".join(group_thresholds.columns_of_groups(promise.by)), names or (), "groups"
+    )
+    origin = replace(origin, notes=(*said, *origin.notes, *settled, *alike))
     production = _production(scored, target, reading)
     try:
         rule, promise, sample, report = _evaluated(

@@ -26,6 +26,7 @@ from calibrail.data.labels import (
     is_turned,
     label_key,
     label_remedy,
+    names_people,
 )
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
@@ -303,6 +304,9 @@ def column_of_people(
     if not human and here and not any(name in others for name in found):
         rows = [{name: value_at(row, name) for name in others} for row in seen.head]
         about = {"name": seen.source, "listed": ", ".join(others), "which": which_label(rows)}
+        about["taken"] = next(
+            (it for it in seen.fields if it not in others and names_people(it)), ""
+        )
         raise DataError(say("refused.no_people", about, apart=apart))
     human = human or next((name for name in found if name in others), "human")
     whose = reading.labelled_by or (human if is_of_judge(human) else None)

@@ -32,7 +32,7 @@ from calibrail.pipelines import data_reuse, loading, look_overlap
 from calibrail.pipelines.calibration_overlap import withdrawn_for
 from calibrail.pipelines.run import write_run
 from calibrail.report.documents import agree as words
-from calibrail.report.documents.data import labellers_note
+from calibrail.report.documents.data import alike_names, labellers_note
 from calibrail.report.messages import say
 from calibrail.serialization import plain
 
@@ -51,8 +51,9 @@ class SystemComparison(ShownContent):
     ----------
     content : mapping
         JSON-able. ``outcome`` says what the interval shows of A (``better``, ``non-inferior``,
-        ``worse`` or ``not separated``), ``verdict`` is ``certified`` for the first two (of
-        labels of a judge ``inconclusive``), and ``rejected`` for the third; ``reason`` says why.
+        ``worse``, ``not separated``, or ``no verdict`` where that is taken back), ``verdict`` is
+        ``certified`` for the first two (of labels of a judge ``inconclusive``), and ``rejected``
+        for the third, unless it is open whether that is more than ``margin``; ``reason`` says why.
         ``difference`` is the rate of A less that of B, a `Measure`: below 0, A is better.
         ``systems`` (A, then B) have what ``people`` say of the labelled questions, the
         ``judge`` of all (None of ratings), ``n_alone`` answers without a partner, and
@@ -202,11 +203,13 @@ def versus(
         if reading.quarantine is not None:
             path = reading.quarantine
             reading = replace(reading, quarantine=path.with_stem(f"{path.stem}-b"))
-    names = [spoken(source) for source in sources]
+    names, found = [spoken(source) for source in sources], list[str]()
+    if second is not None and opened[0].digest() == opened[1].digest():
+        raise InputError(say("refused.same_source", a=names[0], b=names[1]))
     if labels[0].signs != labels[-1].signs:
         raise InputError(say("refused.judge_differs", column=judge_column))
     if system_column is not None:
-        answers, names = _parted(answers[0], system_column, fields.texts(system, "system"))
+        answers, names, found = _parted(answers[0], system_column, fields.texts(system, "system"))
     joined_by, (pairs, left_out, unlike) = _joined(answers, names)
     table = _Table.of(pairs, columns, sign=sum(labels[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
@@ -227,11 +230,11 @@ def versus(
         why = say("versus.no_verdict", doubt=doubt, columns=columns, data={"labelled_by": judge})
         left |= withdrawn_for("no_sample", why)
     content |= {name: left[name] for name in content}
-    if content["verdict"] == "inconclusive" and content["reason_code"] != "labels_of_judge":
-        content["outcome"] = "not separated"
+    if content["reason_code"] not in ("bounds", "labels_of_judge"):
+        content["outcome"] = "no verdict"
+    elif content["verdict"] == "inconclusive" and content["reason_code"] == "bounds":
         # More labels settle what bounds leave open, and nothing else.
-        if content["reason_code"] == "bounds":
-            content["needed"] = table.needed(difference, margin)
+        content["needed"] = table.needed(difference, margin)
     # Which of the two was A: the other way round it is the same look.
     history.conclude(SCHEMA, look, f"{content['verdict']}, {names[0]} against {names[1]}")
     counts, systems = table.counts, []
@@ -249,12 +252,14 @@ def versus(
     data |= {"n": len(pairs), "n_labelled": n, "n_half_labelled": int(one.sum()) - n}
     data |= {"n_judged": int(both.sum()), "n_groups": int(table.group.max()) + 1}
     data |= {"n_quarantined": sum(aside), "part": opened[0].part()}
-    data["n_near"] = table.n_near
+    said = [[canonical_text(item.example.response) for item in both] for _, *both in pairs]
+    data |= {"n_near": table.n_near, "n_same": sum(bool(one) and one == two for one, two in said)}
     data |= {"n_unlike": len(unlike), "first_unlike": unlike[:1], "labelled_by": judge}
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
     content["warnings"] = [text for reader in labels for text in reader.warnings()]
+    content["warnings"] += alike_names(system_column or "", found, "systems")
     for rows in opened:
         content["warnings"] += labellers_note(rows.labellers.found())
     content["reproduce"] = fields.optional(context, loading.Context, "context").reproduce()
@@ -263,8 +268,8 @@ def versus(
 
 def _parted(
     rows: Sequence[_Reply], column: str, wanted: Sequence[str]
-) -> tuple[list[list[_Reply]], list[str]]:
-    """Return the answers of the two systems that one source holds, and their names."""
+) -> tuple[list[list[_Reply]], list[str], list[str]]:
+    """Return the answers of the two systems of one source, their names, and all names there."""
     by_system: dict[str, list[_Reply]] = {}
     for row in rows:
         if name := name_of(row.example.columns.get(column)):
@@ -272,7 +277,7 @@ def _parted(
     names = [name_of(name) or "" for name in wanted] or [*by_system]
     if len({*names}) != 2 or len(names) != 2 or not {*names} <= by_system.keys():
         raise InputError(say("refused.two_systems", column=column, found=[*by_system]))
-    return [by_system[name] for name in names], names
+    return [by_system[name] for name in names], names, [*by_system]
 
 
 #: What names a pair, and its answers.
@@ -368,10 +373,12 @@ class _Table:
         hashed = (blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8) for word in words)
         lots = np.array([int(item.hexdigest(), 16) for item in hashed], np.uint64)
         shared = [
-            one.group or other.group or word
+            [one.group or other.group or word, other.group or one.group or word]
             for (one, other), word in zip(examples, words, strict=True)
         ]
-        group = np.unique(np.array(shared, object), return_inverse=True)[1]
+        # What either system's answers share.
+        group, copied = np.unique(np.array(shared, object), return_inverse=True)[1].reshape(-1, 2).T
+        group = merge_groups(group, copied)
         finder = CopyFinder()
         for one, other in examples:
             finder.add(replace(one, response=f"{one.response}\n{other.response}"))
@@ -440,11 +447,12 @@ class _Table:
         found = [{**item, "share": "by_people"} for item in found if item["p_value"] is not None]
         if np.isnan(self.judge).all():
             return found
-        cells, differ = np.zeros((3, 3, 2), np.int64), (self.gaps[1] != 0.0).astype(np.int64)
-        called = (np.nan_to_num(self.judge[:, 0]) >= 0.5).astype(np.int64)
-        places = np.where(self.known, 0, NONE), differ, called
-        np.add.at(cells, tuple(item[one] for item in places), 1)
-        return found + judge_agreement.sample_tests(LabelCounts(cells))
+        # Whether the judge calls A the worse one, and B: the other way round these change places.
+        cells, gap = np.zeros((3, 3, 2), np.int64), self.gaps[1][one]
+        np.add.at(cells, (np.where(self.known[one], 0, NONE), 1 * (gap > 0.0), 1 * (gap < 0.0)), 1)
+        by_judge = judge_agreement.sample_tests(LabelCounts(cells))
+        names = "a_worse", "b_worse"
+        return found + [{**item, "share": name} for name, item in zip(names, by_judge, strict=True)]
 
     def needed(self, difference: Measure, margin: float | None) -> int | None:
         """Return about how many labelled pairs would show on which side of a limit A lies."""
@@ -480,6 +488,7 @@ def _outcome(difference: Measure, margin: float | None) -> dict[str, Any]:
     outcome, verdict = "not separated", "inconclusive"
     if upper <= 0.0 or (margin is not None and upper <= margin):
         outcome, verdict = "better" if upper <= 0.0 else "non-inferior", "certified"
-    elif lower >= (margin or 0.0):
-        outcome, verdict = "worse", "rejected"
+    elif lower > 0.0 or lower >= (margin or 0.0):
+        # Between 0 and the margin A is worse, and the question is open.
+        outcome, verdict = "worse", "rejected" if lower >= (margin or 0.0) else verdict
     return {"outcome": outcome, "verdict": verdict, "reason_code": "bounds"}

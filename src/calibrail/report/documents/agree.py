@@ -9,7 +9,7 @@ from calibrail.report import document as parts
 from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import measures
-from calibrail.report.documents.data import labellers_note
+from calibrail.report.documents.data import alike_names, labellers_note
 from calibrail.report.documents.measures import is_missed, part_note
 from calibrail.report.documents.next_steps import STEPS, again, answers_more, label_anew
 from calibrail.report.figures.scores import groups_svg
@@ -149,6 +149,14 @@ def _of_judge(row: Json) -> str:
     return f"{_segment(row)}, {phrases.plain(row['judge'])}"
 
 
+def _more(row: Json, result: Json) -> str:
+    """Return how many more answers would certify; nothing where they would reject, or none can."""
+    caught, alarms = row["caught"]["estimate"], row["false_alarms"]["estimate"]
+    known = None not in (caught, alarms)
+    passes = known and caught >= result["min_caught"] and alarms <= result["max_false_alarms"]
+    return answers_more(row["needed"] or {}) if passes else ""
+
+
 def _gates(
     result: Json, rows: Sequence[Json], names: tuple[str, Callable[[Json], str]]
 ) -> parts.Section | None:
@@ -160,7 +168,7 @@ def _gates(
         more, code = "", row["certificate"].get("reason_code")
         # Of labels that are no random sample more would settle nothing.
         if row["verdict"] == "inconclusive" and code != "no_sample":
-            more = answers_more(row["needed"] or {})
+            more = _more(row, result)
         rates = row["caught"], row["false_alarms"], row["rates"]["prevalence"]["prediction_powered"]
         caught, alarms, *shown = map(phrases.share_with_bounds, rates[: 2 + part])
         cells.append((names[1](row), caught, alarms, row["verdict"] or "", more, *shown))
@@ -295,6 +303,8 @@ def warnings(result: Json) -> Iterator[str]:
     ):
         if data.get(f"n_{code}"):
             yield say(f"agree.{code}", data, result, by_column=by_column)
+    segments = (row["segment"] for row in result["by"])
+    yield from alike_names(result["columns"]["by"] or "", segments, "segments")
     yield from labellers_note(data.get("labellers"))
 
 

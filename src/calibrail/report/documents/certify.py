@@ -6,7 +6,7 @@ from calibrail.report import document as parts
 from calibrail.report.document import Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures, next_steps
-from calibrail.report.documents.data import labellers_note
+from calibrail.report.documents.data import alike_names, labellers_note
 from calibrail.report.messages import say, say_each, say_first
 from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
 
@@ -137,7 +137,8 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
     policy : str
         What the guardrail does with answers without a score.
     """
-    rows, copies = (certificate["by_group"] or {"rows": ()})["rows"], certificate["copies"]
+    by, copies = certificate["by_group"] or {"column": "", "rows": ()}, certificate["copies"]
+    rows, names = by["rows"], [row["group"] for row in by["rows"]]
     near, data = certificate.get("near_copies"), certificate.get("data", {})
     groups = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     applies = {
@@ -161,4 +162,5 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list
         "near_copies": near,
     }
     said = [text for _, text in say_each(applies, certificate, data, parameters)]
+    said += alike_names(by["column"], names, "groups")
     return [*said, *labellers_note(certificate["reading"].get("labellers"))]

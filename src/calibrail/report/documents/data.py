@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from calibrail.data.values import spelt_alike
 from calibrail.report.document import Json
 from calibrail.report.documents.measures import part_note
 from calibrail.report.messages import say, say_each
@@ -56,6 +57,16 @@ def labellers_note(found: Json | None) -> tuple[str, ...]:
         What `Labellers.found` returns.
     """
     return () if found is None else (say("data.labellers", found),)
+
+
+def alike_names(column: str, names: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return that names of segments, systems or groups differ in letter case or spaces, if any do.
+
+    >>> alike_names("lang", ["de", "en"], "segments")
+    ()
+    """
+    alike = spelt_alike(names)
+    return (say("data.alike_names", column=column, alike=alike, what=what),) if alike else ()
 
 
 def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:

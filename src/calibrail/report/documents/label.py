@@ -55,6 +55,7 @@ def next_step(certificate: Json) -> str:
             "label.say_fresh": unsaid,
             "label.settle": found["held_up"]["disagreements"],
             "label.label_other_traces": _at_an_end(certificate),
+            "label.go_on_blind": certificate.get("reason_code") == "reviewed",
             "label.start": not found["labelled"],
             "label.go_on": True,
         }
@@ -62,9 +63,14 @@ def next_step(certificate: Json) -> str:
 
 
 def _at_an_end(certificate: Json) -> bool:
-    """Return whether nothing is left to draw or to label, and nothing is decided."""
-    found = certificate["sequential"]
-    undecided = found["verdict"] == "inconclusive" and not found["n_waiting"]
+    """Return whether nothing is left to draw or to label, and nothing is decided.
+
+    Of a review the labels before it decide.
+    """
+    found, reviewed = certificate["sequential"], certificate.get("reason_code") == "reviewed"
+    if reviewed and found["blind_verdict"] == "rejected":
+        return True
+    undecided = (reviewed or found["verdict"] == "inconclusive") and not found["n_waiting"]
     return bool(found["exhausted"] and undecided)
 
 
@@ -316,6 +322,9 @@ def _next(content: Json) -> str:
         },
         import_words=shlex.join(taken),
         promise_words=shlex.join(options),
+        judge_words=" ".join(
+            f"--judge-column {shlex.quote(name)}" for name in plan.get("judges", ())
+        ),
         again=shlex.join(["calibrail", "label", "-o", "LABELS", *content["options"]]),
     )
 
