@@ -99,7 +99,7 @@ def test_what_is_printed_is_short_and_says_what_was_understood(file: Path) -> No
     )
     assert said.count(" flagged At ") == 2 and "(of 100 each; all lines hold together)" in said
     assert re.search(r"Labels For 80 caught and 20 flagged .* \d+ hallucinated .* are new\.", said)
-    assert "put the limits that you had before you saw this in place of 0.8 and 0.2 (limits" in said
+    assert "put the limits that you had before you saw this in place of 0.8 and 0.2 (those" in said
     assert lines[-2].strip().startswith(f"calibrail test {file.name} --threshold 1 --min-caught")
     assert lines[-1].startswith("Caught ")
     assert len(lines) <= 18 and max(map(len, [*lines[:-2], lines[-1]])) <= 80
@@ -191,7 +191,7 @@ def test_where_labels_would_reject_a_threshold_what_takes_none_comes_first(
     first, second = steps(0.79, 0.3, "--page", tmp_path / "t.html")
     assert first.startswith("Next: Find another threshold on these answers")
     # Nobody labels in order to be rejected.
-    fails = r"More labels .* since at these rates they .* fails \(about [\d,]+ new answers\)"
+    fails = r"More labels .* since at these rates about [\d,]+ new answers would show that it fails"
     assert re.match(rf"{fails}[.]", second)
     (line,) = re.findall(r"calibrail (calibrate .*? -o RUN-calibrated)", first)
     assert command(*shlex.split(line), cwd=tmp_path).returncode == 0

@@ -184,11 +184,11 @@ def test_average_and_bound_of_this_batch_are_told_apart(
     page = select_document(content)
     bound = f"{chosen['most_hallucinated']} of the {content['n_released']}"
     assert chosen["share"] > 0.1
-    assert f"Of this batch alone less can be said: at most {bound}" in page.summary
+    assert f"For this one batch alone less is certain: at most {bound}" in page.summary
     assert "method" not in page.summary.lower() and "p-value" not in page.summary
     safe = {"cutoff": 0.01, "released": 50, "most_hallucinated": 4, "share": 0.08, "chosen": False}
     safest = select_document({**content, "table": [safe, chosen]}).summary
-    assert "; of the 50 that look safest at most 4 (8%)." in safest
+    assert "release only the 50 that look safest: at most 4 of them (8%)." in safest
     assert "look safest" not in select_document({**content, "table": [chosen]}).summary
     names = ["May be released", *(f"Hallucinated, {over}" for over in OVER)]
     assert [tile.name for tile in page.tiles] == names

@@ -235,8 +235,8 @@ def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None
     # Nobody labels in order to be rejected: first what takes no labels, then that they do not help.
     step = next_step({**report, **asked})
     assert step.startswith("Allow more misses (a larger --alpha) or more false alarms (a larger ")
-    assert "would hardly help, since at these rates they would show that it fails (about " in step
-    assert "new answers). Or see" in step and "Label" not in step
+    assert "more labels would hardly help, since at these rates about " in step
+    assert "new answers would show that it fails. Or see" in step and "Label" not in step
 
 
 def test_the_bound_that_decides_is_the_number_to_look_at() -> None:
@@ -263,7 +263,7 @@ def test_what_chance_left_below_the_promise_of_a_certificate_is_called_chance(
     found = {"verdict": "certified", "reason": "", "min_coverage": 0.9, "warnings": []}
     share = {"estimate": measured, "count": 212, "n": 236, "method": "wilson"}
     summary = verdict_summary({**found, "test": {"coverage": share, "auroc": {"lower": 0.9}}})
-    assert ("the test caught 89.8%, a little less, is within chance" in summary) is by_chance
+    assert ("came out at 89.8%, too close to speak against it" in summary) is by_chance
     assert summary.startswith("Meets your requirement.")
 
 
@@ -287,7 +287,7 @@ def test_for_a_verdict_there_is_a_whole_command() -> None:
     made = {"command": "calibrail calibrate a.csv --alpha 0.2 -o runs/x"}
     step = next_step({**report(), "reproduce": made})
     command = "calibrail calibrate a.csv --alpha 0.2 --max-false-alarms 0.2 -o RUN"
-    assert step.endswith(f"fixed before you saw this (one chosen now needs new answers): {command}")
+    assert step.endswith(f"in place of 0.2 (one that you choose now needs new answers): {command}")
 
 
 def test_more_labels_are_advised_where_few_of_them_make_a_threshold_cautious() -> None:
@@ -296,7 +296,7 @@ def test_more_labels_are_advised_where_few_of_them_make_a_threshold_cautious() -
     step = next_step({**value, "rank": 1})
     assert step.startswith(
         "Label more answers, and run this on the new ones alone: with only 40 hallucinated "
-        "answers the threshold has to flag much to be sure. Of these one that flagged "
+        "answers the threshold has to be so cautious that it flags much. Another one caught "
     )
     assert "or allow more misses" in step and "calibrail compare" not in step
     # Not of many, and not where no threshold does both on these.

@@ -289,9 +289,7 @@ def test_a_winner_that_misses_the_requirement_is_the_best_and_more_labels_are_no
     assert [tile.name for tile in made.tiles][:2] == ["Caught by toy", "False alarms of toy"]
     assert [tile.asked for tile in made.tiles][:2] == [">= 99%", "<= 90%"]
     assert made.next_step.startswith("On new answers set its threshold to catch more")
-    assert (
-        "they would show that it fails" in made.next_step and "certify it (" not in made.next_step
-    )
+    assert "would show that it fails" in made.next_step and "certify it (" not in made.next_step
     # What is measured by the other half says so where it is drawn.
     page = words(page_of(value))
     assert "The figures above and those below differ" in page

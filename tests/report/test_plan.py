@@ -97,7 +97,11 @@ def test_the_table_holds_the_odds() -> None:
         ),
         (
             {**DETECTOR, "max_fpr": 0.1},
-            ["no number of labels", "faithful answers, and you allow 10%. Allow clearly more"],
+            [
+                "no number of labels",
+                "Allow clearly more",
+                "of faithful answers, more than the 10% allowed.",
+            ],
         ),
         ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 72 hallucinated answers"]),
     ],
