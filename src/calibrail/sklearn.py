@@ -520,7 +520,8 @@ def _precise(values: Any) -> Any:
 def _numbered(groups: Any) -> NDArray[np.int64]:
     """Return the number of each answer's group; one without a group has a number of its own."""
     with errors_as(InputError, (TypeError, ValueError), "sklearn_groups"):
-        return group_numbers([*map(name_of, groups)], len(groups))
+        names = [*map(name_of, groups)]
+        return group_numbers(names, len(names))
 
 
 def _encoded(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int8]]:

@@ -281,6 +281,9 @@ def test_a_judge_that_says_yes_or_no_is_tested_and_not_calibrated(tmp_path: Path
     path = tmp_path / "a.csv"
     lines = [f"{i},Answer {i},{int(i % 3 == 0)},{int(i % 4 == 0)}" for i in range(240)]
     path.write_text("\n".join(["id,response,label,judge_flag", *lines]))
-    step = document(diagnose(path).to_dict()).next_step
+    step = document(diagnose(path).to_dict()).next_step or ""
     assert "calibrail.test(" in step and "higher=hallucinated" in step
     assert "calibrate(" not in step and "alpha" not in step
+    # Two other numbers may have a threshold between them.
+    path.write_text(path.read_text().replace(",0\n", ",0.2\n").replace(",1\n", ",0.9\n"))
+    assert "calibrail.calibrate(" in (document(diagnose(path).to_dict()).next_step or "")

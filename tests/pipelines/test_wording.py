@@ -109,7 +109,11 @@ def test_every_code_of_a_missing_measure_has_words() -> None:
 
 def test_a_name_that_may_stand_for_no_group_is_pointed_out() -> None:
     alone = np.arange(1600)
-    for n, odd in ((0, ""), (100, ""), (300, "One group holds 300 answers, most others one: if ")):
+    for n, odd in (
+        (0, ""),
+        (100, ""),
+        (300, "One group holds 300 answers, most others one. That is "),
+    ):
         groups = np.where(alone < n, 0, alone)
         sample = Sample(VALUES, LABELS, CODES, groups)
         sample = sample.thinned(np.full(1600, True), RNG.permutation(1600), LABELS)

@@ -359,7 +359,7 @@ def test_labels_that_are_no_random_sample_are_told_in_one_wording() -> None:
     assert told == ["measure.no_sample"]
     data = {"labelled_by": None}
     columns = {"probability": None, "by": None}
-    about: dict[str, Any] = {"data": data, "columns": columns, "doubt": "DOUBT"}
+    about: dict[str, Any] = {"data": data, "columns": columns, "doubt": "DOUBT", "within": False}
     for code, text in {
         "agree.no_verdict": f"since the human labels {words}: DOUBT. Draw",
         "agree.not_alike": f"By J, the human labels {words}: DOUBT. Draw",

@@ -590,7 +590,7 @@ def spelt_alike(names: Iterable[str]) -> list[str]:
     """
     alike: dict[str, list[str]] = {}
     for name in sorted({*names}):
-        alike.setdefault(same_text(name).replace(" ", ""), []).append(name)
+        alike.setdefault("".join(name.casefold().split()), []).append(name)
     return next((same for same in alike.values() if len(same) > 1), [])
 
 

@@ -244,9 +244,8 @@ def agree(
     table_rows, flags, segments = list[tuple[float, ...]](), list[bool](), list[str]()
     chances, people, met = list[float](), dict[int, Example](), dict[str, Example]()
     times, places, units = Counter[str | None](), list[int | None](), list[str | None]()
-    alone = list[str | None]()
-    n_undefined = n_errors = 0
-    said: dict[tuple[str, str], tuple[float, int]] = {}
+    alone, keys = list[str | None](), list[str]()
+    n_undefined, n_errors, said = 0, 0, dict[tuple[str, str], tuple[float, int]]()
 
     def readable() -> Iterator[tuple[Example, tuple[float, ...]]]:
         for item in examples:
@@ -258,8 +257,8 @@ def agree(
             if row and row[0] != NONE and item.response and by_people is None:
                 label, first = said.setdefault((item.id, item.digest()), (row[0], place))
                 if label != row[0]:
-                    about = {"name": name, "id": item.id, "rows": (first, place)}
-                    raise DataError(say("refused.two_labels", about))
+                    rows = first, place
+                    raise DataError(say("refused.two_labels", name=name, id=item.id, rows=rows))
             if row:
                 yield item, row
 
@@ -279,6 +278,7 @@ def agree(
             # Without a group what is the same word for word is one.
             units.append(example.group or (example.digest() if example.response else None))
             alone.append(example.id if example.group is None else None)
+            keys.append(example.digest() if example.response else example.id)
             table_rows.append(row)
             segments.append(group_name(None if by is None else example.columns.get(by)))
             if drawn_with:
@@ -316,7 +316,9 @@ def agree(
     lots, drawing = np.zeros(len(unit)), list[dict[str, Any]]()
     if folder is None:
         # Where labels are handed out, one answer of each group is drawn, or all of fewer groups.
-        lots[[*drawn]] = [Order(0).lot("group", units[row] or "") for row in drawn]
+        # What the answers of a group say draws its lot, so that another name draws no other one.
+        least = dict(sorted(zip(unit.tolist(), keys, strict=True), reverse=True))
+        lots[[*drawn]] = [Order(0).lot("group", least[int(unit[row])]) for row in drawn]
     if chances and not drawn_with:
         drawing = judge_agreement.drawing_tests([*people], unit, np.array(chances))
     divided: dict[str, Sequence[Any]] = {
@@ -525,8 +527,9 @@ class _Gate:
         self._promise = asked_of(limits, undefined="flag")
         history = data_reuse.DataUseHistory(looks or None)
         asked: dict[str, Any] = {"threshold": self._edges, "asked": self._asked}
-        # Other segments are other verdicts.
-        parted = replace(scored, table=replace(scored.table, kept={"": self._here.tolist()}))
+        # Other segments are other verdicts, and other answers that count are others.
+        cells = [str(cell) for cell in zip(self._here, *self._even, strict=True)]
+        parted = replace(scored, table=replace(scored.table, kept={"": cells}))
         about = parted, scored.keys, self._promise, limits
         look, self._standing = data_reuse.begin_report(history, *about, **asked)
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
@@ -553,11 +556,9 @@ class _Gate:
         """Return which of the answers that people labelled stay: see `evenly_met`."""
         labelled = self._table[:, 0] < NONE
         even = labelled.copy()
-        for part in range(int(parts.max()) + 1):
-            here = parts == part
+        for here in np.split(np.argsort(parts), np.cumsum(np.bincount(parts))[:-1]):
             unit = np.unique(self._data.unit[here], return_inverse=True)[1]
-            lots = self._data.lots[here]
-            even[here] &= judge_agreement.evenly_met(labelled[here], unit, lots)
+            even[here] &= judge_agreement.evenly_met(labelled[here], unit, self._data.lots[here])
         return even[self._rows]
 
     def _counts(self, sample: Sample, k: int, *, whole: bool) -> dict[_Key, ClassCounts]:

@@ -170,9 +170,9 @@ def added(row: Mapping[str, object]) -> Iterator[Verdict]:
     >>> list(added({"human_label": "ok", "latency": 2, "judge": '{"score": 1}', "scores": []}))
     [('human_label', 'ok'), ('judge', {'score': 1})]
     """
-    for name, value in row.items():
-        held = parsed(value)
-        if "." not in name and _SAYING.search(name.lower()) and not isinstance(held, list):
+    for name in row:
+        says = "." not in name and _SAYING.search(name.lower())
+        if says and not isinstance(held := parsed(row[name]), list):
             yield name, None if held == "" else held
 
 

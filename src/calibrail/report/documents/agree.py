@@ -274,6 +274,12 @@ def differing(tests: Iterable[Json]) -> str:
     return " and ".join(say(codes.get(test["share"], "agree.differs"), test) for test in seen)
 
 
+def _holds_within(judge: Json, result: Json) -> bool:
+    """Return whether labels are a random sample in each segment, though not of all."""
+    rows = [row for row in result["by"] if row["judge"] == judge["judge"]]
+    return bool(rows) and all(row["certificate"]["reason_code"] != "no_sample" for row in rows)
+
+
 def warnings(result: Json) -> Iterator[str]:
     """Yield what weakens the result.
 
@@ -285,7 +291,8 @@ def warnings(result: Json) -> Iterator[str]:
     data = {**result["data"], "n_human_alone": 0}
     for item in result["judges"]:
         if doubt := differing(item["random_sample"]):
-            yield say("agree.not_alike", result, judge=phrases.plain(item["judge"]), doubt=doubt)
+            about = {"judge": phrases.plain(item["judge"]), "within": _holds_within(item, result)}
+            yield say("agree.not_alike", result, about, doubt=doubt)
         # Of a judge that is rejected less is asked: its 1 may mean faithful, which nothing shows.
         kappa = item["agreement"]["kappa"]["estimate" if item["verdict"] == "rejected" else "upper"]
         if kappa is not None and kappa < 0.0:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from calibrail.data.labels import label_key
 from calibrail.data.suggested_options import speaks_of_score
 from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
@@ -248,7 +249,8 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     own = own or columns
     rows = [row for row in own if row.get("distinct", 0) > 1] or own[:1]
     what = "calibrate" if len(rows) == 1 else "compare"
-    if len(rows) == 1 and rows[0].get("distinct") == 2:
+    said = {it["name"]: {*map(label_key, it["examples"])} for it in diagnosis["layout"]}
+    if len(rows) == 1 and said.get(rows[0]["name"], {""}) <= {"0", "1", "true", "false"}:
         # A judge that says yes or no has no other threshold to find.
         what, end = "test", ()
     command = partial(_command, what, diagnosis, *diagnosis["reading"]["options"])

@@ -178,8 +178,8 @@ def target_svg(
         # Above the box, or within it where that is the field: what is required stands above it.
         y = max(top, _in_field(_FIELD, 0.0, box.coverage[1])[1] - 18 * len(ends) - 8)
     # Not across the corner's edges, where these are near.
-    if box.corner and y < (edge := _in_field(_FIELD, 0.0, box.corner[0])[1]) < y + 60:
-        y = edge
+    edge = _in_field(_FIELD, 0.0, box.corner[0])[1] if box.corner else 0.0
+    y = edge if y < edge < min(y + 60, bottom - 18 * len(ends)) else y
     longest = 7.3 * max(len(f"{span} {name}") for name, span in ends.items())
     x, anchor = (x, "start") if x < min((left + right) / 2, right - longest) else (right, "end")
     halo = 'paint-order="stroke" stroke="var(--ground)" stroke-width="4" stroke-linejoin="round"'
