@@ -317,8 +317,8 @@ def agree(
     if folder is None:
         # Where labels are handed out, one answer of each group is drawn, or all of fewer groups.
         # What the answers of a group say draws its lot, so that another name draws no other one.
-        least = dict(sorted(zip(unit.tolist(), keys, strict=True), reverse=True))
-        lots[[*drawn]] = [Order(0).lot("group", least[int(unit[row])]) for row in drawn]
+        lowest = dict(sorted(zip(unit.tolist(), keys, strict=True), reverse=True))
+        lots[[*drawn]] = [Order(0).lot("group", lowest[int(unit[row])]) for row in drawn]
     if chances and not drawn_with:
         drawing = judge_agreement.drawing_tests([*people], unit, np.array(chances))
     divided: dict[str, Sequence[Any]] = {
@@ -528,8 +528,8 @@ class _Gate:
         history = data_reuse.DataUseHistory(looks or None)
         asked: dict[str, Any] = {"threshold": self._edges, "asked": self._asked}
         # Other segments are other verdicts, and other answers that count are others.
-        cells = [str(cell) for cell in zip(self._here, *self._even, strict=True)]
-        parted = replace(scored, table=replace(scored.table, kept={"": cells}))
+        counted = [str(cell) for cell in zip(self._here, *self._even, strict=True)]
+        parted = replace(scored, table=replace(scored.table, kept={"": counted}))
         about = parted, scored.keys, self._promise, limits
         look, self._standing = data_reuse.begin_report(history, *about, **asked)
         self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
