@@ -91,6 +91,21 @@ def of_one_id(rng: np.random.Generator, folder: Path) -> bool:
     return calibrail.agree(rows, looks=False, **named, **_LIMITS).verdict == "certified"
 
 
+def of_large_ids(rng: np.random.Generator, folder: Path) -> bool:
+    """Let people label rows without texts singly, where ids of five rows are the hard ones."""
+    rows: dict[str, Any] = {"id": [], "human": [], "judge": []}
+    for question in range(2 * _QUESTIONS):
+        size, caught = (5, 0.55) if question % 2 else (1, 0.97)
+        for _ in range(size):
+            truth = int(rng.random() < 0.5)
+            judge = int(rng.random() < (caught if truth else 0.05))
+            cells = f"q{question}", truth if rng.random() < 0.3 else None, judge
+            for values, cell in zip(rows.values(), cells, strict=True):
+                values.append(cell)
+    named: dict[str, Any] = {"label_column": "human", "judge_column": "judge"}
+    return calibrail.agree(rows, looks=False, **named, **_LIMITS).verdict == "certified"
+
+
 def of_segments(*, drawn_alike: bool) -> Try:
     """Test judges by segments that share questions, or label most in the one where it is good."""
 
@@ -149,6 +164,14 @@ ATTACKS = [
         0.05,
         (5, 20),
         of_one_id,
+        200,
+    ),
+    Attack(
+        "agree: rows of ids labelled singly, of which the large ones are hard, are certified",
+        f"{2 * _QUESTIONS} ids of one row or five, without texts, of which it catches 76 %",
+        0.05,
+        (10, 20),
+        of_large_ids,
         200,
     ),
     Attack(
