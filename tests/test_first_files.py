@@ -962,3 +962,17 @@ def test_a_threshold_in_per_cent_is_told_how_those_are_read(tmp_path: Path) -> N
     rows = [{"grounded": f"{100 * r['score']:.0f} %", "label": r["wrong"]} for r in _rows()]
     with pytest.raises(InputError, match=r"threshold=0\.5 \(50 % in the data is read as 0\.5\)"):
         calibrail.test(_write(tmp_path / "a.csv", rows), threshold=50)
+
+
+def test_grades_yield_to_no_words_about_something_else() -> None:
+    rows = [
+        {
+            "id": f"{i}",
+            "response": f"Answer {i}.",
+            "hallucination": i / 240,
+            "toxic": ("yes", "no")[i % 2],
+        }
+        for i in range(240)
+    ]
+    with pytest.raises(DataError, match="'hallucination' is no column of 0 and 1"):
+        calibrail.test(rows, score="length", threshold=20)

@@ -109,9 +109,10 @@ def label_columns_of(
         # Numbers that are no class may be a program's scores of what its name says.
         numbers = list(map(number_in, map(label_key, seen.values(found[0]))))
         graded = 2 * sum(item not in (None, 0.0, 1.0) for item in numbers) > len(numbers)
-        others = graded and is_plain_name(found[0]) and likely_labels(seen.rows)
+        others = likely_labels(seen.rows) if graded and is_plain_name(found[0]) else []
+        named_so = [it for it in others if _LABELLED.search(it.lower()) and not is_of_program(it)]
         people = _labels_of_people(seen) if graded else []
-        found = people if people or not all(map(is_of_program, others or ())) else found
+        found = people if people or named_so else found
     if not found:
         found = [
             path
@@ -148,6 +149,8 @@ def _labels_of_people(seen: Seen) -> list[str]:
 _CLASSES, _SHORT, _READ_FOR_LABELS = 6, 30, 1000
 PROGRAMS: Final = frozenset(NAMES["labels"]["programs"].split())
 _ANSWERS: Final = frozenset(NAMES["parts_of_names"]["response"].split())
+#: In the names of columns that hold labels.
+_LABELLED: Final = re.compile("|".join(("review", *NAMES["parts_of_names"]["label"].split())))
 
 
 _REASONS: Final = re.compile(NAMES["judges"]["reasons"])

@@ -129,6 +129,8 @@ def _next_step(content: Json) -> str:
     findings = {item["finding"] for item in content["tests"]}
     if BROKEN in findings:
         return say("shift.calibrate_again", groups=next_steps.for_groups(content))
+    if content["shared"]:
+        return say("shift.leave_out")
     command = next_steps.again(content, "shift", "calibrate", next_steps.SIDES)
     return say("shift.label_more" if findings == {UNTESTED} else "shift.watch", command=command)
 
