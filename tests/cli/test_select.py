@@ -31,7 +31,9 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     assert n > 0 and f"May be released: {n} of 201 answers" in done.stdout
     # What ends the text holds the bound and what was asked.
     said = " ".join(done.stdout.split())
-    assert f"May be released {n} of 201 answers; Hallucinated, on average at most 30%" in said
+    assert (
+        f"May be released {n} of 201 answers; Hallucinated, over many batches at most 30%" in said
+    )
     assert "of the released answers are hallucinated" in said and "Nothing is released" not in said
     # A long path goes on in the next line.
     said = "".join(done.stdout.split())
