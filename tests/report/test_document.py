@@ -123,3 +123,14 @@ def test_a_long_text_in_a_terminal_ends_in_what_it_comes_to() -> None:
     assert said(replace(told, tiles=rates)).endswith("Caught 91% (88 to 94%); False alarms 7%\n")
     verdict = said(replace(told, tiles=rates, verdict="rejected")).splitlines()[-1]
     assert verdict == "NOTHING FELL: Caught 91% (88 to 94%); False alarms 7%"
+
+
+def test_code_within_a_sentence_stands_in_no_backticks_on_a_page() -> None:
+    said = "Run `calibrail label --per-day 20` first, `calibrail doctor` too."
+    page = render_page(Document("x", summary=said, next_step=said))
+    code = '<code>calibrail label <span class="option">--per-day 20</span></code>'
+    assert (
+        code in page
+        and "<code>calibrail doctor</code>" in page
+        and "`" not in page.split("<main")[1]
+    )

@@ -220,9 +220,10 @@ def _joints(text: str) -> Markup:
 
 
 def _options(text: str) -> Markup:
-    """Return escaped text in which no option, with a short value, is broken over two lines."""
-    option = r"(?<![\w-])--?[a-z][a-z-]*(?: [^\s-]\S{0,15}(?=\s|$))?"
-    return Markup(re.sub(option, r'<span class="option">\g<0></span>', str(escape(clean(text)))))
+    """Return escaped text: no option with a short value breaks, and code stands in no backticks."""
+    option = r"(?<![\w-])--?[a-z][a-z-]*(?: [^\s`-][^\s`]{0,15}(?=[\s`]|$))?"
+    whole = re.sub(option, r'<span class="option">\g<0></span>', str(escape(clean(text))))
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", whole))
 
 
 def _signs(text: str) -> str:
