@@ -2,7 +2,7 @@
 
 ``plan-*.svg`` is the figure of the plan in docs/planning.md. ``report-*.png`` is the first screen
 of the report in docs/report.md with numbered marks, photographed by chromium; ``watch-*.png`` that
-of a watch at the end of examples/year.py; ``report-narrow-*.png`` is the report on a phone. A
+of a watch at the end of examples/year.py; ``*-narrow-*.png`` are both on a phone. A
 photograph holds the words of its page up to the first figure, and that of the watch what these were
 written from, so that tests see when it is of other words than today's. ``first_run-*.svg`` is drawn
 by the README's own calibration.
@@ -37,7 +37,8 @@ MARKED: Final = (
     "#try",
 )
 #: Pixels of photographs, in width and height.
-REPORT, NARROW_REPORT, WATCH = (1000, 1225), (500, 1403), (1000, 1560)
+REPORT, NARROW_REPORT = (1000, 1225), (500, 1403)
+WATCH, NARROW_WATCH = (1000, 1560), (500, 1700)
 #: Colours of a photograph's palette: it shows text and plain areas.
 N_COLOURS: Final = 64
 
@@ -139,7 +140,8 @@ def main() -> None:
         for size, name in ((REPORT, "report.png"), (NARROW_REPORT, "report-narrow.png")):
             photograph(page, FIGURES / name, size)
         page = year_watched(Path(folder) / "year")
-        photograph(page, FIGURES / "watch.png", WATCH, status(page))
+        for size, name in ((WATCH, "watch.png"), (NARROW_WATCH, "watch-narrow.png")):
+            photograph(page, FIGURES / name, size, status(page))
 
 
 if __name__ == "__main__":

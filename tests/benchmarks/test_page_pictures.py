@@ -103,6 +103,7 @@ def test_the_photograph_of_the_watch_has_the_words_of_now(
     # What its figures show is not kept.
     monkeypatch.setattr(html, "_svg", lambda *_: Markup("<svg></svg>"))
     kept = photographed(repository, "watch")
+    assert photographed(repository, "watch-narrow") == kept
     names = {"guardrail": "guardrail.json", "logs": ("log",), "labels": "audit"}
     with cli_spelling():
         page = html.render_page(monitor.document(json.loads(kept["made of"]), **names))
