@@ -256,7 +256,7 @@ def test_the_folder_of_a_run_is_one_command_s(folder: Path, line: str, report: s
 def test_a_run_of_our_own_is_replaced_with_a_word(folder: Path) -> None:
     done = call("calibrate t.jsonl SCORES --alpha 0.3 -o run")
     assert "run holds an earlier run, which this one replaces" in done.stderr
-    assert done.exit_code == (3 if "REJECTED" in done.stdout else 0)
+    assert done.exit_code == 3 and "REJECTED" in done.stdout
     assert "replaced" not in call("calibrate t.jsonl SCORES -o new").stderr
 
 

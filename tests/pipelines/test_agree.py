@@ -1093,7 +1093,8 @@ def test_labels_that_lie_in_one_segment_say_nothing_of_all(tmp_path: Path) -> No
     judge = only(found)
     assert found.verdict == "inconclusive"
     assert judge["certificate"]["reason_code"] == "no_sample"
-    assert " in de" in judge["reason"] and "Give the probabilities" in judge["reason"]
+    assert "labelled: " in judge["reason"] and " in de" in judge["reason"]
+    assert "Give the probabilities" in judge["reason"]
     rates = judge["rates"]["prevalence"]
     assert rates["prediction_powered"]["estimate"] is None and judge["among"] is None
     assert rates["stratified"]["lower"] < 0.4 < rates["stratified"]["upper"]

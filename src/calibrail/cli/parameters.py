@@ -424,9 +424,7 @@ def command(run: Callable[..., None], **about: Any) -> CommandHelp:
             del given["force"]
         for name, (kind, optional, offered) in objects.items():
             values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
-            absent = optional and all(
-                values[item.field.name] == item.field.default for item in offered
-            )
+            absent = optional and all(values[it.field.name] == it.field.default for it in offered)
             given[name] = None if absent else kind(**values)
         # One name stands for itself, several for one source.
         for name, value in given.items():

@@ -469,9 +469,7 @@ class AsyncClient(_Core[Coming[Decision], Coming[list[Decision]], Coming[dict[st
                     asyncio.timeout(attempts.left),
                     self._http.stream(**attempts.request()) as response,
                 ):
-                    raw = b"".join(
-                        [attempts.received(part) async for part in response.aiter_bytes()]
-                    )
+                    raw = b"".join([attempts.received(it) async for it in response.aiter_bytes()])
                 if attempts.answered(response, raw):
                     return call.result(raw)
             except TimeoutError as error:

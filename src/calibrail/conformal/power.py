@@ -647,9 +647,7 @@ def _sizes(smallest: int | None) -> list[int]:
     if smallest is None:
         return [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
     steps = [smallest * share for share in (0.125, 0.25, 0.5, 0.75, 1.5, 2.0)]
-    rounded = [
-        round(step, 1 - math.floor(math.log10(step))) if step > 10 else step for step in steps
-    ]
+    rounded = [round(it, 1 - math.floor(math.log10(it))) if it > 10 else it for it in steps]
     return sorted({smallest, *(max(1, round(step)) for step in rounded)})
 
 

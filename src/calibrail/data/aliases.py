@@ -335,10 +335,7 @@ def resolve_columns(
     if preset is not None and preset not in PRESETS:
         raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}")
     named = {field: mapping[field] for field in TEXT_FIELDS if field in mapping}
-    options = {
-        name: dict(zip(TEXT_FIELDS, columns, strict=True)) | named
-        for name, columns in PRESETS.items()
-    }
+    options = {k: dict(zip(TEXT_FIELDS, it, strict=True)) | named for k, it in PRESETS.items()}
     if preset is not None:
         return options[preset]
     complete = [name for name, held in options.items() if {*held.values()} <= {*fields}]

@@ -440,9 +440,7 @@ def cells_of_sentences(rows: Sequence[Mapping[str, object]], column: str | None)
     ('nli',)
     """
     values = [] if column is None else [value_at(row, column) for row in rows]
-    names = dict.fromkeys(
-        name for value in values for item in given_in(value, None) or () for name in item.columns
-    )
+    names = dict.fromkeys(v for k in values for it in given_in(k, None) or () for v in it.columns)
     passed_over = {*NAMED, *map(label_key_of, values)}
     return tuple(name for name in names if name not in passed_over)
 

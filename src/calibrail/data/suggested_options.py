@@ -55,9 +55,7 @@ _SENTENCES: Final = lazily_compiled(r"sentence|(?<![a-z])sents?(?![a-z])", re.IG
 _WORDS: Final = {field: words.split() for field, words in NAMES["parts_of_names"].items()}
 
 #: Who speaks in a chat, by the names that files have for them.
-_ROLES: Final[dict[str, str]] = {
-    word: role for role, words in NAMES["roles"].items() for word in words.split()
-}
+_ROLES: Final[dict[str, str]] = {v: k for k, it in NAMES["roles"].items() for v in it.split()}
 
 #: What is said of inference and of one of two answers beside the words of labels.
 _INFERENCE, _PAIRS = (
@@ -281,9 +279,7 @@ def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
     for name in counted:
         votes = [_votes(value_at(row, name), _is_named(name)) for row in rows]
         own = [known.rpartition(".")[2] for known in made if known.rpartition(".")[0] == name][:1]
-        twins = [
-            other for other in counted if other != name and own and f"{other}.{own[0]}" in made
-        ]
+        twins = [it for it in counted if it != name and own and f"{it}.{own[0]}" in made]
         if all(vote is not None for vote in votes) and name and not twins:
             # Votes are one column, not one for each of their labels.
             at = next(i for i, known in enumerate(made) if known.startswith(f"{name}."))
@@ -430,9 +426,7 @@ def suggest(
     if judged is not None:
         return _meanings(judged[1], options)
     if exported:
-        layout = [
-            look for look in layout if _is_named(look.name) and not look.name.startswith(SCORE)
-        ]
+        layout = [it for it in layout if _is_named(it.name) and not it.name.startswith(SCORE)]
     return Suggestion(options) if readable else _labels(layout, columns, options)
 
 

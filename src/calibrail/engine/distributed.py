@@ -651,9 +651,7 @@ class _Scoring:
         values, reasons = dict(part.columns), dict(part.reasons)
         for name, key in self._names.items():
             values[key], reasons[key] = known.values[name], known.reasons[name]
-        numbered = {
-            key: {self._n + row: why for row, why in reasons[key].items()} for key in self._scales
-        }
+        numbered = {k: {self._n + it: v for it, v in reasons[k].items()} for k in self._scales}
         columns = {key: values[key] for key in self._scales}
         self._take(replace(part, columns=columns, reasons=numbered, scales=self._scales))
         for cost in (*known.costs(self._names, shard.n), *part.costs):

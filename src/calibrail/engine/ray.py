@@ -91,9 +91,7 @@ def _on_cluster(
         for marker in folder.glob("*.attempt-*"):
             marker.unlink(missing_ok=True)
     results = {job.number: job.result for job in jobs}
-    rows = [
-        {"number": job.number, "input": str(job.input), "result": str(job.result)} for job in jobs
-    ]
+    rows = [{"number": it.number, "input": str(it.input), "result": str(it.result)} for it in jobs]
     least, most = (min(size, len(jobs)) for size in _pool(ray, n_cores, options))
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = context.print_on_execution_start = False

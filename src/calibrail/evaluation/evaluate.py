@@ -155,7 +155,9 @@ def _outside_band(calibration: Calibration, tested: TestMetrics) -> bool:
 
 def _odd(sample: Sample) -> int:
     """Return the answers of a group that holds over a tenth of all, where most groups hold one."""
-    known = sample.groups if sample.groups is not None else np.empty(0, np.int64)
+    if sample.groups is None or not sample.n_set_aside:
+        return 0
+    known = sample.groups
     sizes = np.sort(np.append(0, np.unique(known[known >= 0], return_counts=True)[1]))
     odd = sizes[len(sizes) // 2] == 1 and sizes[-1] > max(10, len(sample.values) / 10)
     return int(sizes[-1] * odd)

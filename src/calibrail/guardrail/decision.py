@@ -197,11 +197,7 @@ def raised_in_old_probes(reasons: Mapping[str, str]) -> dict[str, str]:
     >>> raised_in_old_probes({"1": "the detector raised ValueError", "2": "no number"})
     {'1': 'ValueError'}
     """
-    return {
-        number: reason.removeprefix(_RAISED)
-        for number, reason in reasons.items()
-        if reason.startswith(_RAISED)
-    }
+    return {k: it.removeprefix(_RAISED) for k, it in reasons.items() if it.startswith(_RAISED)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,10 +240,7 @@ def compare_probes(
     alike = [f"{name} {value}" for name, value in then.items() if here.get(name) == value]
     differ = other_versions(then, here) or "none that is known"
     side_by_side = f"What differs: {differ}. Alike: {', '.join(alike) or 'nothing'}"
-    compared = [
-        _compare(held[name], member, unit, side_by_side, f" of {name}")
-        for name, member in members.items()
-    ]
+    compared = [_compare(held[k], it, unit, side_by_side, f" of {k}") for k, it in members.items()]
     if asked and frozen.scores is not None:
         whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons, raised=frozen.raised)
         compared.append(_compare(whole, score, unit, side_by_side))

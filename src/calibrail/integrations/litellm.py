@@ -194,9 +194,7 @@ def sources(data: Mapping[str, Any]) -> list[str]:
     roles = ("system", "developer")
     system = [_text(item.get("content")) for item in messages if item.get("role") in roles]
     beside = [_text(data.get(name)) for name in ("system", "instructions")]
-    return [text for item in since for text in _returned(item)] or [
-        text for text in (*beside, *system) if text
-    ]
+    return [it for k in since for it in _returned(k)] or [it for it in (*beside, *system) if it]
 
 
 def _messages(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:

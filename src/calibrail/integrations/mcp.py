@@ -22,9 +22,7 @@ with needs("mcp"):
 
 
 #: What ``mcp.toml`` says of the server, its tool and its options, by name.
-_TEXTS: Final = {
-    name: " ".join(text.split()) for name, text in tables_beside(__file__, "mcp.toml").items()
-}
+_TEXTS: Final = {k: " ".join(it.split()) for k, it in tables_beside(__file__, "mcp.toml").items()}
 
 
 class ToolResult(BaseModel):

@@ -213,13 +213,9 @@ def _signature(guardrail: calibrail.Guardrail) -> ModelSignature:
     from calibrail.conformal.group_thresholds import columns_of_groups
 
     groups = columns_of_groups(guardrail.config.promise.by)
-    columns = {
-        name: DataType.string if name in groups else DataType.double for name in guardrail.columns
-    }
+    columns = {it: DataType.string if it in groups else DataType.double for it in guardrail.columns}
     texts = {"response": DataType.string, "question": DataType.string, "id": DataType.string}
-    asked = [
-        ColSpec(kind, name, required=name == "response") for name, kind in (texts | columns).items()
-    ]
+    asked = [ColSpec(it, k, required=k == "response") for k, it in (texts | columns).items()]
     asked.append(ColSpec(Array(DataType.string), "contexts", required=False))
     decided = [ColSpec(kind, name, required=False) for name, kind in _DECIDED.items()]
     return ModelSignature(Schema(asked), Schema(decided))

@@ -140,11 +140,7 @@ def first_units(
             answers[digest] = waiting
         if not whole_groups and len(answers) > 1:
             del answers[max(answers, key=order.within)]
-    return [
-        units[unit][digest]
-        for unit in sorted(units)
-        for digest in sorted(units[unit], key=order.within)
-    ]
+    return [units[k][it] for k in sorted(units) for it in sorted(units[k], key=order.within)]
 
 
 def without_copies(waiting: list[PooledAnswer], earlier: Iterable[Example]) -> list[PooledAnswer]:

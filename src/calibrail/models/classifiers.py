@@ -548,9 +548,7 @@ class EntailmentModel(PairModel):
         clearly better.
         """
         premises, hypotheses = zip(*PAIRS_SELF_TEST, strict=True)
-        windows = [
-            cut(tokens, self.length, None)[0][0] for tokens in head.read(premises, hypotheses)
-        ]
+        windows = [cut(it, self.length, None)[0][0] for it in head.read(premises, hypotheses)]
         probabilities = head.probabilities(windows)
         if not np.isfinite(probabilities).all() or not np.allclose(probabilities.sum(axis=1), 1.0):
             raise ModelError.on("classifier_self_test", model=self.model)

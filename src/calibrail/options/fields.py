@@ -157,9 +157,7 @@ def flags(settings: Any) -> tuple[str, ...]:
     >>> flags(Split(seed=7))
     ('--seed', '7')
     """
-    return tuple(
-        word for name, value in changed(settings).items() for word in worded(settings, name, value)
-    )
+    return tuple(v for k, it in changed(settings).items() for v in worded(settings, k, it))
 
 
 def python_call(name: str, source: str, words: Sequence[str], *kinds: Any) -> str:

@@ -101,10 +101,7 @@ class _Features:
                 self.absent = str(error)
                 return
             encoders = {DEFAULT_MODEL: {}}
-        self.triangles = {
-            name: tuple(angle(**options) for angle in lexical.ANGLES)
-            for name, options in encoders.items()
-        }
+        self.triangles = {k: tuple(v(**it) for v in lexical.ANGLES) for k, it in encoders.items()}
 
 
 def _divide(

@@ -188,10 +188,7 @@ def _trimmed(
             item |= _evidence(detector, sentence, np.nan if score is None else score)
         return item
 
-    kinds = {
-        kind: {"items": [example(*item, kind) for item in some], "n": n}
-        for kind, (some, n) in chosen.items()
-    }
+    kinds = {k: {"items": [example(*v, k) for v in it], "n": n} for k, (it, n) in chosen.items()}
     return {**kinds, "note": note}
 
 

@@ -469,10 +469,7 @@ class MonitorLoop:
             text = self._texts[_place(example)]
             return dict(example) if text is None else {**example, "text": text}
 
-        return [
-            {**alarm, "examples": [with_text(item) for item in alarm["examples"]]}
-            for alarm in alarms
-        ]
+        return [{**k, "examples": [with_text(it) for it in k["examples"]]} for k in alarms]
 
     def _new_labels(self) -> bool:
         """Take up labels that came meanwhile; return whether there may be any."""

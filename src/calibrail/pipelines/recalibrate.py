@@ -385,10 +385,7 @@ def _comparison(
         "new": (verdict.coverage, verdict.fpr),
         "changed": rated(answers, changed, level, answers.floors()),
     }
-    sides = {
-        name: {"coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
-        for name, (coverage, fpr) in rates.items()
-    }
+    sides = {k: {"coverage": it.to_dict(), "fpr": v.to_dict()} for k, (it, v) in rates.items()}
     listed = {
         name: [
             {"id": ids[row], "score": float(scores[row]), "flagged": bool(new[row])}

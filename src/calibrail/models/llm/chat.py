@@ -752,9 +752,7 @@ class LanguageModel(RemoteModel):
     def renew(self) -> None:
         """Forget what failed: an endpoint that was down may be up again."""
         with self._lock:
-            self._held = {
-                key: value for key, value in self._held.items() if not isinstance(value, Failure)
-            }
+            self._held = {k: it for k, it in self._held.items() if not isinstance(it, Failure)}
 
     def unknown(self, effort: str | None) -> set[str]:
         """Return which parameters the endpoint turned out not to take with an effort."""
