@@ -287,3 +287,32 @@ def test_a_judge_that_says_yes_or_no_is_tested_and_not_calibrated(tmp_path: Path
     # Two other numbers may have a threshold between them.
     path.write_text(path.read_text().replace(",0\n", ",0.2\n").replace(",1\n", ",0.9\n"))
     assert "calibrail.calibrate(" in (document(diagnose(path).to_dict()).next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        # Of a yes the name must say what it means; a word of a class says it.
+        (("yes", "no"), ("hallucinated", "faithful")),
+        (("FAIL", "PASS"), ("hallucinated",)),
+        (("Supported", "Unsupported"), ("hallucinated",)),
+    ],
+)
+def test_a_judge_that_says_words_is_tested(
+    write: Write, words: tuple[str, str], options: tuple[str, ...]
+) -> None:
+    """It has no other threshold to find, and its words are as good as 1 and 0."""
+    rows = _rows(300)
+    for i, row in enumerate(rows):
+        row["judge"] = words[(i % 2) ^ (i % 7 == 0)]
+        del row["contexts"]
+    diagnosis = diagnose(path := write(*rows))
+    (column,) = diagnosis.numeric_columns
+    assert column.distinct == 2 and column.auroc not in (None, 0.5)
+    with cli_spelling():
+        page = document(diagnosis.to_dict())
+    steps = [page.next_step, *page.alternatives]
+    for step, meaning in zip(steps, options, strict=True):
+        asked = f"calibrail test {path} --score-column judge --higher {meaning} -o run"
+        assert step.endswith(asked), step
+    assert ("a yes means" in steps[0]) == (len(options) == 2)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
-from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example
-from calibrail.data.labels import EITHER, holds_others, what_is_held
+from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example
+from calibrail.data.labels import EITHER, holds_others, label_key, side_of, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
     SentenceColumns,
@@ -381,11 +381,21 @@ class Survey:
         self.sketches = sketcher.finish()
 
 
+#: Characters of a longer cell are a text, and no verdict.
+_WORD: Final = 80
+
+
 def _number(cell: object) -> float | None:
-    """Return a cell's number, NaN where none or no finite one is there, None for anything else."""
+    """Return a cell's number, NaN where none or no finite one is there, None for anything else.
+
+    A word of a verdict is 1 or 0, as it is to `test`.
+    """
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in ABSENT):
         return float("nan")
     number = likely_number(cell)
+    word = label_key(cell) if number is None and len(str(cell)) <= _WORD else ""
+    if (side := side_of(word)) is not None:
+        return float(side in (HALLUCINATED, "yes"))
     return float("nan") if number is not None and np.isinf(number) else number
 
 

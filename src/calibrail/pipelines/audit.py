@@ -342,8 +342,6 @@ def audit(
         | {"part": scored.data["reading"]["part"], "notes": list(said)},
         reproduce=context.reproduce(),
     )
-    unused = [
-        key for key, column in table.columns.items() if key not in keys and np.isnan(column).all()
-    ]
+    unused = [k for k, it in table.columns.items() if k not in keys and np.isnan(it).all()]
     look = data_reuse.look_of_run(scored, keys, Requirement(confidence=confidence))
     return AuditRun(spell_reasons(result), table.without(unused), scored.codes, look)

@@ -290,9 +290,7 @@ def revised(
         return replace(item, **change({name: getattr(item, name) for name in names}))
 
     if groups is not None:
-        groups = {
-            name: replace(item, certificate=left(item.certificate)) for name, item in groups.items()
-        }
+        groups = {k: replace(it, certificate=left(it.certificate)) for k, it in groups.items()}
     return left(certificate), groups
 
 

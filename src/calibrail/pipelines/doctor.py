@@ -39,7 +39,7 @@ from calibrail.evaluation.stats.tests import OVERLAPS, look_inverted
 from calibrail.options import Promise, ReadOptions, Requirement, fields, keywords
 from calibrail.options.data import ReadKeywords
 from calibrail.options.guarantee import Guarantee, Unit
-from calibrail.pipelines.fixed_threshold import held_in
+from calibrail.pipelines.fixed_threshold import choose_score, held_in
 from calibrail.pipelines.loading import watched
 from calibrail.report.messages import say
 from calibrail.scores.registry import build, parse_specs
@@ -291,7 +291,7 @@ def diagnose(
         length_auroc=_area_of(np.where(response_chars, response_chars, np.nan), survey.labels),
         supports=supports,
         scores=_score_support(survey),
-        numeric_columns=_numeric_columns(survey),
+        numeric_columns=_numeric_columns(survey, opened),
         because=advice.reason,
         about=advice.about,
         answers=advice.answers,
@@ -436,7 +436,7 @@ def _score_support(survey: profile.Survey) -> tuple[profile.ScoreSupport, ...]:
     return tuple(supports)
 
 
-def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...]:
+def _numeric_columns(survey: profile.Survey, opened: Reading) -> tuple[profile.NumericColumn, ...]:
     """Return the columns that hold numbers, with their AUROC against the label."""
     columns = []
     for name, values in survey.columns.items():
@@ -444,6 +444,6 @@ def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        apart = stand_in(values)
-        columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name), apart))
+        about = area, tells, choose_score(opened, named=name).higher, stand_in(values)
+        columns.append(profile.NumericColumn(name, *counts, *about))
     return tuple(columns)

@@ -138,9 +138,7 @@ def _begin(
         share=share,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
-        pool = b"".join(
-            ledger.json_line(item.to_dict()) for item in sampling.without_copies(units, ())
-        )
+        pool = b"".join(ledger.json_line(it.to_dict()) for it in sampling.without_copies(units, ()))
         write_atomically(folder / folders.POOL_FILE, pool, durable=True)
         if guardrail is not None:
             write_atomically(folder / folders.GUARDRAIL, guardrail.config.to_bytes(), durable=True)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.labels import label_key
+from calibrail.data.labels import label_key, side_of
 from calibrail.data.suggested_options import speaks_of_score
 from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
@@ -249,8 +249,9 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     own = own or columns
     rows = [row for row in own if row.get("distinct", 0) > 1] or own[:1]
     what = "calibrate" if len(rows) == 1 else "compare"
-    said = {it["name"]: {*map(label_key, it["examples"])} for it in diagnosis["layout"]}
-    if len(rows) == 1 and said.get(rows[0]["name"], {""}) <= {"0", "1", "true", "false"}:
+    said = {it["name"]: map(label_key, it["examples"]) for it in diagnosis["layout"]}
+    verdict = len(rows) == 1 and None not in map(side_of, said.get(rows[0]["name"], ("",)))
+    if verdict:
         # A judge that says yes or no has no other threshold to find.
         what, end = "test", ()
     command = partial(_command, what, diagnosis, *diagnosis["reading"]["options"])
@@ -260,7 +261,8 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
         return [command(*(word for item in each for word in ("--score", item)), *end)]
     if known:
         return [command(*named, "--higher", rows[0]["higher"], *end)]
-    about = {"columns": [row["name"] for row in rows], "auroc": rows[0]["auroc"]}
+    about: Json = {"columns": [row["name"] for row in rows], "auroc": rows[0]["auroc"]}
+    about["verdict"] = verdict
     return [
         f"{say(f'doctor.if_{higher}', about)}: {command(*named, '--higher', higher, *end)}"
         for higher in ("hallucinated", "faithful")
