@@ -13,6 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any, Final, Literal, cast
 
@@ -279,8 +280,8 @@ def errors_by(division: Division, wrong: Mask, rows: Mask) -> dict[str, Any] | N
 KAPPA_METHOD: Final = "Cohen (1960); profile likelihood or score test, F"
 
 #: The search for the likeliest table of a given kappa: grid, reach of each round, Newton steps.
-_STEPS: Final = np.linspace(-1.0, 1.0, 41)
-_REACHES: Final = tuple(16.0 * 0.06**zoom for zoom in range(6))
+_STEPS: Final = np.linspace(-1.0, 1.0, 161)
+_REACHES: Final = tuple(16.0 * 0.015**zoom for zoom in range(4))
 _TURNS: Final = 34
 
 
@@ -435,22 +436,31 @@ def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
     chance = float(rows @ columns)
     if math.isclose(chance, 1.0):
         return missing(KAPPA_METHOD, "one_label", level)
-    estimate = float((np.trace(counts) / n - chance) / (1.0 - chance))
+    agreed = float(np.trace(counts)) / float(n)
+    estimate = (agreed - chance) / (1.0 - chance)
     best = float(np.sum(xlogy(counts, counts / n)))
     # With three answers or fewer any kappa is possible.
     critical = float(f.ppf(level, 1, n - 3)) if n > 3 else math.inf
 
+    @cache
     def drop(value: float) -> float:
+        if value == estimate:
+            return -math.sqrt(critical)
         likelihood, cells = _profile(counts, value)
         expected = n * cells
         score = float(np.sum((counts.ravel() - expected) ** 2 / expected))
         # The root of the statistic is nearly linear in kappa: fewer evaluations.
         return math.sqrt(max(0.0, min(2.0 * (best - likelihood), score))) - math.sqrt(critical)
 
+    # Cohen's standard error of the estimate, and twice as far as it would reach.
+    reach = 2.0 * math.sqrt(critical * agreed * (1.0 - agreed) / n) / (1.0 - chance)
     ends = []
     for edge in (-1.0, 1.0):
         # Next to the edge, where every cell still has a probability.
         last = edge * (1.0 - 1e-9)
+        near = estimate + edge * reach
+        if 0.0 < reach < abs(last - estimate) and drop(near) > 0.0:
+            last = near
         inside = abs(estimate - edge) < 1e-8 or drop(last) <= 0.0
         ends.append(edge if inside else float(brentq(drop, estimate, last, xtol=1e-7)))
     return Measure(estimate, ends[0], ends[1], KAPPA_METHOD, level)
@@ -464,7 +474,7 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
     its top. For a, a grid on the logits closes in.
     """
     weights = counts.ravel()
-    centre, best, likeliest = 0.0, -math.inf, np.full(4, 0.25)
+    centre, best, likeliest, likely = 0.0, -math.inf, np.full(4, 0.25), math.nan
     for reach in _REACHES:
         logits = centre + reach * _STEPS
         a = expit(logits)
@@ -474,7 +484,8 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
         low = np.maximum(np.max(np.where(slope > 0, root, 0.0), axis=0), 0.0)
         high = np.minimum(np.min(np.where(slope < 0, root, 1.0), axis=0), 1.0)
         possible = low <= high
-        b = (low + high) / 2.0
+        # From where the wider grid found the top; at first, and outside, from the middle.
+        b = np.where((low < likely) & (likely < high), likely, (low + high) / 2.0)
         for _ in range(_TURNS):
             pull = slope / np.maximum(at_zero + b * slope, 1e-100)
             rise = weights @ pull
@@ -491,6 +502,7 @@ def _profile(counts: NDArray[np.float64], value: float) -> tuple[float, NDArray[
         top = int(np.argmax(logs))
         if logs[top] > best:
             best, centre, likeliest = float(logs[top]), float(logits[top]), cells[:, top]
+            likely = float(b[top])
     return best, likeliest
 
 

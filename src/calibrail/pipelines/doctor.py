@@ -444,6 +444,6 @@ def _numeric_columns(survey: profile.Survey, opened: Reading) -> tuple[profile.N
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        about = area, tells, choose_score(opened, named=name).higher, stand_in(values)
-        columns.append(profile.NumericColumn(name, *counts, *about))
+        about = tells, choose_score(opened, named=name).higher, stand_in(values)
+        columns.append(profile.NumericColumn(name, *counts, area, *about))
     return tuple(columns)

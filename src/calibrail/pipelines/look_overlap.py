@@ -346,9 +346,7 @@ class DataUse(Record):
         Another batch may be numbered alike: its labels are others, and so is what one detector
         says of its answers.
         """
-        mine, theirs = (
-            {item[:16]: item[16:].split() for item in look.names} for look in (self, other)
-        )
+        mine, theirs = ({it[:16]: it[16:].split() for it in k.names} for k in (self, other))
         both, size = _common(tuple(mine), tuple(theirs))
         if not both:
             return both, size

@@ -183,9 +183,7 @@ def _traffic(content: Any) -> Any:
     if isinstance(given := content.get("traffic"), dict):
         return given
     texts = {name: content.get(name) for name in ("question", "response")}
-    lengths: dict[str, int] = {
-        name: len(text) for name, text in texts.items() if isinstance(text, str)
-    }
+    lengths: dict[str, int] = {k: len(it) for k, it in texts.items() if isinstance(it, str)}
     if isinstance(chunks := content.get("contexts"), list):
         lengths["chunks"] = len(chunks)
     return lengths

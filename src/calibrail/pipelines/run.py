@@ -692,9 +692,7 @@ def frozen_limits(config: calibrail.guardrail.FrozenConfig) -> tuple[float | Non
     kept = {risk.name: risk.level for risk in map(conformal.parse_risk, requirement.risks)}
     coverage = kept.get("recall") if kept else requirement.coverage(config.promise)
     fpr = kept.get("fpr") if kept else requirement.max_fpr
-    least, most = (
-        limit if limit is not None and 0.0 < limit < 1.0 else None for limit in (coverage, fpr)
-    )
+    least, most = (it if it is not None and 0.0 < it < 1.0 else None for it in (coverage, fpr))
     return least, most
 
 

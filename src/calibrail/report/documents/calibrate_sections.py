@@ -154,9 +154,7 @@ def baselines_finding(report: Json) -> str:
     """Return which baselines rank as well, and with which one the score correlates most."""
     confounds, tests = report["confounds"], not phrases.is_proven(report["test"]["coverage"])
     rows = confounds["rows"]
-    better, alike = (
-        [row["name"] for row in rows if row["ranks"] == ranks] for ranks in ("better", "as well")
-    )
+    better, alike = ([it["name"] for it in rows if it["ranks"] == k] for k in ("better", "as well"))
     known = [row for row in rows if row["spearman"]["estimate"] is not None]
     closest = max(known, key=lambda row: abs(row["spearman"]["estimate"]), default=None)
     about = {"better": better, "alike": alike, "closest": closest}

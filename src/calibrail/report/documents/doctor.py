@@ -262,7 +262,7 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     if known:
         return [command(*named, "--higher", rows[0]["higher"], *end)]
     about: Json = {"columns": [row["name"] for row in rows], "auroc": rows[0]["auroc"]}
-    about["verdict"] = verdict
+    about = {**about, "verdict": verdict}
     return [
         f"{say(f'doctor.if_{higher}', about)}: {command(*named, '--higher', higher, *end)}"
         for higher in ("hallucinated", "faithful")

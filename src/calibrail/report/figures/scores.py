@@ -435,9 +435,7 @@ def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]
 MOST: Final = 400
 
 #: What is known at each threshold, in this order.
-FIELDS: Final = tuple(
-    (name, end) for name in ("coverage", "fpr") for end in ("estimate", "lower", "upper")
-)
+FIELDS: Final = tuple((k, it) for k in ("coverage", "fpr") for it in ("estimate", "lower", "upper"))
 
 
 def operating_points(report: Json) -> dict[str, Any] | None:
