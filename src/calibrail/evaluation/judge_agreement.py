@@ -458,11 +458,10 @@ def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
     for edge in (-1.0, 1.0):
         # Next to the edge, where every cell still has a probability.
         last = edge * (1.0 - 1e-9)
-        near = estimate + edge * reach
-        if 0.0 < reach < abs(last - estimate) and drop(near) > 0.0:
-            last = near
+        near = estimate + edge * min(reach, 0.9 * abs(last - estimate))
+        last = near if near != estimate and drop(near) > 0.0 else last
         inside = abs(estimate - edge) < 1e-8 or drop(last) <= 0.0
-        ends.append(edge if inside else float(brentq(drop, estimate, last, xtol=1e-7)))
+        ends.append(edge if inside else float(brentq(drop, estimate, last, xtol=1e-6)))
     return Measure(estimate, ends[0], ends[1], KAPPA_METHOD, level)
 
 
