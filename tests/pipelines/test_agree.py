@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import calibrail
 from calibrail.data.example import Example
@@ -1034,6 +1035,20 @@ def test_labels_that_grow_under_new_names_are_further_looks(tmp_path: Path) -> N
         assert agree(source, **COLUMNS, **LIMITS, looks=looks).judges == result.judges
         verdicts.append((result.verdict, "looked at before" in only(result)["reason"]))
     assert verdicts == [("certified", False), *[("inconclusive", True)] * 2]
+
+
+def test_limits_named_after_a_look_state_what_both_bounds_have_together(tmp_path: Path) -> None:
+    made = standing_in(tmp_path, {"judge": (0.03, 0.03)}, n=400)[1]
+    source = write(tmp_path / "judged.jsonl", made)
+    looks = {"looks": tmp_path / "judged.looks.json"}
+    assert agree(source, **COLUMNS, **looks).confidence == 0.95
+    result = agree(source, **COLUMNS, **LIMITS, **looks)
+    proof = only(result)["certificate"]
+    assert result.verdict == "certified" and result.confidence == proof["confidence"] == 0.95
+    assert "With 95% confidence" in proof["reason"] and "half of" in result.warnings[-1]
+    caught = binomtest(proof["coverage"]["count"], proof["coverage"]["n"])
+    low = caught.proportion_ci(0.95, "exact").low
+    assert proof["coverage_at_least"] == pytest.approx(low)
 
 
 def test_answers_of_one_id_are_one_group_unless_they_have_groups(tmp_path: Path) -> None:

@@ -291,7 +291,15 @@ def test_goals_that_are_named_after_a_look_take_half_of_the_error_each(
         after = json.loads(
             command("test", file, "--threshold", 1, *GOALS, "-o", run, "--json").stdout
         )
-        assert after["confidence"] == pytest.approx(0.975) and "half of" in after["notes"][-1]
+        assert "half of" in after["notes"][-1]
+    # Each bound has half of the error: both together have what was asked for, and no more.
+    proof = after["certificate"]
+    assert after["confidence"] == proof["confidence"] == after["requirement"]["confidence"] == 0.95
+    assert "With 95% confidence" in after["reason"] and "97.5" not in after["reason"]
+    counted = (proof[name] for name in ("coverage", "fpr"))
+    ends = [binomtest(it["count"], it["n"]).proportion_ci(0.95, "exact") for it in counted]
+    assert proof["coverage_at_least"] == pytest.approx(ends[0].low)
+    assert proof["fpr_at_most"] == pytest.approx(ends[1].high)
     other = command("test", file, "--threshold", 1, "--min-caught", 0.6, *GOALS[2:], "-o", run)
     assert other.returncode == 4 and "looked at before" in " ".join(other.stdout.split())
     moved = command("test", file, "--threshold", 0.9, *GOALS, "-o", run)

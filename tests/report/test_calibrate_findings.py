@@ -310,6 +310,11 @@ def test_the_first_test_of_several_is_no_news_for_the_lead() -> None:
         lead, detail = (look_number({"look": look}, first=first) for first in (False, True))
         assert (lead == "", detail == "") == (number == 1, number == 2)
         assert f"This is test {number} of 3 declared" in lead + detail
+        # Verdicts of groups err as often again.
+        by = look_number({"look": look, "by_group": {"rows": []}}, first=number == 1)
+        assert by == (lead + detail).replace(
+            "ence.", "ence about all answers, and as much about the groups."
+        )
 
 
 def test_what_stands_in_for_a_file_is_said() -> None:

@@ -532,8 +532,9 @@ class _Gate:
         parted = replace(scored, table=replace(scored.table, kept={"": counted}))
         about = parted, scored.keys, self._promise, limits
         look, self._standing = data_reuse.begin_report(history, *about, **asked)
-        self.halved = self._asked and self._standing.share == 0.5 and not self._standing.declared
-        self.limits = self._standing.strict(limits) if self._asked else limits
+        self._strict = self._standing.strict(limits) if self._asked else limits
+        self.halved = self._asked and self._standing.halves
+        self.limits = limits if self.halved else self._strict
         self.n_set_aside = self.n_larger = 0
         self._contents = self._decided()
         found = {self._contents[k, None]["verdict"] for k in range(len(judges))}
@@ -577,13 +578,13 @@ class _Gate:
     def _decided(self) -> dict[_Key, dict[str, Any]]:
         """Return the certificates of judges, and of judges in segments: a family each."""
         places, scored = range(len(self._judges)), self._scored
-        asked = self.limits if self._asked else replace(self.limits, min_coverage=0.5)
+        asked = self._strict if self._asked else replace(self._strict, min_coverage=0.5)
         made: list[dict[_Key, dict[str, Any]]] = [{} for _ in range(4)]
         hallucinated = scored.table.labels == 1
         wrong = [(self._values[k] >= self._edges[k]) != hallucinated for k in places]
-        readings = independence.readings(scored, self.limits)
+        readings = independence.readings(scored, self._strict)
         for whole in (True, False):
-            asking = self._promise, self.limits, None if whole else self._here.tolist()
+            asking = self._promise, self._strict, None if whole else self._here.tolist()
             ways = [independence.independent(way, *asking)[0] for way in readings]
             for ends in (wrong, [~item for item in wrong]) if len(ways) > 1 else ():
                 ways.append(tuple(independence.extreme(ways, ends[k])[k] for k in places))
@@ -597,7 +598,9 @@ class _Gate:
                 each = [item[key] for item in made]
                 worse, left = independence.worse_of(each, scored.data["n_near_copies"])
                 content = {**worse, **left}
-            assumed = self.limits.assume_independent
+            assumed = self._strict.assume_independent
+            if self.halved:
+                content = data_reuse.at_confidence(content, self.limits.confidence)
             n_alike, judge = scored.data["n_alike"], self._labelled_by
             content = independence.settled(content, n_alike, assumed=assumed, judge=judge)
             if self._standing.earlier:

@@ -115,6 +115,11 @@ class Standing:
         """Return a requirement at the confidence of this look."""
         return replace(requirement, confidence=self.confidence(requirement.confidence))
 
+    @property
+    def halves(self) -> bool:
+        """Whether limits were named after a look without any: each bound has half of the error."""
+        return self.share == 0.5 and self.declared is None
+
     def to_dict(self, asked: float) -> dict[str, Any]:
         """Return the number, and how likely this look, all of them, and the next one may err."""
         error = 1.0 - asked
@@ -434,6 +439,13 @@ def certificate_after_reuse(
     if spends and own and not any(row["reported"] for row in looks):
         return {**certificate, **withdrawn_for("no_look_left", no_look_left(looks, standing))}
     return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}
+
+
+def at_confidence(certificate: Mapping[str, Any], confidence: float) -> dict[str, Any]:
+    """Return a certificate that states what both of its bounds have together, for any limits."""
+    given = f"limits_kept:{certificate['confidence']},"
+    reason = certificate["reason"].replace(given, f"limits_kept:{confidence},")
+    return {**certificate, "confidence": confidence, "reason": reason}
 
 
 def no_look_left(looks: Sequence[Mapping[str, Any]], standing: Standing) -> str:

@@ -184,14 +184,17 @@ def test(
     look, standing = data_reuse.begin_report(
         history, scored, scored.keys, promise, requirement, costs=costs, threshold=edge, asked=asked
     )
-    halved = standing.share == 0.5 and standing.declared is None
+    named, halved = requirement, asked and standing.halves
     requirement = standing.strict(requirement) if asked else requirement
     origin = origin_of(scored, context)
     rule, sample, report = _tested(scored, edge, promise, requirement, origin, costs)
+    if halved:
+        stated = data_reuse.at_confidence(report.certificate, named.confidence)
+        report = replace(report, certificate=stated, requirement=named)
     report = data_reuse.report_after_reuse(independence.settled_report(report), standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
     coverage, fpr = (Bound(**report.certificate["region"][name]) for name in ("coverage", "fpr"))
-    notes = [say("fixed_threshold.halved")] if asked and halved else []
+    notes = [say("fixed_threshold.halved")] if halved else []
     shown, notes = replace(report.test, coverage=coverage, fpr=fpr), [*report.notes, *notes]
     report = replace(report, rank=0, n_calibration=0, test=shown, notes=tuple(notes))
     report = with_repeats(report, scored, sample, rule, None)

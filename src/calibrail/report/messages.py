@@ -63,9 +63,7 @@ def say_each(
     applies: Mapping[str, object], *context: Json, **parameters: Any
 ) -> list[tuple[str, str]]:
     """Return title and text of each code that applies; the parameters are those of `say`."""
-    return [
-        (title(code), say(code, *context, **parameters)) for code, is_so in applies.items() if is_so
-    ]
+    return [(title(k), say(k, *context, **parameters)) for k, it in applies.items() if it]
 
 
 def title(code: str) -> str:

@@ -489,9 +489,7 @@ def worst(
     values = scored.values[rows.start : rows.stop]
     if np.isnan(values).all():
         return f"no sentence has a score: {'; '.join(whys)}"
-    items = [
-        _item(example, sentence, row, scored) for sentence, row in zip(sentences, rows, strict=True)
-    ]
+    items = [_item(example, k, it, scored) for k, it in zip(sentences, rows, strict=True)]
     return float(np.nanmax(values)), {"kind": "sentences", "items": items}
 
 

@@ -108,9 +108,7 @@ class ServiceProblem(HTTPException):
             "detail": self.detail,
         }
         if self.errors:
-            content["errors"] = [
-                {"pointer": pointer, "detail": detail} for pointer, detail in self.errors
-            ]
+            content["errors"] = [{"pointer": k, "detail": it} for k, it in self.errors]
         return content
 
     def response(self) -> Response:

@@ -222,7 +222,7 @@ def look_number(certificate: Json, *, first: bool = False) -> str:
     """Return which look it is, and how likely all may err; of the ``first`` only where asked."""
     look = certificate.get("look") or {"level": None}
     tells = look["level"] and (look["number"] == 1) == first
-    return f" {say('verdict.look_number', look)}" if tells else ""
+    return f" {say('verdict.look_number', {**certificate, **look})}" if tells else ""
 
 
 def how_sure(report: Json) -> str:

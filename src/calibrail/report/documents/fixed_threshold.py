@@ -69,7 +69,7 @@ def of_fixed(report: Json, scores: BothScores | None, examples: Json | None) -> 
             parts.section(
                 where,
                 scores_figure(report, scores, caption="Scores of the two classes.{dashed}"),
-                *measures.decided(where, measures.of_test_part(report), report["confidence"]),
+                *measures.decided(where, measures.of_test_part(report), about["level"]),
                 parts.Text(measures.flips(report["certificate"])),
                 where="page",
             ),

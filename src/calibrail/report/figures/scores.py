@@ -425,9 +425,7 @@ def freed_and_kept_svg(
 
 def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
     """Return where measures stand, in percent."""
-    kept, freed = (
-        [100 * row[name]["estimate"] for row in rows] for name in ("kept_supported", "freed")
-    )
+    kept, freed = ([100 * it[k]["estimate"] for it in rows] for k in ("kept_supported", "freed"))
     return kept, freed
 
 
