@@ -418,8 +418,9 @@ class Reading:
         )
         for row in rows:
             self.begun = True
-            self.n_rows += _place(row) != self.place
-            self.place = _place(row)
+            place = _place(row)
+            self.n_rows += place != self.place
+            self.place = place
             if self._gatherer is not None:
                 self.n_rows = self._gatherer.n_rows
             result = self._interpreter(row) if isinstance(row, SourceRow) else row

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from numbers import Real
 from typing import Any, Final, Self
@@ -305,6 +306,10 @@ def spelt_out(value: object) -> object:
     return parse_cell(value) if isinstance(value, str) else value
 
 
+#: What lists and objects end with.
+_CLOSING: Final = frozenset("]})")
+
+
 def parse_cell(cell: str) -> object:
     """Return the list or object that a cell spells in JSON or Python, or None.
 
@@ -312,7 +317,7 @@ def parse_cell(cell: str) -> object:
     (['a', 'b'], None, None)
     """
     text = cell.strip()
-    if text[:1] + text[-1:] not in ("[]", "{}", "()"):
+    if text[-1:] not in _CLOSING or text[:1] + text[-1:] not in ("[]", "{}", "()"):
         return None
     for parse in (load_json, load_literal):
         try:
@@ -522,7 +527,7 @@ def name_of(value: object) -> str | None:
     ValueError
         It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
     """
-    if (value := native(value)) is None:
+    if type(value) is not str and (value := native(value)) is None:
         return None
     if isinstance(value, (str, bool, date, time, UUID, Named)):
         name = _plainly(str(value))
@@ -550,13 +555,13 @@ def _plainly(text: str) -> str:
     text = canonical_text(text)
     if text.isdecimal() or not (text[:1].isdecimal() or text[:1] == "-"):
         return text.capitalize() if text in _FLAGS else text
-    if needless := _NEEDLESS.fullmatch(text):
+    if text[-1] == "0" and (needless := _NEEDLESS.fullmatch(text)):
         return "0" if needless[1] == "-0" else needless[1] or needless[2]
-    if moment := _MOMENT.fullmatch(text):
+    if ":" in text and (moment := _MOMENT.fullmatch(text)):
         with suppress(ValueError, OverflowError):
             at = datetime.fromisoformat(moment[1].replace(" ", "T") + (moment[2] or ""))
             return str(at.astimezone(UTC) if moment[2] else at)
-    if _OF_R.fullmatch(text) and (number := Decimal(text)) == number.to_integral_value():
+    if "e+" in text and _OF_R.fullmatch(text) and (number := Decimal(text)) == number.to_integral_value():
         return name_of(float(text)) or text
     return text
 
@@ -612,6 +617,12 @@ def spelling(value: object) -> str:
     >>> spelling(7.0), spelling(" a "), spelling(None), spelling("True")
     ('7', 'a', '', '1')
     """
+    if type(value) is str and len(value) < _LONGEST:
+        return _short_spelling(value)
+    return _spelling(value)
+
+
+def _spelling(value: object) -> str:
     known = column_value(value)
     if known is None or (isinstance(known, str) and known.strip().lower() in ABSENT):
         return ""
@@ -625,6 +636,10 @@ def spelling(value: object) -> str:
         return exact if exact.removeprefix("-").isdecimal() else str(int(known))
     # What a float32 is too small for is a whole number.
     return _FLOAT32.pack(known).hex()
+
+
+#: Groups, topics and labels come again and again.
+_short_spelling: Final = lru_cache(maxsize=4096)(_spelling)
 
 
 #: What stands in no number as Python reads them or people write them, nor in true or false; and _.
@@ -642,15 +657,17 @@ def column_value(value: object) -> float | str | None:
     """
     if type(value) is float or isinstance(value, Named):
         return None if math.isnan(value) else value
-    value = native(value)
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if type(value) is not str and (value := native(value)) is None:
         return None
-    if isinstance(value, (list, dict)):
+    if isinstance(value, str):
+        if not value.strip():
+            return None
+        if _IN_NONE.search(value):
+            return value
+    elif isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
-    if not isinstance(value, (str, int, float)):
+    elif not isinstance(value, (int, float)):
         return str(value)
-    if isinstance(value, str) and _IN_NONE.search(value):
-        return value
     try:
         number = float(value)
     except (ValueError, OverflowError):
@@ -742,6 +759,8 @@ def number_in(cell: object, mark: str = "") -> float | None:
     >>> number_in("1,234", ","), number_in("1,234", "."), number_in("True"), number_in("high")
     (1.234, 1234.0, 1.0, None)
     """
+    if type(cell) is float:
+        return None if math.isnan(cell) else cell
     if (value := column_value(cell)) is None:
         return None
     if not isinstance(value, str):
@@ -770,6 +789,8 @@ def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping
     >>> with_decimals({"score": "1.734", "id": "1.734"}, {"score": ","})
     {'score': 1734.0, 'id': '1.734'}
     """
+    if not marks:
+        return cells
     read = {
         name: number
         for name, mark in marks.items()
