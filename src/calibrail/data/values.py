@@ -527,11 +527,12 @@ def name_of(value: object) -> str | None:
     ValueError
         It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
     """
-    if type(value) is not str and (value := native(value)) is None:
+    if type(value) is str:
+        return value if _IS_WORD(value) else _name_in(value)
+    if (value := native(value)) is None:
         return None
     if isinstance(value, (str, bool, date, time, UUID, Named)):
-        name = _plainly(str(value))
-        return None if name in _NO_NAME else name
+        return _name_in(str(value))
     if not isinstance(value, (int, float)):
         raise ValueError("a name must be a text or a number")
     if isinstance(value, float) and abs(value) < _LONG and value.is_integer():
@@ -548,6 +549,17 @@ _LARGE: Final = 2**53
 _LONG: Final = 1e22
 #: What programs write where there is no name; NA may be one.
 _NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL", "N/A", "n/a", "#N/A")
+
+
+#: Matches what is neither a number, a date, a flag, a list nor a word for nothing, however spelt.
+_IS_WORD: Final = re.compile(
+    r"(?!(?i:none)\Z)(?=[ -~]*[B-DGHJKMO-QV-Xb-dghjkmo-qv-xz])[!-~](?:[ -~]*[!-(*-\\^-|~])?"
+).fullmatch
+
+
+def _name_in(text: str) -> str | None:
+    name = _plainly(text)
+    return None if name in _NO_NAME else name
 
 
 def _plainly(text: str) -> str:
@@ -617,9 +629,11 @@ def spelling(value: object) -> str:
     >>> spelling(7.0), spelling(" a "), spelling(None), spelling("True")
     ('7', 'a', '', '1')
     """
-    if type(value) is str and len(value) < _LONGEST:
-        return _short_spelling(value)
-    return _spelling(value)
+    if type(value) is not str:
+        return _spelling(value)
+    if _IS_WORD(value):
+        return value
+    return _short_spelling(value) if len(value) < _LONGEST else _spelling(value)
 
 
 def _spelling(value: object) -> str:
@@ -759,8 +773,8 @@ def number_in(cell: object, mark: str = "") -> float | None:
     >>> number_in("1,234", ","), number_in("1,234", "."), number_in("True"), number_in("high")
     (1.234, 1234.0, 1.0, None)
     """
-    if type(cell) is float:
-        return None if math.isnan(cell) else cell
+    if type(cell) is str and _IN_NONE.search(cell):
+        return None
     if (value := column_value(cell)) is None:
         return None
     if not isinstance(value, str):
@@ -800,18 +814,33 @@ def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping
     return {**cells, **read} if read else cells
 
 
-def _spelt(text: str, mark: str) -> float | None:
+_BETWEEN_GROUPS: Final = lazily_compiled(
+    r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))"
+)
+#: What parts groups of digits, and how numbers are written, by what parts their decimals.
+_NUMBERS: Final = {
+    decimals: (
+        group,
+        lazily_compiled(
+            rf"[+-]?(?:\d*|[1-9]\d{{0,2}}(?:\{group}\d{{3}})+)(?:\{decimals}\d+)?(e[+-]?\d+)?",
+            re.IGNORECASE,
+        ),
+    )
+    for decimals, group in ((".", ","), (",", "."))
+}
+
+
+def _spelt(text: str, mark: str = "") -> float | None:
     if _IN_NONE.search(text):
         return None
     text = INVISIBLE.sub("", text).strip().translate(_IN_NUMBERS)
     if text in _FLAGS:
         return float(_FLAGS[text])
     number = text.removesuffix("%").strip()
-    number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
+    number = _BETWEEN_GROUPS.sub("", number)
     readings = set()
-    for decimals, group in ((".", ","), (",", ".")):
-        pattern = rf"[+-]?(?:\d*|[1-9]\d{{0,2}}(?:\{group}\d{{3}})+)(?:\{decimals}\d+)?(e[+-]?\d+)?"
-        if decimals != (mark or decimals) or not re.fullmatch(pattern, number, re.IGNORECASE):
+    for decimals, (group, pattern) in _NUMBERS.items():
+        if decimals != (mark or decimals) or not pattern.fullmatch(number):
             continue
         plain = number.replace(group, "").replace(decimals, ".")
         with suppress(ArithmeticError):
