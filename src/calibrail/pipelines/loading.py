@@ -479,6 +479,8 @@ def _label(value: object, reader: LabelReader) -> int | None:
         label = reader(value if listed is None else listed)
     except TieError:
         return None
+    if isinstance(label, int) and listed is None:
+        return label
     if reader.is_missing(value) or label == SKIP:
         return NONE
     return label if isinstance(label, int) else None
