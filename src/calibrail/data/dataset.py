@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain, compress, islice
+from itertools import accumulate, chain, compress, islice
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
@@ -92,33 +92,11 @@ class Dataset(Sequence[Example]):
     """
 
     def __init__(self, examples: Iterable[Example], *, spill: int = SPILL) -> None:
-        from pyarrow import ipc
-
-        self._starts, writer = [0], None
-        batches = map(self._counted, _batches_of(examples))
-        few = _FEW if spill else 1
-        self._batches: list[Any] = list(islice(batches, few))
-        if len(self._batches) < few:
-            return
-        # With 0 nothing would ever be written to a file.
-        with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
-            for batch in map(to_batch, chain(self._batches, batches)):
-                with _writing():
-                    writer = writer or ipc.new_file(file, batch.schema)
-                    writer.write_batch(batch)
-            assert writer is not None
-            with _writing():
-                writer.close()
-                size = file.tell()
-                file.seek(0)
-                # A mapping outlives its file.
-                mapped = size > spill and mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                written = ipc.open_file(pa.py_buffer(mapped or file.read()))
-        self._batches = [written.get_batch(place) for place in range(written.num_record_batches)]
-
-    def _counted(self, rows: list[Example]) -> list[Example]:
-        self._starts.append(self._starts[-1] + len(rows))
-        return rows
+        batches, few = _batches_of(examples), _FEW if spill else 1
+        self._batches: Sequence[Any] = list(islice(batches, few))
+        if len(self._batches) == few:
+            self._batches = _written(chain(self._batches, batches), spill)
+        self._starts = [0, *accumulate(map(len, self._batches))]
 
     def __len__(self) -> int:
         """Return the number of answers."""
@@ -142,6 +120,26 @@ class Dataset(Sequence[Example]):
         """Yield every answer."""
         batches = (it if isinstance(it, list) else to_examples(it) for it in self._batches)
         return chain.from_iterable(batches)
+
+
+def _written(batches: Iterable[Sequence[Example]], spill: int) -> list[pa.RecordBatch]:
+    from pyarrow import ipc
+
+    writer = None
+    # With 0 nothing would ever be written to a file.
+    with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
+        for batch in map(to_batch, batches):
+            with _writing():
+                writer = writer or ipc.new_file(file, batch.schema)
+                writer.write_batch(batch)
+        with _writing():
+            writer.close()
+            size = file.tell()
+            file.seek(0)
+            # A mapping outlives its file.
+            mapped = size > spill and mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            held = ipc.open_file(pa.py_buffer(mapped or file.read()))
+    return [held.get_batch(place) for place in range(held.num_record_batches)]
 
 
 def _writing() -> AbstractContextManager[None]:

@@ -305,11 +305,10 @@ class SourceIds:
             self._further.add((name, content))
             self.repeated[name] = self.repeated.get(name, 1) + 1
             return name
-        unique = id
+        unique = f"{file}:{id}" if file and id in self._all else id
         if unique in self._all:
-            unique = f"{file}:{id}"
-            if not file or unique in self._all:
-                return None
+            return None
+        if unique != id:
             self._renamed[file, id] = unique
         self._all.add(unique)
         first[id] = content

@@ -418,9 +418,8 @@ class Reading:
         )
         for row in rows:
             self.begun = True
-            place = _place(row)
-            self.n_rows += place != self.place
-            self.place = place
+            before, self.place = self.place, _place(row)
+            self.n_rows += self.place != before
             if self._gatherer is not None:
                 self.n_rows = self._gatherer.n_rows
             result = self._interpreter(row) if isinstance(row, SourceRow) else row

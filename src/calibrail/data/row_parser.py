@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Final, TypeVar
 
@@ -34,7 +33,7 @@ _T = TypeVar("_T")
 _BLANK: Final = "write a text, or leave the row out"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RowParser:
     """Turns rows into examples, or into the problem that stands in the way.
 
@@ -105,14 +104,11 @@ class RowParser:
 
     def content(self, values: Mapping[str, object]) -> str:
         """Return all that a row holds beside its label."""
+        passed_over = self.columns.numbering.union(self.columns.label_columns)
         read = with_decimals(values, self.columns.decimals)
-        held = [cell for name, cell in read.items() if name not in self._passed_over]
+        held = [cell for name, cell in read.items() if name not in passed_over]
         # Sorted and without names: columns in another order, or renamed, are the same row.
         return "\x1f".join(sorted(filter(None, map(spelling, held))))
-
-    @cached_property
-    def _passed_over(self) -> frozenset[str]:
-        return self.columns.numbering.union(self.columns.label_columns)
 
     def _text(self, field: str, value: object) -> str:
         if value is None:

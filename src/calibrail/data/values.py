@@ -306,10 +306,6 @@ def spelt_out(value: object) -> object:
     return parse_cell(value) if isinstance(value, str) else value
 
 
-#: What lists and objects end with.
-_CLOSING: Final = frozenset("]})")
-
-
 def parse_cell(cell: str) -> object:
     """Return the list or object that a cell spells in JSON or Python, or None.
 
@@ -317,7 +313,7 @@ def parse_cell(cell: str) -> object:
     (['a', 'b'], None, None)
     """
     text = cell.strip()
-    if text[-1:] not in _CLOSING or text[:1] + text[-1:] not in ("[]", "{}", "()"):
+    if text[:1] + text[-1:] not in ("[]", "{}", "()"):
         return None
     for parse in (load_json, load_literal):
         try:
@@ -527,12 +523,13 @@ def name_of(value: object) -> str | None:
     ValueError
         It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
     """
-    if type(value) is str:
-        return value if _IS_WORD(value) else _name_in(value)
+    if type(value) is str and _IS_WORD(value):
+        return value
     if (value := native(value)) is None:
         return None
     if isinstance(value, (str, bool, date, time, UUID, Named)):
-        return _name_in(str(value))
+        name = _plainly(str(value))
+        return None if name in _NO_NAME else name
     if not isinstance(value, (int, float)):
         raise ValueError("a name must be a text or a number")
     if isinstance(value, float) and abs(value) < _LONG and value.is_integer():
@@ -553,13 +550,8 @@ _NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL", "N/A
 
 #: Matches what is neither a number, a date, a flag, a list nor a word for nothing, however spelt.
 _IS_WORD: Final = re.compile(
-    r"(?!(?i:none)\Z)(?=[ -~]*[B-DGHJKMO-QV-Xb-dghjkmo-qv-xz])[!-~](?:[ -~]*[!-(*-\\^-|~])?"
+    r"(?!(?i:none)\Z)(?=[ -~]*[B-DGHJKMO-QV-X_b-dghjkmo-qv-xz])[!-~](?:[ -~]*[!-(*-\\^-|~])?"
 ).fullmatch
-
-
-def _name_in(text: str) -> str | None:
-    name = _plainly(text)
-    return None if name in _NO_NAME else name
 
 
 def _plainly(text: str) -> str:
@@ -573,7 +565,7 @@ def _plainly(text: str) -> str:
         with suppress(ValueError, OverflowError):
             at = datetime.fromisoformat(moment[1].replace(" ", "T") + (moment[2] or ""))
             return str(at.astimezone(UTC) if moment[2] else at)
-    if "e+" in text and _OF_R.fullmatch(text) and (number := Decimal(text)) == number.to_integral_value():
+    if "e+" in text and _OF_R.fullmatch(text) and Decimal(text).as_integer_ratio()[1] == 1:
         return name_of(float(text)) or text
     return text
 
@@ -629,11 +621,9 @@ def spelling(value: object) -> str:
     >>> spelling(7.0), spelling(" a "), spelling(None), spelling("True")
     ('7', 'a', '', '1')
     """
-    if type(value) is not str:
+    if type(value) is not str or len(value) >= _LONGEST:
         return _spelling(value)
-    if _IS_WORD(value):
-        return value
-    return _short_spelling(value) if len(value) < _LONGEST else _spelling(value)
+    return value if _IS_WORD(value) else _short_spelling(value)
 
 
 def _spelling(value: object) -> str:
@@ -773,8 +763,6 @@ def number_in(cell: object, mark: str = "") -> float | None:
     >>> number_in("1,234", ","), number_in("1,234", "."), number_in("True"), number_in("high")
     (1.234, 1234.0, 1.0, None)
     """
-    if type(cell) is str and _IN_NONE.search(cell):
-        return None
     if (value := column_value(cell)) is None:
         return None
     if not isinstance(value, str):
@@ -803,9 +791,7 @@ def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping
     >>> with_decimals({"score": "1.734", "id": "1.734"}, {"score": ","})
     {'score': 1734.0, 'id': '1.734'}
     """
-    if not marks:
-        return cells
-    read = {
+    read: Mapping[str, Any] = marks and {
         name: number
         for name, mark in marks.items()
         if isinstance(cell := cells.get(name), str)
@@ -814,33 +800,20 @@ def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping
     return {**cells, **read} if read else cells
 
 
-_BETWEEN_GROUPS: Final = lazily_compiled(
-    r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))"
-)
-#: What parts groups of digits, and how numbers are written, by what parts their decimals.
-_NUMBERS: Final = {
-    decimals: (
-        group,
-        lazily_compiled(
-            rf"[+-]?(?:\d*|[1-9]\d{{0,2}}(?:\{group}\d{{3}})+)(?:\{decimals}\d+)?(e[+-]?\d+)?",
-            re.IGNORECASE,
-        ),
-    )
-    for decimals, group in ((".", ","), (",", "."))
-}
-
-
-def _spelt(text: str, mark: str = "") -> float | None:
+def _spelt(text: str, mark: str) -> float | None:
     if _IN_NONE.search(text):
         return None
     text = INVISIBLE.sub("", text).strip().translate(_IN_NUMBERS)
     if text in _FLAGS:
         return float(_FLAGS[text])
     number = text.removesuffix("%").strip()
-    number = _BETWEEN_GROUPS.sub("", number)
+    if number[:1] not in "+-.," and not number[0].isdecimal():
+        return None
+    number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
     readings = set()
-    for decimals, (group, pattern) in _NUMBERS.items():
-        if decimals != (mark or decimals) or not pattern.fullmatch(number):
+    for decimals, group in ((".", ","), (",", ".")):
+        pattern = rf"[+-]?(?:\d*|[1-9]\d{{0,2}}(?:\{group}\d{{3}})+)(?:\{decimals}\d+)?(e[+-]?\d+)?"
+        if decimals != (mark or decimals) or not re.fullmatch(pattern, number, re.IGNORECASE):
             continue
         plain = number.replace(group, "").replace(decimals, ".")
         with suppress(ArithmeticError):

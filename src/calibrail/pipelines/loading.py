@@ -479,11 +479,9 @@ def _label(value: object, reader: LabelReader) -> int | None:
         label = reader(value if listed is None else listed)
     except TieError:
         return None
-    if isinstance(label, int) and listed is None:
+    if isinstance(label, int):
         return label
-    if reader.is_missing(value) or label == SKIP:
-        return NONE
-    return label if isinstance(label, int) else None
+    return NONE if label == SKIP or reader.is_missing(value) else None
 
 
 def _signs(

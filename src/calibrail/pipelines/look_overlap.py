@@ -431,9 +431,8 @@ def _named(
     digests: NDArray[np.uint64], labels: NDArray[np.int8], scores: NDArray[np.float64]
 ) -> tuple[str, ...]:
     """Return the lowest digests, each once, with label and score."""
-    places = _places(digests, KEPT)
-    rows = zip(*(column[places].tolist() for column in (digests, labels, scores)), strict=True)
-    return tuple(f"{digest:016x}{label} {score:.6g}" for digest, label, score in rows)
+    places = _places(digests, KEPT).tolist()
+    return tuple(f"{digests[i]:016x}{labels[i]} {scores[i]:.6g}" for i in places)
 
 
 def _places(numbers: NDArray[np.uint64], most: int) -> NDArray[np.intp]:
