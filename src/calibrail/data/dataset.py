@@ -45,6 +45,7 @@ from calibrail.data.tables import (
 )
 from calibrail.data.values import column_value, name_of, restored, spelling, stored
 from calibrail.errors import Library, file_errors
+from calibrail.text.words import patterns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,7 +126,7 @@ class Dataset(Sequence[Example]):
 def _written(batches: Iterable[Sequence[Example]], spill: int) -> list[pa.RecordBatch]:
     from pyarrow import ipc
 
-    writer = None
+    writer: Any = None
     # With 0 nothing would ever be written to a file.
     with tempfile.SpooledTemporaryFile(max_size=max(1, spill)) as file:
         for batch in map(to_batch, batches):
@@ -291,10 +292,7 @@ def row_names(file: str, numbers: NDArray[np.int64]) -> pa.Array:
 
 
 #: Texts that may not be names as `name_of` writes them.
-_ODD: Final = (
-    r"^$|^[\x00-\x20]|[\x00-\x20]$|[.,]0+$|\r|[^\x00-\x7f]|[ T]\d\d:\d\d|e\+\d\d$"
-    r"|(?i)^(true|false|nan|nat|none|<na>|null)$"
-)
+_ODD: Final = patterns("cells")["odd"]
 
 
 def names_in(column: Any) -> pa.Array | None:

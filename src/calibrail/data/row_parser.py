@@ -171,12 +171,11 @@ def _name(field: str, value: object) -> str | None:
     try:
         return name_of(value)
     except ValueError as error:
-        raise FieldError(
-            field, "wrong type", value, f"{field} must be a text or a number"
-        ) from error
+        remedy = f"{field} must be a text or a number"
+        raise FieldError(field, "wrong type", value, remedy) from error
 
 
-def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | RowProblem]:
+def answers_of(row: ParsedItem, columns: ColumnMapping) -> Iterator[ParsedItem]:
     """Yield a row for every answer: itself, unless it lists answers with a label each.
 
     A list of answers without as many labels is one answer, sentence by sentence. The answers of a
@@ -186,11 +185,14 @@ def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | R
 
     Parameters
     ----------
-    row : Row
-        As it was read.
+    row : ParsedItem
+        As it was read; a problem stays one.
     columns : Columns
         Where each field is.
     """
+    if not isinstance(row, SourceRow):
+        yield row
+        return
     values, by_field = row.values, columns.by_field
     labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
     if isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):

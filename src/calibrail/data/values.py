@@ -328,16 +328,10 @@ def parse_cell(cell: str) -> object:
     return None
 
 
-_TEXT: Final = r"""b?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
-_QUOTED: Final = lazily_compiled(_TEXT, re.DOTALL)
-#: What stands beside the texts of a printed list: names before a bracket or =, and nothing.
-_BESIDE: Final = lazily_compiled(
-    r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object|torch\.\w+)\b"
-)
-_CUT_OFF: Final = lazily_compiled(
-    rf"""\[\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*,\s*(?:\.\.\.|'(?:[^'\\]|\\.)*+|"(?:[^"\\]|\\.)*+)""",
-    re.DOTALL,
-)
+_CELLS: Final = patterns("cells")
+_QUOTED: Final = lazily_compiled(_CELLS["quoted"], re.DOTALL)
+_BESIDE: Final = lazily_compiled(_CELLS["beside"])
+_CUT_OFF: Final = lazily_compiled(_CELLS["cut_off"], re.DOTALL)
 #: How lists are printed that cannot be read back, every text in them being ``'``.
 _PRINTED: Final = patterns("printed")
 
@@ -392,11 +386,8 @@ _FLOAT32: Final = struct.Struct(">f")
 _SPACES: Final = lazily_compiled("\r\n?|[\u00a0\u2007\u202f]")
 #: What programs write behind a whole number, and behind a date.
 _NEEDLESS: Final = re.compile(r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
-#: A time of a day, with its zone, to the microsecond; and a whole number as R writes it.
-_MOMENT: Final = lazily_compiled(
-    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6}(?=0*(?:[Z+-]|$)))?)?)0*(Z|[+-]\d\d:?\d\d)?",
-    re.ASCII,
-)
+_MOMENT: Final = lazily_compiled(_CELLS["moment"], re.ASCII)
+#: A whole number as R writes it.
 _OF_R: Final = lazily_compiled(r"-?[1-9](?:\.\d+)?e\+\d\d", re.ASCII)
 
 
@@ -548,10 +539,8 @@ _LONG: Final = 1e22
 _NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL", "N/A", "n/a", "#N/A")
 
 
-#: Matches what is neither a number, a date, a flag, a list nor a word for nothing, however spelt.
-_IS_WORD: Final = re.compile(
-    r"(?!(?i:none)\Z)(?=[ -~]*[B-DGHJKMO-QV-X_b-dghjkmo-qv-xz])[!-~](?:[ -~]*[!-(*-\\^-|~])?"
-).fullmatch
+#: Matches a text that is compared as it is spelt.
+_IS_WORD: Final = re.compile(_CELLS["word"]).fullmatch
 
 
 def _plainly(text: str) -> str:
