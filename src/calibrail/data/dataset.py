@@ -1,4 +1,4 @@
-"""One Arrow-backed Dataset, with the texts; blocks of rows that hold scores alone.
+"""One Dataset, with the texts, of many in Arrow; blocks of rows that hold scores alone.
 
 The numbers are those of ``Example.digest``: SHA-256 takes half a microsecond a row, and what is
 hashed is made for many rows at once.
