@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from pyarrow.feather import write_feather
 
 from calibrail import Example, calibrate, diagnose, read
+from calibrail.data import values
 from calibrail.data.dataset import names_in
 from calibrail.data.values import column_value, group_name, name_of, spelling
 from calibrail.errors import InputError
@@ -68,6 +69,27 @@ def read_back(source: Any) -> list[tuple[Any, ...]]:
         (id, e.group, e.label, e.digest(), e.columns["score"])
         for id, e in zip(ids, examples, strict=True)
     ]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(st.sampled_from("0179.,-+eE:TZabnoqtx_ ()[]{}'\"\r\n\u00e9\u200b\u00a0"), max_size=7)
+)
+def test_a_word_is_compared_as_it_is_spelt(text: str) -> None:
+    if values._IS_WORD(text):
+        assert name_of(text) == spelling(text) == column_value(text) == text
+        # What has a sign that nobody sees takes the long way, and means the same.
+        assert name_of(f"{text}\u200b") == spelling(f"{text}\u200b") == text
+
+
+def test_words_and_what_comes_again_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["0a3f1b", "q 12", "test_7", "1b:30", "what (if)."]
+    others = ["None", "NONE", "12e+05", "2024-01-01Z", "1_0]", "[b]", "café", "n/a"]
+    assert all(map(values._IS_WORD, words)) and not any(map(values._IS_WORD, [*others, " q", "q "]))
+    spelt = [spelling(text) for text in ("t0", "0.50", "7,0")]
+    monkeypatch.setattr(values, "column_value", None)
+    assert [spelling(text) for text in (*words, "t0", "0.50", "7,0")] == [*words, *spelt]
+    assert name_of("1.5e+40") == name_of(1.5e40)
 
 
 @settings(max_examples=25, deadline=None)

@@ -30,8 +30,11 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("spill", [0, 1 << 20])
-def test_every_answer_comes_back_as_it_was(spill: int) -> None:
+@pytest.mark.parametrize(("spill", "few"), [(0, 8), (1 << 20, 2), (1 << 20, 8)])
+def test_every_answer_comes_back_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, spill: int, few: int
+) -> None:
+    monkeypatch.setattr(dataset, "_FEW", few)
     answers = ANSWERS * 700
     data = Dataset(iter(answers), spill=spill)
     assert len(data) == len(answers) and list(data) == answers
@@ -39,6 +42,8 @@ def test_every_answer_comes_back_as_it_was(spill: int) -> None:
         answers[row] for row in (0, 1023, 1024, 2799)
     ]
     assert data[1022:1026] == answers[1022:1026]
+    # Few answers are not made again each time.
+    assert (data[2000] is answers[2000]) == (few > 2 and spill > 0)
     with pytest.raises(IndexError, match="row 2800 of 2800"):
         data[2800]
 

@@ -34,6 +34,19 @@ def test_a_label_that_comes_again_is_looked_up_once(monkeypatch: pytest.MonkeyPa
     assert {value: n for (value, _), n in reader.seen.items()} == spelt
 
 
+def test_words_of_a_judge_are_looked_up_once_unless_options_leave_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for reading in (ReadOptions(), ReadOptions(positive="bad")):
+        reader = LabelReader(reading, "judge", beside=[0, 1])
+        words = ["hallucinated", "faithful", 1.0] * 3
+        first = [reader(word) for word in words]
+        assert (first, reader.n_own) == ([1, 0, 1] * 3, 9 * reader.is_explicit)
+        with monkeypatch.context() as patched:
+            patched.setattr(LabelReader, "_one", lambda *_: None)
+            assert reader(words[0]) == (None if reader.is_explicit else 1)
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize("name", ["label", "hallucinated"])
 def test_the_zero_below_zero_of_floating_point_numbers_is_zero(

@@ -224,7 +224,7 @@ class Labellers:
     def add(self, row: Mapping[str, object]) -> None:
         """Count a labelled row's."""
         self.n += 1
-        for column in (*self.columns, *(self._later & row.keys())):
+        for column in (*self.columns, *self._later.intersection(row)):
             value = value_at(row, column)
             if isinstance(value, list):
                 names = [item for item in value if isinstance(item, str)]

@@ -305,13 +305,13 @@ class SourceIds:
             self._further.add((name, content))
             self.repeated[name] = self.repeated.get(name, 1) + 1
             return name
-        names = (id, f"{file}:{id}") if file else (id,)
-        unique = next((name for name in names if name not in self._all), None)
-        if unique is not None:
-            self._all.add(unique)
-            first[id] = content
-            if unique != id:
-                self._renamed[file, id] = unique
+        unique = f"{file}:{id}" if file and id in self._all else id
+        if unique in self._all:
+            return None
+        if unique != id:
+            self._renamed[file, id] = unique
+        self._all.add(unique)
+        first[id] = content
         return unique
 
 

@@ -636,8 +636,8 @@ class LabelReader:
         key = (str(self.spelt(value)).strip()[:40], label)
         if key in self.seen or len(self.seen) < _COUNTED:
             self.seen[key] += n
-            # Of a column's own words each is looked up once.
-            if type(value) in _SINGLE and not self._apart:
+            # Each is looked up once, unless those that another column's options leave are counted.
+            if type(value) in _SINGLE and not (self._apart and self.is_explicit):
                 self._known[type(value), str(value)] = key
         return label
 

@@ -358,10 +358,8 @@ class Reading:
         }
 
     def _run(self, items: Iterator[ParsedItem]) -> Iterator[Example]:
-        if self._needs.distinct and self.has_ids:
-            yield from self._told_apart(items)
-        else:
-            yield from self._given(items)
+        distinct = self._needs.distinct and self.has_ids
+        yield from (self._told_apart if distinct else self._given)(items)
 
     def _given(
         self, items: Iterator[ParsedItem], note: Callable[[int], object] = bool
@@ -411,15 +409,10 @@ class Reading:
         self, items: Iterator[ParsedItem], quarantine: Quarantine
     ) -> Iterator[tuple[Example, int]]:
         """Yield the usable answers, each with what tells it from others of its id."""
-        rows = (
-            row
-            for item in items
-            for row in (answers_of(item, self.columns) if isinstance(item, SourceRow) else (item,))
-        )
-        for row in rows:
+        for row in chain.from_iterable(answers_of(item, self.columns) for item in items):
             self.begun = True
-            self.n_rows += _place(row) != self.place
-            self.place = _place(row)
+            before, self.place = self.place, _place(row)
+            self.n_rows += self.place != before
             if self._gatherer is not None:
                 self.n_rows = self._gatherer.n_rows
             result = self._interpreter(row) if isinstance(row, SourceRow) else row
@@ -447,17 +440,14 @@ class Reading:
         """Count who gave the label of the example that was given last."""
         self.labellers.add(self._row)
 
-    def _held(self, example: Example, row: ParsedItem) -> int:
+    def _held(self, example: Example, row: Any) -> int:
         """Return a number for what an answer says; without one, for all that its row holds."""
         if not self._needs.distinct:
             columns = tuple(example.columns.items())
             return hash((example.question, example.contexts, example.response, columns))
         if example.response:
             return int(example.digest(), 16)
-        if isinstance(row, SourceRow):
-            held = self._interpreter.content(row.values)
-        else:
-            held = repr((example.question, example.contexts, sorted(example.columns.items())))
+        held = self._interpreter.content(row.values)
         digest = blake2b(held.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big")
 

@@ -104,7 +104,7 @@ class RowParser:
 
     def content(self, values: Mapping[str, object]) -> str:
         """Return all that a row holds beside its label."""
-        passed_over = (*self.columns.label_columns, *self.columns.numbering)
+        passed_over = self.columns.numbering.union(self.columns.label_columns)
         read = with_decimals(values, self.columns.decimals)
         held = [cell for name, cell in read.items() if name not in passed_over]
         # Sorted and without names: columns in another order, or renamed, are the same row.
@@ -171,12 +171,11 @@ def _name(field: str, value: object) -> str | None:
     try:
         return name_of(value)
     except ValueError as error:
-        raise FieldError(
-            field, "wrong type", value, f"{field} must be a text or a number"
-        ) from error
+        remedy = f"{field} must be a text or a number"
+        raise FieldError(field, "wrong type", value, remedy) from error
 
 
-def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | RowProblem]:
+def answers_of(row: ParsedItem, columns: ColumnMapping) -> Iterator[ParsedItem]:
     """Yield a row for every answer: itself, unless it lists answers with a label each.
 
     A list of answers without as many labels is one answer, sentence by sentence. The answers of a
@@ -186,11 +185,14 @@ def answers_of(row: SourceRow, columns: ColumnMapping) -> Iterator[SourceRow | R
 
     Parameters
     ----------
-    row : Row
-        As it was read.
+    row : ParsedItem
+        As it was read; a problem stays one.
     columns : Columns
         Where each field is.
     """
+    if not isinstance(row, SourceRow):
+        yield row
+        return
     values, by_field = row.values, columns.by_field
     labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
     if isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):

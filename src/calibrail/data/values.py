@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from numbers import Real
 from typing import Any, Final, Self
@@ -327,16 +328,10 @@ def parse_cell(cell: str) -> object:
     return None
 
 
-_TEXT: Final = r"""b?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
-_QUOTED: Final = lazily_compiled(_TEXT, re.DOTALL)
-#: What stands beside the texts of a printed list: names before a bracket or =, and nothing.
-_BESIDE: Final = lazily_compiled(
-    r"\b[A-Za-z_][\w.]*+(?=[(=])|\b(?:None|nan|NaN|NaT|True|False|object|torch\.\w+)\b"
-)
-_CUT_OFF: Final = lazily_compiled(
-    rf"""\[\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*,\s*(?:\.\.\.|'(?:[^'\\]|\\.)*+|"(?:[^"\\]|\\.)*+)""",
-    re.DOTALL,
-)
+_CELLS: Final = patterns("cells")
+_QUOTED: Final = lazily_compiled(_CELLS["quoted"], re.DOTALL)
+_BESIDE: Final = lazily_compiled(_CELLS["beside"])
+_CUT_OFF: Final = lazily_compiled(_CELLS["cut_off"], re.DOTALL)
 #: How lists are printed that cannot be read back, every text in them being ``'``.
 _PRINTED: Final = patterns("printed")
 
@@ -391,11 +386,8 @@ _FLOAT32: Final = struct.Struct(">f")
 _SPACES: Final = lazily_compiled("\r\n?|[\u00a0\u2007\u202f]")
 #: What programs write behind a whole number, and behind a date.
 _NEEDLESS: Final = re.compile(r"(-?\d+)(?:\.0+|,0)|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
-#: A time of a day, with its zone, to the microsecond; and a whole number as R writes it.
-_MOMENT: Final = lazily_compiled(
-    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6}(?=0*(?:[Z+-]|$)))?)?)0*(Z|[+-]\d\d:?\d\d)?",
-    re.ASCII,
-)
+_MOMENT: Final = lazily_compiled(_CELLS["moment"], re.ASCII)
+#: A whole number as R writes it.
 _OF_R: Final = lazily_compiled(r"-?[1-9](?:\.\d+)?e\+\d\d", re.ASCII)
 
 
@@ -522,6 +514,8 @@ def name_of(value: object) -> str | None:
     ValueError
         It is neither a text, a number, a truth value, a date, a time of day nor a UUID.
     """
+    if type(value) is str and _IS_WORD(value):
+        return value
     if (value := native(value)) is None:
         return None
     if isinstance(value, (str, bool, date, time, UUID, Named)):
@@ -545,18 +539,22 @@ _LONG: Final = 1e22
 _NO_NAME: Final = ("", "nan", "NaN", "NaT", "None", "<NA>", "null", "NULL", "N/A", "n/a", "#N/A")
 
 
+#: Matches a text that is compared as it is spelt.
+_IS_WORD: Final = re.compile(_CELLS["word"]).fullmatch
+
+
 def _plainly(text: str) -> str:
     """Return a text as a name: in canonical form, without needless decimals, flags as in Python."""
     text = canonical_text(text)
     if text.isdecimal() or not (text[:1].isdecimal() or text[:1] == "-"):
         return text.capitalize() if text in _FLAGS else text
-    if needless := _NEEDLESS.fullmatch(text):
+    if text[-1] == "0" and (needless := _NEEDLESS.fullmatch(text)):
         return "0" if needless[1] == "-0" else needless[1] or needless[2]
-    if moment := _MOMENT.fullmatch(text):
+    if ":" in text and (moment := _MOMENT.fullmatch(text)):
         with suppress(ValueError, OverflowError):
             at = datetime.fromisoformat(moment[1].replace(" ", "T") + (moment[2] or ""))
             return str(at.astimezone(UTC) if moment[2] else at)
-    if _OF_R.fullmatch(text) and (number := Decimal(text)) == number.to_integral_value():
+    if "e+" in text and _OF_R.fullmatch(text) and Decimal(text).as_integer_ratio()[1] == 1:
         return name_of(float(text)) or text
     return text
 
@@ -612,6 +610,12 @@ def spelling(value: object) -> str:
     >>> spelling(7.0), spelling(" a "), spelling(None), spelling("True")
     ('7', 'a', '', '1')
     """
+    if type(value) is not str or len(value) >= _LONGEST:
+        return _spelling(value)
+    return value if _IS_WORD(value) else _short_spelling(value)
+
+
+def _spelling(value: object) -> str:
     known = column_value(value)
     if known is None or (isinstance(known, str) and known.strip().lower() in ABSENT):
         return ""
@@ -625,6 +629,10 @@ def spelling(value: object) -> str:
         return exact if exact.removeprefix("-").isdecimal() else str(int(known))
     # What a float32 is too small for is a whole number.
     return _FLOAT32.pack(known).hex()
+
+
+#: Groups, topics and labels come again and again.
+_short_spelling: Final = lru_cache(maxsize=4096)(_spelling)
 
 
 #: What stands in no number as Python reads them or people write them, nor in true or false; and _.
@@ -642,15 +650,17 @@ def column_value(value: object) -> float | str | None:
     """
     if type(value) is float or isinstance(value, Named):
         return None if math.isnan(value) else value
-    value = native(value)
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if type(value) is not str and (value := native(value)) is None:
         return None
-    if isinstance(value, (list, dict)):
+    if isinstance(value, str):
+        if not value.strip():
+            return None
+        if _IN_NONE.search(value):
+            return value
+    elif isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
-    if not isinstance(value, (str, int, float)):
+    elif not isinstance(value, (int, float)):
         return str(value)
-    if isinstance(value, str) and _IN_NONE.search(value):
-        return value
     try:
         number = float(value)
     except (ValueError, OverflowError):
@@ -770,7 +780,7 @@ def with_decimals(cells: Mapping[str, Any], marks: Mapping[str, str]) -> Mapping
     >>> with_decimals({"score": "1.734", "id": "1.734"}, {"score": ","})
     {'score': 1734.0, 'id': '1.734'}
     """
-    read = {
+    read: Mapping[str, Any] = marks and {
         name: number
         for name, mark in marks.items()
         if isinstance(cell := cells.get(name), str)
@@ -786,6 +796,8 @@ def _spelt(text: str, mark: str) -> float | None:
     if text in _FLAGS:
         return float(_FLAGS[text])
     number = text.removesuffix("%").strip()
+    if number[:1] not in "+-.," and not number[0].isdecimal():
+        return None
     number = re.sub(r"(?<=\d)[ '\u00a0\u2009\u2019\u202f](?=\d{3}(?!\d))", "", number)
     readings = set()
     for decimals, group in ((".", ","), (",", ".")):

@@ -479,9 +479,9 @@ def _label(value: object, reader: LabelReader) -> int | None:
         label = reader(value if listed is None else listed)
     except TieError:
         return None
-    if reader.is_missing(value) or label == SKIP:
-        return NONE
-    return label if isinstance(label, int) else None
+    if isinstance(label, int):
+        return label
+    return NONE if label == SKIP or reader.is_missing(value) else None
 
 
 def _signs(
