@@ -87,6 +87,7 @@ class QuantileFit:
     def __init__(self, scores: Floats, design: Ints) -> None:
         finite = np.isfinite(scores)
         self._scores, self._design = scores[finite], design[finite].astype(np.float64)
+        self._sizes = self._design.sum(axis=0)
         self._above = design[scores == math.inf].sum(axis=0)
         self._below = design[scores == -math.inf].sum(axis=0)
         self._low = float(self._scores.min(initial=math.inf))
@@ -118,6 +119,9 @@ class QuantileFit:
         above = min(_ABOVE, 1.0 / (64.0 * alpha.denominator))
         new = 1.0 - share - (above if above > _ABOVE / 100.0 else -_ABOVE)
         total = new * member - share * self._above + (1.0 - share) * self._below
+        # A group's own variables add up to no more than that, whatever those of the others are.
+        if np.any(total > share * self._sizes + _ABOVE):
+            return -math.inf
         # The types of scipy know dense equations only.
         sparse: Any = csc_array(self._design.T)
         solved: Any = linprog(

@@ -330,13 +330,17 @@ def bet(
     limits = all_limits(edges)
     stakes = largest_bets(limits, floors)[..., None] * FRACTIONS
     for start in range(0, len(units), _CHUNK):
-        part = units[start : start + _CHUNK]
+        # Units that are alike change the bets alike.
+        part, kind = np.unique(units[start : start + _CHUNK], axis=0, return_inverse=True)
         gains = part[:, 2:, None] - limits * part[:, :2, None]
         change = np.log1p(np.stack([gains, -gains], axis=1)[..., None] * stakes)
         # Added one after the other, so that batches and single answers give the same bytes.
-        path = np.add.accumulate(np.concatenate([state[None], change]))
-        state = path[-1]
-        yield state, mixture(np.ascontiguousarray(path[1:, _SIDES, _RATES, -1]))
+        steps = change[:, _SIDES, _RATES, -1][kind.ravel()]
+        path = np.add.accumulate(np.concatenate([on_requirement(state)[None], steps]))
+        state = state.copy()
+        for number in kind.ravel().tolist():
+            state += change[number]
+        yield state, mixture(path[1:])
 
 
 def required_steps(
