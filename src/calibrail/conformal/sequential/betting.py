@@ -41,6 +41,7 @@ Bets are fixed shares of a mixture, each a product of factors; with P the produc
 S_t = sum over starts s of a_s P_t / P_{s-1} needs one pass, whatever the number of starts.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -49,7 +50,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaln, roots_legendre, xlog1py, xlogy
 
 from calibrail.conformal import argument_checks
-from calibrail.conformal.argument_checks import Floats, Ints
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.errors import InputError, errors_as
 from calibrail.options.fields import yes_or_no
 
@@ -124,6 +125,16 @@ def mixture(log_wealth: Floats) -> Floats:
     for index in range(1, scaled.shape[-1]):
         total = total + scaled[..., index]
     return np.asarray(highest + np.log(total))
+
+
+def reaches(log_wealth: Floats, goal: Floats) -> Bools:
+    """Return ``mixture(log_wealth) >= goal``, which the best bet mostly decides alone."""
+    parts = log_wealth + _LOG_SPLIT
+    highest = functools.reduce(np.maximum, np.moveaxis(parts, -1, 0))
+    reached = np.asarray(highest >= goal)
+    near = ~reached & (highest > goal - 1.0 - np.log(len(SPLIT)))
+    reached[near] = mixture(log_wealth[near]) >= np.broadcast_to(goal, near.shape)[near]
+    return reached
 
 
 #: Below this the tail of a beta distribution comes from its continued fraction.

@@ -162,10 +162,10 @@ def follow(
         return _counted(draw, requirement, rng, (streams, units), labels, start)
     edges, floors = limits(requirement), drawing.floors
     goal = _four_goals(requirement)
-    log, best = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest, (streams, 1))
+    log, seen = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest >= goal, (streams, 1))
     at_end = np.zeros((streams, 4), bool)
     n_labels, mass, n_drawn = np.zeros(streams), np.full(streams, start.mass), 0
-    none_yet = np.where(best >= goal, 0.0, np.inf)
+    none_yet = np.where(seen, 0.0, np.inf)
     when = {name: none_yet.copy() for name in ("labelled", "drawn")}
     going = np.arange(streams)
     while n_drawn < units and len(going):
@@ -175,7 +175,7 @@ def follow(
         if learner is not None:
             unit = taken._replace(guess=learner.guess(going, taken))
         known = share_so_far(mass[going], start.drawn + n_drawn)[:, None, None]
-        still = (best[going] < goal)[:, :, None, None]
+        still = ~seen[going][:, :, None, None]
         q = np.ones_like(unit.guess)
         if drawing.design == "active":
             claims = known, (still[:, 0], still[:, 2])
@@ -187,22 +187,25 @@ def follow(
         values = answer, answer * unit.flagged, unit.flagged
         w, hits, flagged = (np.sum(unit.weight * value, axis=2) for value in values)
         rows = np.stack([w, 1.0 - w, hits, flagged - hits], axis=2)
-        path = log[going][:, None] + np.cumsum(betting.required_steps(rows, edges, floors), axis=1)
-        wealth = betting.mixture(path)
+        path = betting.required_steps(rows, edges, floors)
         labels_of_unit = np.sum(labelled & (unit.weight > 0.0), axis=2)
+        for place in range(1, block):
+            path[:, place] += path[:, place - 1]
+        path += log[going][:, None]
         counts = n_labels[going][:, None] + np.cumsum(labels_of_unit, axis=1)
-        drawn = n_drawn + 1 + np.broadcast_to(np.arange(block), counts.shape)
-        reached = wealth >= goal
-        for name, counted in (("labelled", counts), ("drawn", drawn)):
-            first = np.where(reached, counted[:, :, None], np.inf).min(axis=1)
-            when[name][going] = np.minimum(when[name][going], first)
+        reached = betting.reaches(path, goal)
+        ever = reached.any(axis=1)
+        stream, bet = np.nonzero(ever & ~seen[going])
+        place = reached[stream, :, bet].argmax(axis=1)
+        when["labelled"][going[stream], bet] = counts[stream, place]
+        when["drawn"][going[stream], bet] = n_drawn + 1 + place
         log[going], at_end[going] = path[:, -1], reached[:, -1]
-        best[going] = np.maximum(best[going], wealth.max(axis=1))
+        seen[going] |= ever
         n_labels[going], n_drawn = counts[:, -1], n_drawn + block
         mass[going] += w.sum(axis=1)
         if np.isfinite(labels):
-            seen = best[going] >= goal
-            over = (seen[:, 0] & seen[:, 2]) | seen[:, 1] | seen[:, 3]
+            shown = seen[going]
+            over = (shown[:, 0] & shown[:, 2]) | shown[:, 1] | shown[:, 3]
             going = going[~over & (n_labels[going] < labels)]
     late = when["labelled"] > labels
     for counted in when.values():
