@@ -235,6 +235,8 @@ def further(bound: Bound, requirement: float, proof: float, *, good_above: bool)
 _MOST: Final = 0.75
 #: Halvings of [0, 1] after which no double lies between the ends.
 _STEPS: Final = 60
+#: How far rounding may take the logarithm of a wealth, for each value.
+_DOUBT: Final = 2e-15
 #: More further values than this are as good as never, and are not tried.
 _MEAN_BOUND_NEVER: Final = 1 << 16
 
@@ -403,13 +405,59 @@ def further_values(
 
 def _lower(shares: Floats, tail: float) -> float:
     """Return the highest mean that is refuted, wrongly with a probability of at most ``tail``."""
-    bets = _bets(shares, tail)
-    return turning_point(lambda mean: _wins(shares, bets, mean, tail), _STEPS)[0]
+    return _lower_of(shares.tobytes(), tail)
+
+
+@lru_cache(maxsize=16)
+def _lower_of(content: bytes, tail: float) -> float:
+    shares = np.frombuffer(content)
+    bets, goal = _bets(shares, tail), -math.log(tail)
+
+    def excess(mean: float) -> float:
+        return _won(shares, bets, mean) - goal
+
+    low, high = _enclosed(excess, float(shares.mean()), _DOUBT * len(shares))
+
+    def wins(mean: float) -> bool:
+        nonlocal low, high
+        if low < mean < high:
+            low, high = (mean, high) if excess(mean) >= 0.0 else (low, mean)
+        return mean <= low
+
+    return turning_point(wins, _STEPS)[0]
+
+
+def _enclosed(
+    excess: Callable[[float], float], place: float, doubt: float
+) -> tuple[float, float]:
+    """Return ends in [0, 1] between which a falling number turns negative, beyond all ``doubt``.
+
+    Secants (Illinois) lead to where it does, and steps to either side away from it.
+    """
+    ends = [0.5**_STEPS, 1.0]
+    sizes, last = [excess(end) for end in ends], -1
+    if sizes[0] < 0.0:
+        return 0.0, ends[0]
+    for _ in range(_STEPS):
+        place = place if ends[0] < place < ends[1] else sum(ends) / 2.0
+        value = excess(place)
+        if abs(value) <= doubt:
+            break
+        side = int(value < 0.0)
+        sizes[1 - side] /= 1.0 + (side == last)
+        ends[side], sizes[side], last = place, value, side
+        place = (ends[0] * sizes[1] - ends[1] * sizes[0]) / (sizes[1] - sizes[0])
+    for side, away in enumerate((-doubt, doubt)):
+        while ends[0] < (beside := place + away) < ends[1]:
+            if excess(beside) * away < -doubt * abs(away):
+                ends[side] = beside
+            away *= 4.0
+    return ends[0], ends[1]
 
 
 def _refuted(shares: Floats, limit: float, tail: float) -> bool:
     """Return whether a mean of at most ``limit`` is refuted."""
-    return limit <= 0.0 or _wins(shares, _bets(shares, tail), limit, tail)
+    return limit <= 0.0 or _won(shares, _bets(shares, tail), limit) >= -math.log(tail)
 
 
 def _bets(shares: Floats, tail: float) -> Floats:
@@ -422,10 +470,10 @@ def _bets(shares: Floats, tail: float) -> Floats:
     return np.asarray(np.sqrt(2.0 * math.log(1.0 / tail) * seen / (n * spread)))
 
 
-def _wins(shares: Floats, bets: Floats, limit: float, tail: float) -> bool:
-    """Return whether the wealth against a mean of at most ``limit`` ever reaches 1 / tail."""
+def _won(shares: Floats, bets: Floats, limit: float) -> float:
+    """Return the highest logarithm of the wealth against a mean of at most ``limit``."""
     gains = np.minimum(bets, _MOST / limit) * (shares - limit)
-    return bool(np.cumsum(np.log1p(gains)).max() >= -math.log(tail))
+    return float(np.maximum.reduce(np.log1p(gains).cumsum()))
 
 
 #: In how many cells a rate is searched for the worst pair, how often the other one is halved, and
