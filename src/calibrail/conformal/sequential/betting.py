@@ -342,14 +342,16 @@ def bet(
     stakes = largest_bets(limits, floors)[..., None] * FRACTIONS
     for start in range(0, len(units), _CHUNK):
         # Units that are alike change the bets alike.
-        part, kind = np.unique(units[start : start + _CHUNK], axis=0, return_inverse=True)
+        kinds: dict[tuple[float, ...], int] = {}
+        rows = map(tuple, units[start : start + _CHUNK].tolist())
+        kind, part = [kinds.setdefault(row, len(kinds)) for row in rows], np.array([*kinds])
         gains = part[:, 2:, None] - limits * part[:, :2, None]
         change = np.log1p(np.stack([gains, -gains], axis=1)[..., None] * stakes)
         # Added one after the other, so that batches and single answers give the same bytes.
-        steps = change[:, _SIDES, _RATES, -1][kind.ravel()]
+        steps = change[:, _SIDES, _RATES, -1][kind]
         path = np.add.accumulate(np.concatenate([on_requirement(state)[None], steps]))
         state = state.copy()
-        for number in kind.ravel().tolist():
+        for number in kind:
             state += change[number]
         yield state, mixture(path[1:])
 
