@@ -235,8 +235,8 @@ def further(bound: Bound, requirement: float, proof: float, *, good_above: bool)
 _MOST: Final = 0.75
 #: Halvings of [0, 1] after which no double lies between the ends.
 _STEPS: Final = 60
-#: How far rounding may take the logarithm of a wealth, for each value.
-_DOUBT: Final = 2e-15
+#: Secants before them, how far beside each, as a share of what is left, and what is left to them.
+_SECANTS, _BESIDE, _ROUNDED = 12, 1 / 256, 1e-12
 #: More further values than this are as good as never, and are not tried.
 _MEAN_BOUND_NEVER: Final = 1 << 16
 
@@ -328,8 +328,10 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
         return MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", level)
     mean = total / n
     # Bets that were won early may refute what later values show: the mean itself never is.
-    lower, upper = min(_lower(shares, tail), mean), max(1.0 - _lower(1.0 - shares, tail), mean)
-    return MeanBound(mean, lower, upper, total, n, "betting", level)
+    lower, upper = (
+        min(_lower(shares.tobytes(), tail), mean),
+        max(1.0 - _lower((1.0 - shares).tobytes(), tail), mean),
+    )
 
 
 def mean_at_least(values: ArrayLike, confidence: float) -> float:
@@ -338,7 +340,7 @@ def mean_at_least(values: ArrayLike, confidence: float) -> float:
     shares = argument_checks.rates(values, "values", "value")
     if not len(shares):
         return 0.0
-    return min(_lower(shares, 1.0 - level), math.fsum(shares.tolist()) / len(shares))
+    return min(_lower(shares.tobytes(), 1.0 - level), math.fsum(shares.tolist()) / len(shares))
 
 
 def ratio_at_most(parts: Floats, wholes: Floats, confidence: float) -> float:
@@ -403,56 +405,26 @@ def further_values(
     return needed if needed <= _MEAN_BOUND_NEVER else None
 
 
-def _lower(shares: Floats, tail: float) -> float:
-    """Return the highest mean that is refuted, wrongly with a probability of at most ``tail``."""
-    return _lower_of(shares.tobytes(), tail)
-
-
 @lru_cache(maxsize=16)
-def _lower_of(content: bytes, tail: float) -> float:
-    shares = np.frombuffer(content)
+def _lower(values: bytes, tail: float) -> float:
+    """Return the highest mean that is refuted, wrongly with a probability of at most ``tail``."""
+    shares = np.frombuffer(values)
     bets, goal = _bets(shares, tail), -math.log(tail)
-
-    def excess(mean: float) -> float:
-        return _won(shares, bets, mean) - goal
-
-    low, high = _enclosed(excess, float(shares.mean()), _DOUBT * len(shares))
+    ends, sizes = [0.0, 2.0], [math.nan, math.nan]
 
     def wins(mean: float) -> bool:
-        nonlocal low, high
-        if low < mean < high:
-            low, high = (mean, high) if excess(mean) >= 0.0 else (low, mean)
-        return mean <= low
+        if ends[0] < mean < ends[1]:
+            size = _won(shares, bets, mean) - goal
+            ends[size < 0.0], sizes[size < 0.0] = mean, size
+        return mean <= ends[0]
 
+    # Bisection alone gives the same; beside where a secant turns are places that spare it steps.
+    for mean in (0.5**_STEPS, 1.0, float(shares.mean())):
+        wins(mean)
+    for beside in (-_BESIDE, _BESIDE) * _SECANTS:
+        if (width := ends[1] - ends[0]) > _ROUNDED:
+            wins(ends[0] + width * (sizes[0] / (sizes[0] - sizes[1]) + beside))
     return turning_point(wins, _STEPS)[0]
-
-
-def _enclosed(
-    excess: Callable[[float], float], place: float, doubt: float
-) -> tuple[float, float]:
-    """Return ends in [0, 1] between which a falling number turns negative, beyond all ``doubt``.
-
-    Secants (Illinois) lead to where it does, and steps to either side away from it.
-    """
-    ends = [0.5**_STEPS, 1.0]
-    sizes, last = [excess(end) for end in ends], -1
-    if sizes[0] < 0.0:
-        return 0.0, ends[0]
-    for _ in range(_STEPS):
-        place = place if ends[0] < place < ends[1] else sum(ends) / 2.0
-        value = excess(place)
-        if abs(value) <= doubt:
-            break
-        side = int(value < 0.0)
-        sizes[1 - side] /= 1.0 + (side == last)
-        ends[side], sizes[side], last = place, value, side
-        place = (ends[0] * sizes[1] - ends[1] * sizes[0]) / (sizes[1] - sizes[0])
-    for side, away in enumerate((-doubt, doubt)):
-        while ends[0] < (beside := place + away) < ends[1]:
-            if excess(beside) * away < -doubt * abs(away):
-                ends[side] = beside
-            away *= 4.0
-    return ends[0], ends[1]
 
 
 def _refuted(shares: Floats, limit: float, tail: float) -> bool:

@@ -165,8 +165,7 @@ def follow(
     log, seen = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest >= goal, (streams, 1))
     at_end = np.zeros((streams, 4), bool)
     n_labels, mass, n_drawn = np.zeros(streams), np.full(streams, start.mass), 0
-    none_yet = np.where(seen, 0.0, np.inf)
-    when = {name: none_yet.copy() for name in ("labelled", "drawn")}
+    when = np.stack([np.where(seen, 0.0, np.inf)] * 2)
     going = np.arange(streams)
     while n_drawn < units and len(going):
         block = int(min(max(1, _BLOCK // len(going)), units - n_drawn, 32))
@@ -197,8 +196,7 @@ def follow(
         ever = reached.any(axis=1)
         stream, bet = np.nonzero(ever & ~seen[going])
         place = reached[stream, :, bet].argmax(axis=1)
-        when["labelled"][going[stream], bet] = counts[stream, place]
-        when["drawn"][going[stream], bet] = n_drawn + 1 + place
+        when[:, going[stream], bet] = counts[stream, place], n_drawn + 1 + place
         log[going], at_end[going] = path[:, -1], reached[:, -1]
         seen[going] |= ever
         n_labels[going], n_drawn = counts[:, -1], n_drawn + block
@@ -207,10 +205,8 @@ def follow(
             shown = seen[going]
             over = (shown[:, 0] & shown[:, 2]) | shown[:, 1] | shown[:, 3]
             going = going[~over & (n_labels[going] < labels)]
-    late = when["labelled"] > labels
-    for counted in when.values():
-        counted[late] = np.inf
-    return Streams(when["labelled"], when["drawn"], at_end)
+    when[:, when[0] > labels] = np.inf
+    return Streams(*when, at_end)
 
 
 def _counted(
