@@ -51,7 +51,36 @@ _FIRST, _MOST_AT_ONCE = 64, 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Bound(Record):
+class MeanBound(Record):
+    """A mean of shares with its interval, beside the `Bound` of a count.
+
+    Attributes
+    ----------
+    estimate : float or None
+        ``count / n``; None when n is 0.
+    lower, upper : float
+        Ends of the two-sided interval, in [0, 1].
+    count : float
+        Sum of the shares.
+    n : int
+        Values behind it.
+    method : str
+        ``betting``.
+    confidence : float
+        Two-sided level.
+    """
+
+    estimate: float | None
+    lower: float
+    upper: float
+    count: float
+    n: int
+    method: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(MeanBound):
     """A share with its interval.
 
     Attributes
@@ -70,13 +99,7 @@ class Bound(Record):
         Two-sided level.
     """
 
-    estimate: float | None
-    lower: float
-    upper: float
     count: int
-    n: int
-    method: str
-    confidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,35 +265,6 @@ _MEAN_BOUND_NEVER: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class MeanBound(Record):
-    """A mean of shares with its interval, beside the `Bound` of a count.
-
-    Attributes
-    ----------
-    estimate : float or None
-        ``count / n``; None when n is 0.
-    lower, upper : float
-        Ends of the two-sided interval, in [0, 1].
-    count : float
-        Sum of the shares.
-    n : int
-        Values behind it.
-    method : str
-        ``betting``.
-    confidence : float
-        Two-sided level.
-    """
-
-    estimate: float | None
-    lower: float
-    upper: float
-    count: float
-    n: int
-    method: str
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
 class Region(Record):
     """Intervals of several shares that hold together.
 
@@ -328,10 +322,9 @@ def mean_bound(values: ArrayLike, confidence: float) -> MeanBound:
         return MeanBound(None, 0.0, 1.0, 0.0, 0, "betting", level)
     mean = total / n
     # Bets that were won early may refute what later values show: the mean itself never is.
-    lower, upper = (
-        min(_lower(shares.tobytes(), tail), mean),
-        max(1.0 - _lower((1.0 - shares).tobytes(), tail), mean),
-    )
+    least, least_left = (_lower(part.tobytes(), tail) for part in (shares, 1.0 - shares))
+    ends = min(least, mean), max(1.0 - least_left, mean)
+    return MeanBound(mean, *ends, total, n, "betting", level)
 
 
 def mean_at_least(values: ArrayLike, confidence: float) -> float:

@@ -87,7 +87,6 @@ class QuantileFit:
     def __init__(self, scores: Floats, design: Ints) -> None:
         finite = np.isfinite(scores)
         self._scores, self._design = scores[finite], design[finite].astype(np.float64)
-        self._sizes = self._design.sum(axis=0)
         self._above = design[scores == math.inf].sum(axis=0)
         self._below = design[scores == -math.inf].sum(axis=0)
         self._low = float(self._scores.min(initial=math.inf))
@@ -120,7 +119,7 @@ class QuantileFit:
         new = 1.0 - share - (above if above > _ABOVE / 100.0 else -_ABOVE)
         total = new * member - share * self._above + (1.0 - share) * self._below
         # A group's own variables add up to no more than that, whatever those of the others are.
-        if np.any(total > share * self._sizes + _ABOVE):
+        if np.any(total > share * self._design.sum(axis=0) + _ABOVE):
             return -math.inf
         # The types of scipy know dense equations only.
         sparse: Any = csc_array(self._design.T)
@@ -417,8 +416,7 @@ def calibrate_overlapping(
     owned = [fits.prepare(vector) for vector in vectors]
     owning = set().union(*owned)
     levels = tuple(sorted({*_LEVELS, fallback.alpha}))
-    places = range(n_vectors)
-    table = np.array([[fits.threshold(place, level) for level in levels] for place in places])
+    table = np.array([[fits.threshold(at, level) for level in levels] for at in range(n_vectors)])
     in_promised = [not own.isdisjoint(enumerate(v)) for own, v in zip(owned, vectors, strict=True)]
     # Among small groups alone, which have too few together, no group's promise is at stake.
     covered = in_promised | (table[:, levels.index(fallback.alpha)] > -math.inf)

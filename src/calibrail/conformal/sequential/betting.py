@@ -275,10 +275,9 @@ def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     for m in range(1, _MOST_STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        d, c = 1.0 / (1.0 + even * d), 1.0 + even / c
-        value = value * c * d
-        d, c = 1.0 / (1.0 + odd * d), 1.0 + odd / c
-        value = value * c * d
+        for term in (even, odd):
+            d, c = 1.0 / (1.0 + term * d), 1.0 + term / c
+            value = value * c * d
         if np.all(np.abs(c * d - 1.0) < 1e-15):
             break
     return np.asarray(value)
@@ -350,9 +349,7 @@ def bet(
         # Added one after the other, so that batches and single answers give the same bytes.
         steps = change[:, _SIDES, _RATES, -1][kind]
         path = np.add.accumulate(np.concatenate([on_requirement(state)[None], steps]))
-        state = state.copy()
-        for number in kind:
-            state += change[number]
+        state = functools.reduce(np.add, (change[number] for number in kind), state)
         yield state, mixture(path[1:])
 
 
@@ -472,11 +469,10 @@ def evidence(bets: Bets, starts: Ints) -> Floats:
     n = len(bets.from_start)
     if not n:
         return np.zeros(0)
-    laid, kept = np.zeros(n), np.ones(n)
+    laid = np.zeros(n)
     laid[starts] = restart_shares(len(starts))
-    kept -= np.cumsum(laid)
     with np.errstate(divide="ignore"):
-        held = np.log(np.maximum(kept, 0.0))
+        held = np.log(np.maximum(1.0 - np.cumsum(laid), 0.0))
     restarted = np.logaddexp(detector(bets, laid), held)
     return np.asarray(np.logaddexp(bets.from_start, restarted) + _LOG_HALF)
 

@@ -256,13 +256,11 @@ def most_or_least(limit: float, goal: float, most: int, *, above: bool) -> Ints:
     n = np.arange(most + 1)
     low, high = np.full(most + 1, -1), n + 1
     # The number of those that speak for the bet: flagged ones, or the others.
-    while np.any(high - low > 1):
-        middle = np.where(high - low > 1, (low + high) // 2, np.minimum(high, n))
-        middle = np.maximum(middle, 0)
+    while np.any(open_ := high - low > 1):
+        middle = np.maximum(np.where(open_, (low + high) // 2, np.minimum(high, n)), 0)
         won, lost = middle.astype(np.float64), (n - middle).astype(np.float64)
         pair = (won, lost) if above else (lost, won)
         enough = betting.wealth_of_counts(*pair, limit, above=above) >= goal
-        open_ = high - low > 1
         high = np.where(open_ & enough, middle, high)
         low = np.where(open_ & ~enough, middle, low)
     return high if above else n - high
