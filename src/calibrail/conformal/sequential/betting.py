@@ -290,9 +290,7 @@ def lowest_limit(hits: ArrayLike, misses: ArrayLike, goal: float) -> Floats:
     holds at all times with an error of exp(-goal).
     """
     hits, misses = np.asarray(hits, np.float64), np.asarray(misses, np.float64)
-    trials = hits + misses
-    with np.errstate(invalid="ignore"):
-        high = np.where(trials > 0, hits / trials, 0.0)
+    high = hits / np.maximum(hits + misses, _TINY)
     low = np.zeros_like(high)
     # At the rate seen no bet has won anything; the lower the limit, the more has been won.
     for _ in range(_HALVINGS):
@@ -373,12 +371,11 @@ def confidence_set(
     wealth, ends = mixture(state), []
     for rate, limits in enumerate(all_limits(edges)):
         order = np.argsort(limits, kind="stable")
-        ascending = limits[order]
+        ascending = [0.0, *limits[order].tolist(), 1.0]
         above, below = (wealth[side, rate][order] >= goal for side in (0, 1))
         low = int(np.argmin(np.append(above, False)))
         high = int(np.argmin(np.append(below[::-1], False)))
-        lower = float(ascending[low - 1]) if low else 0.0
-        ends.append((lower, float(ascending[-high]) if high else 1.0))
+        ends.append((ascending[low], ascending[-1 - high]))
     return ends
 
 

@@ -160,8 +160,7 @@ def follow(
     rng, start = np.random.default_rng(seed), start or Start()
     if drawing.design == "uniform" and not drawing.whole_groups:
         return _counted(draw, requirement, rng, (streams, units), labels, start)
-    edges, floors = limits(requirement), drawing.floors
-    goal = _four_goals(requirement)
+    edges, floors, goal = limits(requirement), drawing.floors, _four_goals(requirement)
     log, seen = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest >= goal, (streams, 1))
     at_end = np.zeros((streams, 4), bool)
     n_labels, mass, n_drawn = np.zeros(streams), np.full(streams, start.mass), 0
@@ -169,8 +168,7 @@ def follow(
     going = np.arange(streams)
     while n_drawn < units and len(going):
         block = int(min(max(1, _BLOCK // len(going)), units - n_drawn, 32))
-        taken = draw(rng, len(going), block)
-        unit = taken
+        unit = taken = draw(rng, len(going), block)
         if learner is not None:
             unit = taken._replace(guess=learner.guess(going, taken))
         known = share_so_far(mass[going], start.drawn + n_drawn)[:, None, None]
@@ -267,8 +265,7 @@ def most_or_least(limit: float, goal: float, most: int, *, above: bool) -> Ints:
 
 
 def _four_goals(requirement: Requirement) -> Floats:
-    kept, broken = goals(requirement.confidence)
-    return np.array([kept, broken, kept, broken])
+    return np.array(goals(requirement.confidence) * 2)
 
 
 #: Why no number is given.
@@ -364,16 +361,13 @@ def labels_left(
     if not 1.0 <= each < np.inf:
         raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
     seed = argument_checks.whole(seed, "seed")
-    reason: Unforeseeable | None = None
-    if test.verdict != "inconclusive":
-        reason = "decided"
-    elif known.n_hallucinated < _LEAST:
-        reason = "few_hallucinated"
-    elif known.n_faithful < _LEAST:
-        reason = "few_faithful"
-    elif drawing.design == "disagreements":
-        reason = "queue"
-    if reason is not None:
+    reasons: dict[Unforeseeable, bool] = {
+        "decided": test.verdict != "inconclusive",
+        "few_hallucinated": known.n_hallucinated < _LEAST,
+        "few_faithful": known.n_faithful < _LEAST,
+        "queue": drawing.design == "disagreements",
+    }
+    if reason := next((name for name, holds in reasons.items() if holds), None):
         return LabelsLeft(None, None, None, None, None, None, _BUDGET, _RUNS, reason)
     # What an answer drawn costs in labels tells how many are drawn for the budget.
     share = max(0.05, test.certifying.labelled / max(1, len(drawn)))
@@ -442,13 +436,8 @@ def _futures(test: UnsureTest, flagged: Bools, guess: Floats, rng: np.random.Gen
         side: Ints = (rng.random((streams, units)) < rate[1][:streams, None]).astype(np.int64)
         place = rng.integers(_GUESSES, size=(streams, units))
         hallucinated = rng.random((streams, units)) < truth[side, rows, place]
-        shape = (streams, units, 1)
-        return Units(
-            (side == 1).reshape(shape),
-            hallucinated.reshape(shape),
-            table[side, place].reshape(shape),
-            np.ones(shape),
-        )
+        drawn = (side == 1)[..., None], hallucinated[..., None], table[side, place][..., None]
+        return Units(*drawn, np.ones((streams, units, 1)))
 
     return draw
 
