@@ -290,7 +290,7 @@ def lowest_limit(hits: ArrayLike, misses: ArrayLike, goal: float) -> Floats:
     holds at all times with an error of exp(-goal).
     """
     hits, misses = np.asarray(hits, np.float64), np.asarray(misses, np.float64)
-    high = hits / np.maximum(hits + misses, _TINY)
+    high: Floats = hits / np.maximum(hits + misses, _TINY)
     low = np.zeros_like(high)
     # At the rate seen no bet has won anything; the lower the limit, the more has been won.
     for _ in range(_HALVINGS):

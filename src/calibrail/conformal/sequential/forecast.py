@@ -204,7 +204,7 @@ def follow(
             over = (shown[:, 0] & shown[:, 2]) | shown[:, 1] | shown[:, 3]
             going = going[~over & (n_labels[going] < labels)]
     when[:, when[0] > labels] = np.inf
-    return Streams(*when, at_end)
+    return Streams(when[0], when[1], at_end)
 
 
 def _counted(
