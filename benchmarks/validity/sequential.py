@@ -250,13 +250,11 @@ def grouped(draw: Draw) -> Draw:
         answers = draw(rng, streams, units * LARGEST_GROUP)
         shape = (streams, units, LARGEST_GROUP)
         alike = rng.random((streams, units, 1)) < _ALIKE
-        taken = np.where(alike, 0, np.arange(LARGEST_GROUP))
-        flagged = np.take_along_axis(answers.flagged.reshape(shape), taken, axis=2)
-        hallucinated = np.take_along_axis(answers.hallucinated.reshape(shape), taken, axis=2)
-        guess = np.take_along_axis(answers.guess.reshape(shape), taken, axis=2)
+        columns = (column.reshape(shape) for column in answers[:3])
+        taken = [np.where(alike, column[..., :1], column) for column in columns]
         size = rng.integers(1, LARGEST_GROUP + 1, (streams, units, 1))
         weight = np.where(np.arange(LARGEST_GROUP) < size, 1.0 / size, 0.0)
-        return Units(flagged, hallucinated, guess, weight)
+        return Units(*taken, weight)
 
     return whole
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import estimated_labels
+from calibrail.conformal.sequential import betting
 from calibrail.conformal.sequential.betting import (
     FRACTIONS,
     LIMITS,
     SPLIT,
     bet,
     largest_bets,
+    mixture,
+    reaches,
     required_steps,
     weighted_bets,
     zero_wealth,
@@ -128,3 +132,35 @@ def test_the_bets_at_all_limits_hold_those_at_the_requirement() -> None:
     for index, (rate, above) in enumerate([(0, True), (0, False), (1, False), (1, True)]):
         one = weighted_bets(units[:, 2 + rate], units[:, rate], edges[rate], FLOORS, above=above)
         assert wealth[:, index] == pytest.approx(one.from_start, abs=1e-9)
+
+
+def test_what_is_reached_is_what_the_mixture_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, goal = np.random.default_rng(0), np.array([2.3, 3.0, 2.3, 3.0])
+    wealth, mixed = rng.normal(0.0, 4.0, (500, 3, 4, len(SPLIT))), list[int]()
+
+    def counted(log_wealth: Any) -> Any:
+        mixed.append(len(log_wealth))
+        return mixture(log_wealth)
+
+    monkeypatch.setattr(betting, "mixture", counted)
+    found = reaches(wealth, goal)
+    assert (found == (mixture(wealth) >= goal)).all()
+    assert 0 < sum(mixed) < 0.4 * found.size
+    assert 0.1 < found.mean() < 0.9
+
+
+def test_units_that_are_alike_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    units = np.array([[0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.0, 0.0]])[np.arange(200) % 2]
+    logs, log1p = list[int](), np.log1p
+
+    def counted(values: Any) -> Any:
+        logs.append(np.size(values))
+        return log1p(values)
+
+    monkeypatch.setattr(np, "log1p", counted)
+    ((together, _),) = bet(zero_wealth(), units, (0.9, 0.2), FLOORS)
+    assert sum(logs) == 2 * zero_wealth().size
+    alone = zero_wealth()
+    for unit in units:
+        ((alone, _),) = bet(alone, unit[None], (0.9, 0.2), FLOORS)
+    assert together.tobytes() == alone.tobytes()

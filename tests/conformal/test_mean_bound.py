@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from calibrail.conformal import bounds
 from calibrail.conformal.bounds import further_values, mean_at_least, mean_bound
 from calibrail.errors import InputError
 
@@ -104,3 +105,27 @@ def test_further_values_settle_it_and_one_doubling_less_does_not() -> None:
 def test_values_that_are_no_shares_are_refused(values: list[object]) -> None:
     with pytest.raises(InputError, match="values must"):
         mean_bound(values, 0.95)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [2, 30, 400])
+@pytest.mark.parametrize("shape", [(0.1, 0.1), (2.0, 0.1), (0.1, 2.0), (3.0, 3.0)])
+def test_secants_spare_bisection_steps_and_change_no_digit(
+    n: int, shape: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, won = list[float](), bounds._won
+
+    def counted(shares: bounds.Floats, bets: bounds.Floats, limit: float) -> float:
+        tried.append(limit)
+        return won(shares, bets, limit)
+
+    monkeypatch.setattr(bounds, "_won", counted)
+    for values in np.random.default_rng(n).beta(*shape, (10, n)):
+        tried.clear()
+        end = bounds._lower(values.tobytes(), 0.05)
+        assert len(tried) < 45
+        bets, low, high = bounds._bets(values, 0.05), 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2.0
+            wins = won(values, bets, middle) >= -math.log(0.05)
+            low, high = (middle, high) if wins else (low, middle)
+        assert end == low

@@ -129,3 +129,25 @@ def test_a_fit_that_would_rest_on_infinite_scores_passes_nothing() -> None:
     assert fit.threshold(np.array([1]), Fraction(1, 5)) == -math.inf
     missed = QuantileFit(np.where(np.arange(40) < 2, -math.inf, np.arange(40.0)), ones)
     assert missed.threshold(np.array([1]), Fraction(1, 10)) == 3.0
+
+
+def test_a_group_that_is_too_small_for_a_level_needs_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    scores, rare = rng.normal(size=60), (np.arange(60) < 5).astype(np.int64)
+    fit = QuantileFit(scores, np.column_stack([np.ones(60, np.int64), rare, 1 - rare]))
+    common, new = np.array([1, 0, 1]), np.array([1, 1, 0])
+    assert fit.threshold(new, Fraction("0.3")) > -math.inf
+    solved = list[Any]()
+
+    def told(*given: Any, **options: Any) -> Any:
+        solved.append(given)
+        return linprog(*given, **options)
+
+    monkeypatch.setattr("scipy.optimize.linprog", told)
+    # 5 examples give five tenths of an example in a group that is asked for nine.
+    assert fit.threshold(new, Fraction("0.1")) == -math.inf
+    assert not solved
+    assert fit.threshold(common, Fraction("0.1")) > -math.inf
+    assert len(solved) == 1

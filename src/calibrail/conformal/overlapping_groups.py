@@ -93,7 +93,7 @@ class QuantileFit:
         self._range = float(self._scores.max(initial=-math.inf)) - self._low
         # Halves first: the range of finite scores may be no finite number.
         half = np.ptp(self._scores / 2.0) if finite.any() else 0.0
-        self._unit = (self._scores / 2.0 - self._low / 2.0) / half if half > 0.0 else None
+        self._cost = (self._low / 2.0 - self._scores / 2.0) / (half if half > 0.0 else 1.0)
 
     def threshold(self, member: Ints, alpha: Fraction) -> float:
         """Return the threshold of a new answer; ``-inf`` where its groups do not settle one.
@@ -112,16 +112,18 @@ class QuantileFit:
         if not len(self._scores):
             return -math.inf
         share = float(alpha)
-        cost = np.zeros(len(self._scores)) if self._unit is None else -self._unit
         # Of fits that are equally good, the highest one: the new answer's variable is a little
         # above its lowest value. Where alpha has too many digits to tell them apart, the lowest.
         above = min(_ABOVE, 1.0 / (64.0 * alpha.denominator))
         new = 1.0 - share - (above if above > _ABOVE / 100.0 else -_ABOVE)
         total = new * member - share * self._above + (1.0 - share) * self._below
+        # A group's own variables add up to no more than that, whatever those of the others are.
+        if np.any(total > share * self._design.sum(axis=0) + _ABOVE):
+            return -math.inf
         # The types of scipy know dense equations only.
         sparse: Any = csc_array(self._design.T)
         solved: Any = linprog(
-            cost,
+            self._cost,
             A_eq=sparse,
             b_eq=total,
             bounds=(share - 1.0, share),
@@ -326,8 +328,7 @@ class OverlappingCalibration(Record):
 
     def has_promise(self, column: int, name: str) -> bool:
         """Return whether a group of a column has a promise of its own."""
-        own = dict(zip(self.values[column], self.own[column], strict=True))
-        return own.get(name, False)
+        return dict(zip(self.values[column], self.own[column], strict=True)).get(name, False)
 
     @property
     def _level(self) -> int:
@@ -413,8 +414,7 @@ def calibrate_overlapping(
     owned = [fits.prepare(vector) for vector in vectors]
     owning = set().union(*owned)
     levels = tuple(sorted({*_LEVELS, fallback.alpha}))
-    places = range(n_vectors)
-    table = np.array([[fits.threshold(place, level) for level in levels] for place in places])
+    table = np.array([[fits.threshold(at, level) for level in levels] for at in range(n_vectors)])
     in_promised = [not own.isdisjoint(enumerate(v)) for own, v in zip(owned, vectors, strict=True)]
     # Among small groups alone, which have too few together, no group's promise is at stake.
     covered = in_promised | (table[:, levels.index(fallback.alpha)] > -math.inf)

@@ -41,6 +41,7 @@ Bets are fixed shares of a mixture, each a product of factors; with P the produc
 S_t = sum over starts s of a_s P_t / P_{s-1} needs one pass, whatever the number of starts.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -49,7 +50,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betaln, roots_legendre, xlog1py, xlogy
 
 from calibrail.conformal import argument_checks
-from calibrail.conformal.argument_checks import Floats, Ints
+from calibrail.conformal.argument_checks import Bools, Floats, Ints
 from calibrail.errors import InputError, errors_as
 from calibrail.options.fields import yes_or_no
 
@@ -124,6 +125,16 @@ def mixture(log_wealth: Floats) -> Floats:
     for index in range(1, scaled.shape[-1]):
         total = total + scaled[..., index]
     return np.asarray(highest + np.log(total))
+
+
+def reaches(log_wealth: Floats, goal: Floats) -> Bools:
+    """Return ``mixture(log_wealth) >= goal``, which the best bet mostly decides alone."""
+    parts = log_wealth + _LOG_SPLIT
+    highest = functools.reduce(np.maximum, np.moveaxis(parts, -1, 0))
+    reached = np.asarray(highest >= goal)
+    near = ~reached & (highest > goal - 1.0 - np.log(len(SPLIT)))
+    reached[near] = mixture(log_wealth[near]) >= np.broadcast_to(goal, near.shape)[near]
+    return reached
 
 
 #: Below this the tail of a beta distribution comes from its continued fraction.
@@ -264,10 +275,9 @@ def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     for m in range(1, _MOST_STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        d, c = 1.0 / (1.0 + even * d), 1.0 + even / c
-        value = value * c * d
-        d, c = 1.0 / (1.0 + odd * d), 1.0 + odd / c
-        value = value * c * d
+        for term in (even, odd):
+            d, c = 1.0 / (1.0 + term * d), 1.0 + term / c
+            value = value * c * d
         if np.all(np.abs(c * d - 1.0) < 1e-15):
             break
     return np.asarray(value)
@@ -280,9 +290,7 @@ def lowest_limit(hits: ArrayLike, misses: ArrayLike, goal: float) -> Floats:
     holds at all times with an error of exp(-goal).
     """
     hits, misses = np.asarray(hits, np.float64), np.asarray(misses, np.float64)
-    trials = hits + misses
-    with np.errstate(invalid="ignore"):
-        high = np.where(trials > 0, hits / trials, 0.0)
+    high: Floats = hits / np.maximum(hits + misses, _TINY)
     low = np.zeros_like(high)
     # At the rate seen no bet has won anything; the lower the limit, the more has been won.
     for _ in range(_HALVINGS):
@@ -330,13 +338,17 @@ def bet(
     limits = all_limits(edges)
     stakes = largest_bets(limits, floors)[..., None] * FRACTIONS
     for start in range(0, len(units), _CHUNK):
-        part = units[start : start + _CHUNK]
+        # Units that are alike change the bets alike.
+        kinds: dict[tuple[float, ...], int] = {}
+        rows = map(tuple, units[start : start + _CHUNK].tolist())
+        kind, part = [kinds.setdefault(row, len(kinds)) for row in rows], np.array([*kinds])
         gains = part[:, 2:, None] - limits * part[:, :2, None]
         change = np.log1p(np.stack([gains, -gains], axis=1)[..., None] * stakes)
         # Added one after the other, so that batches and single answers give the same bytes.
-        path = np.add.accumulate(np.concatenate([state[None], change]))
-        state = path[-1]
-        yield state, mixture(np.ascontiguousarray(path[1:, _SIDES, _RATES, -1]))
+        steps = change[:, _SIDES, _RATES, -1][kind]
+        path = np.add.accumulate(np.concatenate([on_requirement(state)[None], steps]))
+        state = functools.reduce(np.add, (change[number] for number in kind), state)
+        yield state, mixture(path[1:])
 
 
 def required_steps(
@@ -359,12 +371,11 @@ def confidence_set(
     wealth, ends = mixture(state), []
     for rate, limits in enumerate(all_limits(edges)):
         order = np.argsort(limits, kind="stable")
-        ascending = limits[order]
+        ascending = [0.0, *limits[order].tolist(), 1.0]
         above, below = (wealth[side, rate][order] >= goal for side in (0, 1))
         low = int(np.argmin(np.append(above, False)))
         high = int(np.argmin(np.append(below[::-1], False)))
-        lower = float(ascending[low - 1]) if low else 0.0
-        ends.append((lower, float(ascending[-high]) if high else 1.0))
+        ends.append((ascending[low], ascending[-1 - high]))
     return ends
 
 
@@ -455,11 +466,10 @@ def evidence(bets: Bets, starts: Ints) -> Floats:
     n = len(bets.from_start)
     if not n:
         return np.zeros(0)
-    laid, kept = np.zeros(n), np.ones(n)
+    laid = np.zeros(n)
     laid[starts] = restart_shares(len(starts))
-    kept -= np.cumsum(laid)
     with np.errstate(divide="ignore"):
-        held = np.log(np.maximum(kept, 0.0))
+        held = np.log(np.maximum(1.0 - np.cumsum(laid), 0.0))
     restarted = np.logaddexp(detector(bets, laid), held)
     return np.asarray(np.logaddexp(bets.from_start, restarted) + _LOG_HALF)
 

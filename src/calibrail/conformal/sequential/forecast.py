@@ -160,22 +160,19 @@ def follow(
     rng, start = np.random.default_rng(seed), start or Start()
     if drawing.design == "uniform" and not drawing.whole_groups:
         return _counted(draw, requirement, rng, (streams, units), labels, start)
-    edges, floors = limits(requirement), drawing.floors
-    goal = _four_goals(requirement)
-    log, best = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest, (streams, 1))
+    edges, floors, goal = limits(requirement), drawing.floors, _four_goals(requirement)
+    log, seen = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest >= goal, (streams, 1))
     at_end = np.zeros((streams, 4), bool)
     n_labels, mass, n_drawn = np.zeros(streams), np.full(streams, start.mass), 0
-    none_yet = np.where(best >= goal, 0.0, np.inf)
-    when = {name: none_yet.copy() for name in ("labelled", "drawn")}
+    when = np.stack([np.where(seen, 0.0, np.inf)] * 2)
     going = np.arange(streams)
     while n_drawn < units and len(going):
         block = int(min(max(1, _BLOCK // len(going)), units - n_drawn, 32))
-        taken = draw(rng, len(going), block)
-        unit = taken
+        unit = taken = draw(rng, len(going), block)
         if learner is not None:
             unit = taken._replace(guess=learner.guess(going, taken))
         known = share_so_far(mass[going], start.drawn + n_drawn)[:, None, None]
-        still = (best[going] < goal)[:, :, None, None]
+        still = ~seen[going][:, :, None, None]
         q = np.ones_like(unit.guess)
         if drawing.design == "active":
             claims = known, (still[:, 0], still[:, 2])
@@ -187,27 +184,27 @@ def follow(
         values = answer, answer * unit.flagged, unit.flagged
         w, hits, flagged = (np.sum(unit.weight * value, axis=2) for value in values)
         rows = np.stack([w, 1.0 - w, hits, flagged - hits], axis=2)
-        path = log[going][:, None] + np.cumsum(betting.required_steps(rows, edges, floors), axis=1)
-        wealth = betting.mixture(path)
+        path = betting.required_steps(rows, edges, floors)
         labels_of_unit = np.sum(labelled & (unit.weight > 0.0), axis=2)
+        for place in range(1, block):
+            path[:, place] += path[:, place - 1]
+        path += log[going][:, None]
         counts = n_labels[going][:, None] + np.cumsum(labels_of_unit, axis=1)
-        drawn = n_drawn + 1 + np.broadcast_to(np.arange(block), counts.shape)
-        reached = wealth >= goal
-        for name, counted in (("labelled", counts), ("drawn", drawn)):
-            first = np.where(reached, counted[:, :, None], np.inf).min(axis=1)
-            when[name][going] = np.minimum(when[name][going], first)
+        reached = betting.reaches(path, goal)
+        ever = reached.any(axis=1)
+        stream, bet = np.nonzero(ever & ~seen[going])
+        place = reached[stream, :, bet].argmax(axis=1)
+        when[:, going[stream], bet] = counts[stream, place], n_drawn + 1 + place
         log[going], at_end[going] = path[:, -1], reached[:, -1]
-        best[going] = np.maximum(best[going], wealth.max(axis=1))
+        seen[going] |= ever
         n_labels[going], n_drawn = counts[:, -1], n_drawn + block
         mass[going] += w.sum(axis=1)
         if np.isfinite(labels):
-            seen = best[going] >= goal
-            over = (seen[:, 0] & seen[:, 2]) | seen[:, 1] | seen[:, 3]
+            shown = seen[going]
+            over = (shown[:, 0] & shown[:, 2]) | shown[:, 1] | shown[:, 3]
             going = going[~over & (n_labels[going] < labels)]
-    late = when["labelled"] > labels
-    for counted in when.values():
-        counted[late] = np.inf
-    return Streams(when["labelled"], when["drawn"], at_end)
+    when[:, when[0] > labels] = np.inf
+    return Streams(when[0], when[1], at_end)
 
 
 def _counted(
@@ -257,21 +254,18 @@ def most_or_least(limit: float, goal: float, most: int, *, above: bool) -> Ints:
     n = np.arange(most + 1)
     low, high = np.full(most + 1, -1), n + 1
     # The number of those that speak for the bet: flagged ones, or the others.
-    while np.any(high - low > 1):
-        middle = np.where(high - low > 1, (low + high) // 2, np.minimum(high, n))
-        middle = np.maximum(middle, 0)
+    while np.any(open_ := high - low > 1):
+        middle = np.maximum(np.where(open_, (low + high) // 2, np.minimum(high, n)), 0)
         won, lost = middle.astype(np.float64), (n - middle).astype(np.float64)
         pair = (won, lost) if above else (lost, won)
         enough = betting.wealth_of_counts(*pair, limit, above=above) >= goal
-        open_ = high - low > 1
         high = np.where(open_ & enough, middle, high)
         low = np.where(open_ & ~enough, middle, low)
     return high if above else n - high
 
 
 def _four_goals(requirement: Requirement) -> Floats:
-    kept, broken = goals(requirement.confidence)
-    return np.array([kept, broken, kept, broken])
+    return np.array(goals(requirement.confidence) * 2)
 
 
 #: Why no number is given.
@@ -367,16 +361,13 @@ def labels_left(
     if not 1.0 <= each < np.inf:
         raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
     seed = argument_checks.whole(seed, "seed")
-    reason: Unforeseeable | None = None
-    if test.verdict != "inconclusive":
-        reason = "decided"
-    elif known.n_hallucinated < _LEAST:
-        reason = "few_hallucinated"
-    elif known.n_faithful < _LEAST:
-        reason = "few_faithful"
-    elif drawing.design == "disagreements":
-        reason = "queue"
-    if reason is not None:
+    reasons: dict[Unforeseeable, bool] = {
+        "decided": test.verdict != "inconclusive",
+        "few_hallucinated": known.n_hallucinated < _LEAST,
+        "few_faithful": known.n_faithful < _LEAST,
+        "queue": drawing.design == "disagreements",
+    }
+    if reason := next((name for name, holds in reasons.items() if holds), None):
         return LabelsLeft(None, None, None, None, None, None, _BUDGET, _RUNS, reason)
     # What an answer drawn costs in labels tells how many are drawn for the budget.
     share = max(0.05, test.certifying.labelled / max(1, len(drawn)))
@@ -445,13 +436,8 @@ def _futures(test: UnsureTest, flagged: Bools, guess: Floats, rng: np.random.Gen
         side: Ints = (rng.random((streams, units)) < rate[1][:streams, None]).astype(np.int64)
         place = rng.integers(_GUESSES, size=(streams, units))
         hallucinated = rng.random((streams, units)) < truth[side, rows, place]
-        shape = (streams, units, 1)
-        return Units(
-            (side == 1).reshape(shape),
-            hallucinated.reshape(shape),
-            table[side, place].reshape(shape),
-            np.ones(shape),
-        )
+        drawn = (side == 1)[..., None], hallucinated[..., None], table[side, place][..., None]
+        return Units(*drawn, np.ones((streams, units, 1)))
 
     return draw
 
