@@ -368,7 +368,7 @@ class DataUseHistory:
             if questions == before:
                 return
             content = {name: [item.to_dict() for item in questions[name]] for name in questions}
-            text = json.dumps({"schema": SCHEMA, "questions": content}, indent=1)
+            text = json.dumps({"schema": SCHEMA, "questions": content})
             write_atomically(self._path, f"{text}\n".encode("ascii"))
 
     @contextmanager
