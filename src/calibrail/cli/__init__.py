@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +41,9 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for name in of}
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
+#: What numpy loads when it is first used, and no command uses; scipy.special asks numpy for all
+#: that it has, so that it would load them.
+_UNUSED: Final = ("numpy.ctypeslib", "numpy.f2py", "numpy.testing")
 
 
 class Commands(GroupHelp):
@@ -156,11 +161,25 @@ def _start_here() -> int:
     return int(app.main(words, "calibrail", standalone_mode=False) or 0)
 
 
+class _WhereUsed:
+    """Finds what no command uses; it runs where something of it is used, by whomever."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, _: object = None) -> ModuleSpec | None:
+        """Return where a module is that is loaded late, None for others."""
+        spec = PathFinder.find_spec(name, path) if name in _UNUSED else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
     degrade_output()
     # Next to nothing of what is loaded is ever freed, and looking for it takes time.
     gc.set_threshold(200_000)
+    if _WhereUsed not in sys.meta_path:
+        sys.meta_path.insert(0, _WhereUsed)
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):
