@@ -275,6 +275,25 @@ def test_a_first_test_takes_no_longer_than_it_must(tmp_path: Path) -> None:
     assert searched < 90 and kept > 50_000
 
 
+def test_what_is_loaded_late_serves_whoever_uses_it() -> None:
+    program = (
+        "import sys\n"
+        "from contextlib import suppress\n"
+        "from calibrail.cli import main\n"
+        "sys.argv = ['calibrail', '--version']\n"
+        "for _ in range(2):\n"
+        "    with suppress(SystemExit):\n"
+        "        main()\n"
+        "assert len({*sys.meta_path}) == len(sys.meta_path)\n"
+        "import scipy.special, numpy\n"
+        "assert 'Lazy' in str(type(sys.modules['numpy.testing']))\n"
+        "from numpy.testing import assert_equal\n"
+        "assert_equal(numpy.testing.assert_equal, assert_equal)\n"
+        "assert numpy.f2py.run_main and 'Lazy' not in str(type(numpy.f2py))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
 def test_the_command_is_installed_and_ends_with_the_code_of_a_mistake(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "calibrail"), "doctor", "nowhere.jsonl"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
