@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
+from importlib import import_module, machinery, util
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +39,9 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for name in of}
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
+#: What scipy.special loads for documents and tests, or since it asks numpy for all that it has, and
+#: no command uses.
+_UNUSED: Final = ("numpy.ctypeslib", "numpy.f2py", "numpy.testing", "pydoc")
 
 
 class Commands(GroupHelp):
@@ -156,11 +159,24 @@ def _start_here() -> int:
     return int(app.main(words, "calibrail", standalone_mode=False) or 0)
 
 
+class _WhereUsed:
+    """Finds what no command uses; it runs where something of it is used, by whomever."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any, _: object = None) -> machinery.ModuleSpec | None:
+        """Return where a module is that is loaded late, None for others."""
+        spec = machinery.PathFinder.find_spec(name, path) if name in _UNUSED else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = util.LazyLoader(spec.loader)
+        return spec
+
+
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
     degrade_output()
     # Next to nothing of what is loaded is ever freed, and looking for it takes time.
     gc.set_threshold(200_000)
+    sys.meta_path[:0] = {_WhereUsed}.difference(sys.meta_path)
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):

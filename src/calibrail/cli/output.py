@@ -42,7 +42,7 @@ OF_VERDICT: Final = {"certified": DONE, "rejected": REJECTED, "inconclusive": IN
 _OF_SHOWING: Final = ("--json", "--markdown", "--no-text")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Showing:
     """How a command shows what came out, and whether it computes anything at all.
 

@@ -27,7 +27,7 @@ from calibrail.working_folder import settle_own_code
 _NEEDED: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pick:
     """Which fields of a settings object a command offers, and what is different there.
 
@@ -51,7 +51,7 @@ class Argument(click.Argument):
         return str(self.metavar), self.help
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Word:
     """How a parameter of a command stands there; without flags it is an argument.
 
@@ -161,7 +161,7 @@ ReadingGrouped = Annotated[Reading, Pick(without=("pair", *LABELLING))]
 Splitting = Annotated[options.SplitOptions, Pick()]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Running(CallLimits, options.EngineOptions):
     """What scoring may ask of endpoints, and where the rest of it runs."""
 
@@ -180,7 +180,7 @@ ShowRun = Annotated[Showing, Pick(without=("page", "verbose"))]
 ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page", "verbose"))]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NewGuardrail:
     """How a guardrail file is written."""
 
@@ -210,7 +210,7 @@ class NewGuardrail:
         return calibrail.guardrail.SignatureTerms(self.expires, self.min_version)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DecisionDetails:
     """What decisions tell beside the outcome."""
 
@@ -226,7 +226,7 @@ class DecisionDetails:
         return guardrail
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TrustArguments:
     """Whose signature a guardrail file must bear."""
 
@@ -269,7 +269,7 @@ class TrustArguments:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DetectorArguments(options.Detectors):
     """Which detectors a command looks at, and how they are made."""
 
@@ -306,7 +306,7 @@ DetectorsAlone = Annotated[DetectorArguments, Pick(without=("baselines",))]
 _OWN_UNIT: Final = ("threshold", "cost_miss", "cost_alarm")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Offered:
     """One option: the field behind it, and how the command line sees it."""
 
@@ -339,10 +339,9 @@ class _Offered:
                 default = None
         # What is done unless it is refused can be refused.
         spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
-        panel = None if self.option.main else self.panel
         if self.hint is float:
             hint, metavar = self.number, metavar or "FLOAT"
-        word = Word(metavar, (spelling,), panel=panel)
+        word = Word(metavar, (spelling,), panel=None if self.option.main else self.panel)
         return word.parameter(self.name, hint, self.option.help, default)
 
     def number(self, given: Any) -> float:
@@ -403,17 +402,15 @@ def command(run: Callable[..., None], **about: Any) -> CommandHelp:
             if get_origin(kind) is list and not word.flags:
                 arguments.add(name)
             paths.add_parameter(name, word, kind)
-            default = parameter.default
-            default = _NEEDED if default is inspect.Parameter.empty else default
+            default = _NEEDED if parameter.default is parameter.empty else parameter.default
             parameters.append(word.parameter(name, kind, said[name], default))
             continue
         offered = list(_offered(kind, picks[-1] if picks else Pick(), run.__name__))
         objects[name] = kind, optional, offered
         parameters += [item.parameter() for item in offered]
         paths.add_fields(offered)
-    added = paths.written and not paths.decided
-    if added:
-        parameters.append(FORCE.parameter("force", bool, said["force"], False))
+    added = bool(paths.written) and not paths.decided
+    parameters += [FORCE.parameter("force", bool, said["force"], False)] * added
 
     @wraps(run)
     def called(**given: Any) -> None:
@@ -454,12 +451,10 @@ class _Paths:
             flag = next((item for item in word.flags if len(item) == 2), f"--{name}")
             folder = word.metavar if word.check is folder_to_write else None
             self.written[name] = flag, folder, _KINDS[word.check]
-            if folder is None and not _KINDS[word.check]:
-                self.decided.append(name)
+            self.decided += [name] * (folder is None and not _KINDS[word.check])
         elif of_path or not word.flags:
             self._read.append(name)
-        if not word.flags and word.metavar.rstrip(".") in _SOURCES:
-            self._sources.append(name)
+        self._sources += [name] * (not word.flags and word.metavar.rstrip(".") in _SOURCES)
 
     def add_fields(self, offered: Sequence[_Offered]) -> None:
         """Take what a settings object offers."""
@@ -504,9 +499,8 @@ class _Paths:
         read += [item.with_suffix(".looks.json") for item in read if item.name]
         # Where the rows of data that cannot be used are listed, the reader of it looks itself.
         beside = next((item.path.parent for item in written if item.option == "-o"), Path())
-        rows = [outputs.Output("unusable rows in", beside / "quarantine.jsonl", None, "quarantine")]
-        if not quarantine or any(item.names is not None for item in written):
-            rows = []
+        aside = outputs.Output("unusable rows in", beside / "quarantine.jsonl", None, "quarantine")
+        rows = [aside] if quarantine and all(item.names is None for item in written) else []
         with outputs.replacing(given.get("force", False)):
             if not given.get("dry_run"):
                 outputs.refuse_within(written, sources)
@@ -540,7 +534,5 @@ def _offered(kind: type, pick: Pick, command: str) -> Iterator[_Offered]:
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
         said = option.help or option_fields.help_of(kind, item.name, command)
-        option = replace(option, help=said)
-        yield _Offered(
-            item, _present(hints[item.name]), option, option_fields.panel_of(kind, item.name)
-        )
+        panel = option_fields.panel_of(kind, item.name)
+        yield _Offered(item, _present(hints[item.name]), replace(option, help=said), panel)

@@ -27,12 +27,12 @@ from calibrail.options.guarantee import OF_ONE_DETECTOR
 from calibrail.serialization import plain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReportOptions(Showing, Beyond):
     """What is shown, and what of it beyond the labelled data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CalibrateOptions(ReportOptions, Costs):
     """The same, and a threshold that is tested, or costs by which it is picked."""
 
@@ -41,7 +41,7 @@ class CalibrateOptions(ReportOptions, Costs):
     threshold: float | None = setting(default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompareOptions(Showing, opt.NewGuardrail):
     """What is shown of a comparison, and what of it is frozen."""
 
@@ -53,7 +53,7 @@ class CompareOptions(Showing, opt.NewGuardrail):
     margin: float | None = setting(default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Goals(Costs):
     """The threshold that is tested, what is asked of it, and what its errors cost."""
 
@@ -314,7 +314,7 @@ def score_command(
     show.finish("score", content, *spent(made, made.columns), f"wrote {output}", unused)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Labels:
     """Which labelled answers there may be, and how sure a certificate should come out."""
 
@@ -328,7 +328,7 @@ class Labels:
     budget: int | None = setting(default=None, metavar="N")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Assumed:
     """What is assumed of the detector, or of its threshold."""
 

@@ -595,8 +595,8 @@ def stays_below(
         lowest += least
         large = min(len(state), len(grow)) > 128
         state = _fast_convolve(state, grow) if large else np.convolve(state, grow)
-        state = np.maximum(state[: max(0, limit + 1 - lowest)], 0.0)
-        keep = int(np.searchsorted(np.cumsum(state), _NEGLIGIBLE))
+        state = state[: max(0, limit + 1 - lowest)]
+        keep = int(state.cumsum().searchsorted(_NEGLIGIBLE))
         state, lowest = state[keep:], lowest + keep
         if not len(state):
             return 0.0
@@ -605,12 +605,11 @@ def stays_below(
 
 def _fast_convolve(a: Floats, b: Floats) -> Floats:
     """Return the convolution as ``scipy.signal.fftconvolve`` does, whose import takes a second."""
-    length = len(a) + len(b) - 1
     from scipy.fft import irfft, next_fast_len, rfft  # takes long to import
 
-    size = next_fast_len(length, real=True)
-    product: Floats = irfft(rfft(a, size) * rfft(b, size), size)
-    return product[:length]
+    size = next_fast_len(len(a) + len(b) - 1, real=True)
+    product: Floats = np.maximum(irfft(rfft(a, size) * rfft(b, size), size), 0.0)
+    return product[: len(a) + len(b) - 1]
 
 
 Method = Literal["berk-jones", "dkw"]
