@@ -237,9 +237,8 @@ def p_values(wrong: Ints, trials: Ints, risks: tuple[Risk, ...]) -> Floats:
     The largest over the risks, each by MAPIE; 1 where a risk has no trial.
     """
     of_risk = mapie().methods.compute_hoeffding_bentkus_p_value
-    by_risk = []
-    for risk, k, m in zip(risks, wrong, np.maximum(trials, 1), strict=True):
-        by_risk.append(of_risk(k / m, m, risk.tolerated, binary=True)[:, 0])
+    each = zip(risks, wrong, np.maximum(trials, 1), strict=True)
+    by_risk = [of_risk(k / m, m, it.tolerated, binary=True)[:, 0] for it, k, m in each]
     return np.asarray(np.where(trials > 0, by_risk, 1.0).max(axis=0))
 
 

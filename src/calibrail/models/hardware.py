@@ -246,9 +246,7 @@ def torch_device(device: str | None) -> str:
 def n_threads() -> int:
     """Return how many threads compute: ``OMP_NUM_THREADS``, else the cores this process may use."""
     stated = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if stated.isdecimal() and int(stated) > 0:
-        return int(stated)
-    return cores()
+    return int(stated) if stated.isdecimal() and int(stated) > 0 else cores()
 
 
 class Renewable(Protocol):

@@ -261,8 +261,7 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
         return [command(*(word for item in each for word in ("--score", item)), *end)]
     if known:
         return [command(*named, "--higher", rows[0]["higher"], *end)]
-    about: Json = {"columns": [row["name"] for row in rows], "auroc": rows[0]["auroc"]}
-    about = {**about, "verdict": verdict}
+    about = {"columns": [it["name"] for it in rows], "auroc": rows[0]["auroc"], "verdict": verdict}
     return [
         f"{say(f'doctor.if_{higher}', about)}: {command(*named, '--higher', higher, *end)}"
         for higher in ("hallucinated", "faithful")
