@@ -443,8 +443,7 @@ def certificate_after_reuse(
 
 def at_confidence(certificate: Mapping[str, Any], confidence: float) -> dict[str, Any]:
     """Return a certificate that states what both of its bounds have together, for any limits."""
-    given = f"limits_kept:{certificate['confidence']},"
-    reason = certificate["reason"].replace(given, f"limits_kept:{confidence},")
+    reason = spell(certificate["reason"], confidence)
     return {**certificate, "confidence": confidence, "reason": reason}
 
 
