@@ -102,7 +102,7 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
         for run in (sequential.uniform, sequential.active, sequential.groups)
     ),
     Simulation(sequential.disagreements, kinds=_ONE, each=5, sizes=(100,), alphas=(0.1,)),
-    Simulation(sequential.judged, kinds=_ONE, each=10, sizes=(100,), alphas=(0.1,)),
+    Simulation(sequential.judged, kinds=_ONE, each=5, sizes=(100,), alphas=(0.1,)),
     Simulation(monitoring.one_feature, sizes=(100, 600), alphas=(0.1,)),
     Simulation(monitoring.several_features, each=4, sizes=(100,), alphas=(0.1,)),
     *(

@@ -130,14 +130,14 @@ class FromFile:
         Groups of answers in a file; where answers stand alone, answers.
     alpha : float
         As in ``Setting``.
-    each : int
-        One of so many of the runs asked for is done.
+    each : float
+        One of so many of the runs asked for is done; below 1, more of them.
     """
 
     run: Callable[[Setting], Iterator[Check | MeanCheck]]
     n: int
     alpha: float
-    each: int = 1
+    each: float = 1.0
 
     def lots(self, runs: int) -> list[int]:
         """Return how many of the runs each process takes at a time, never a single one."""
@@ -154,10 +154,13 @@ class FromFile:
 
 #: Runs that one process takes at a time.
 LOT: Final = 10
+#: Where a hundred labels stand for many judged answers, 2,000 runs.
+_MANY: Final = 0.15
 
 #: The slowest first, so that none is left to one process in the end.
 FROM_FILES: Final = (
     FromFile(certificates.judge_gates, 400, 0.05, each=2),
+    FromFile(certificates.judge_gates, 120, 0.05, each=_MANY),
     FromFile(production.session_verdicts, 120, 0.2, each=10),
     FromFile(certificates.seeds_tried, 400, 0.05, each=4),
     FromFile(certificates.calibrate_growing, 400, 0.05, each=2),
@@ -188,11 +191,11 @@ FROM_FILES: Final = (
     FromFile(production.until_calibrated, 300, 0.2, each=2),
     FromFile(production.false_alarms, 1000, 0.2, each=5),
     FromFile(production.kept_promises, 200, 0.05, each=5),
-    FromFile(systems.two_systems, 30, 0.05),
-    FromFile(systems.two_systems, 100, 0.05),
+    FromFile(systems.two_systems, 30, 0.05, each=_MANY),
+    FromFile(systems.two_systems, 100, 0.05, each=_MANY),
     FromFile(systems.two_systems, 300, 0.05, each=2),
     FromFile(systems.two_systems, 3000, 0.05, each=20),
-    FromFile(people.judged_rates, 40, 0.05),
+    FromFile(people.judged_rates, 40, 0.05, each=_MANY),
     FromFile(people.judged_rates, 200, 0.05),
     FromFile(commands_and_calls, 200, 0.05, each=250),
 )
