@@ -251,10 +251,10 @@ def grouped(draw: Draw) -> Draw:
         shape = (streams, units, LARGEST_GROUP)
         alike = rng.random((streams, units, 1)) < _ALIKE
         columns = (column.reshape(shape) for column in answers[:3])
-        taken = [np.where(alike, column[..., :1], column) for column in columns]
+        flagged, truth, guess = (np.where(alike, it[..., :1], it) for it in columns)
         size = rng.integers(1, LARGEST_GROUP + 1, (streams, units, 1))
         weight = np.where(np.arange(LARGEST_GROUP) < size, 1.0 / size, 0.0)
-        return Units(*taken, weight)
+        return Units(flagged, truth, guess, weight)
 
     return whole
 
