@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 # so that what they share is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --check-tiers
 
-.PHONY: demo test test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard figures bench validate fuzz lock sbom clean
+.PHONY: demo test test-fast test-slow test-all test-cluster test-integrations package lint types size coverage mutants docs docs-version notebooks leaderboard figures bench validate fuzz lock sbom clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -41,7 +41,11 @@ size: $(VENV)/.installed
 	$(BIN)/python benchmarks/size.py
 
 # The fast tier: what takes less than a quarter of a second of processor time (tests/tiers.py).
-test: lint types
+# Types are checked beside them: two cores are then busy to the end.
+test: lint
+	$(MAKE) --no-print-directory --jobs=2 types test-fast
+
+test-fast: $(VENV)/.installed-dev
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 # The second tier: the tests that tests/slow_tests.txt lists, and nothing of the first.
