@@ -158,9 +158,7 @@ def listed(names: list[str]) -> str:
     >>> listed(["length", "novelty", "rouge_l"])
     'length, novelty and rouge_l'
     """
-    if len(names) < 2:
-        return "".join(names)
-    return ", ".join(names[:-1]) + " and " + names[-1]
+    return "".join(names) if len(names) < 2 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def spoken_time(seconds: float) -> str:

@@ -137,9 +137,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         # Millions of numbers need no look at each.
         return value.tolist() if _finite(value) else plain(value.tolist())
-    if isinstance(value, Sequence):
-        return [plain(item) for item in value]
-    return value
+    return [plain(item) for item in value] if isinstance(value, Sequence) else value
 
 
 def canonical(value: Any, *, escaped: bool = False) -> str:

@@ -48,6 +48,15 @@ def test_every_answer_comes_back_as_it_was(
         data[2800]
 
 
+@pytest.mark.parametrize("field", ["question", "response", "contexts", "samples"])
+def test_long_texts_are_written_however_few_they_are(field: str) -> None:
+    long = "x" * 20_000
+    text = (long,) if field in ("contexts", "samples") else long
+    answers = [Example(**{field: text}, id=str(row)) for row in range(20)]
+    kept = (Dataset(answers, spill=spill)[0] is answers[0] for spill in (1 << 20, 1 << 22))
+    assert list(kept) == [False, True]
+
+
 def test_what_tells_an_answer_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Example("q", ("c",), "r")
     digest = answer.digest()

@@ -1047,6 +1047,8 @@ def test_limits_named_after_a_look_state_what_both_bounds_have_together(tmp_path
     assert result.verdict == "certified" and result.confidence == proof["confidence"] == 0.95
     assert "With 95% confidence" in proof["reason"] and "half of" in result.warnings[-1]
     caught = binomtest(proof["coverage"]["count"], proof["coverage"]["n"])
+    page = unescape(render_page(words.document(result.to_dict())))
+    assert "with 97.5% confidence" in page and "with 95% confidence" not in page
     low = caught.proportion_ci(0.95, "exact").low
     assert proof["coverage_at_least"] == pytest.approx(low)
 

@@ -306,9 +306,8 @@ def test_a_judge_that_says_words_is_tested(
     for i, row in enumerate(rows):
         row["judge"] = words[(i % 2) ^ (i % 7 == 0)]
         del row["contexts"]
+    rows[3]["judge"] = "n/a"
     diagnosis = diagnose(path := write(*rows))
-    (column,) = diagnosis.numeric_columns
-    assert column.distinct == 2 and column.auroc not in (None, 0.5)
     with cli_spelling():
         page = document(diagnosis.to_dict())
     steps = [page.next_step, *page.alternatives]
@@ -316,3 +315,28 @@ def test_a_judge_that_says_words_is_tested(
         asked = f"calibrail test {path} --score-column judge --higher {meaning} -o run"
         assert step.endswith(asked), step
     assert ("a yes means" in steps[0]) == (len(options) == 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "advised"),
+    [
+        # Words that are no judge's, whatever they say elsewhere.
+        ("country", ("NO", "NO"), "calibrate {} --score length"),
+        ("department", ("support", "support"), "calibrate {} --score length"),
+        ("side", ("right", "wrong"), "calibrate {} --score length"),
+        ("is_public", ("yes", "no"), "calibrate {} --score length"),
+        # Beside a score it is the score that has a threshold.
+        ("judge", ("PASS", "FAIL"), "calibrate {} --score-column score"),
+    ],
+)
+def test_words_of_other_columns_are_no_verdict(
+    write: Write, column: str, values: tuple[str, str], advised: str
+) -> None:
+    rows = _rows(300)
+    for i, row in enumerate(rows):
+        row[column] = values[(i % 2) ^ (i % 7 == 0)]
+        row |= {"score": i % 19 + i % 2} if column == "judge" else {}
+        del row["contexts"]
+    with cli_spelling():
+        page = document(diagnose(path := write(*rows)).to_dict())
+    assert f"calibrail {advised.format(path)}" in page.next_step

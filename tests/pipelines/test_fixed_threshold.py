@@ -300,6 +300,14 @@ def test_goals_that_are_named_after_a_look_take_half_of_the_error_each(
     ends = [binomtest(it["count"], it["n"]).proportion_ci(0.95, "exact") for it in counted]
     assert proof["coverage_at_least"] == pytest.approx(ends[0].low)
     assert proof["fpr_at_most"] == pytest.approx(ends[1].high)
+    # What does not decide names the confidence that its ends have.
+    open_run = tmp_path / "open"
+    command("test", file, "--threshold", 1, "-o", open_run)
+    near = f"{proof['coverage']['estimate'] - 0.01:.3f}"
+    words = ("test", file, "--threshold", 1, "--min-caught", near, *GOALS[2:], "-o", open_run)
+    after = json.loads(command(*words, "--json").stdout)
+    assert after["verdict"] == "inconclusive" and after["confidence"] == 0.95
+    assert after["reason"].startswith("With 97.5% confidence the share caught lies between")
     other = command("test", file, "--threshold", 1, "--min-caught", 0.6, *GOALS[2:], "-o", run)
     assert other.returncode == 4 and "looked at before" in " ".join(other.stdout.split())
     moved = command("test", file, "--threshold", 0.9, *GOALS, "-o", run)

@@ -39,8 +39,7 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for name in of}
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
-#: What scipy.special loads for documents and tests, or since it asks numpy for all that it has, and
-#: no command uses.
+#: What scipy.special loads for documents and tests, or since it asks numpy for all that it has.
 _UNUSED: Final = ("numpy.ctypeslib", "numpy.f2py", "numpy.testing", "pydoc")
 
 
@@ -176,7 +175,9 @@ def main() -> None:
     degrade_output()
     # Next to nothing of what is loaded is ever freed, and looking for it takes time.
     gc.set_threshold(200_000)
-    sys.meta_path[:0] = {_WhereUsed}.difference(sys.meta_path)
+    # This command runs in one thread, where what is loaded late is safe.
+    if sys.argv[1:2] == ["test"] and _WhereUsed not in sys.meta_path:
+        sys.meta_path.insert(0, _WhereUsed)
     try:
         # Detectors of one's own are found there, too, and nothing else.
         with working_folder(Path.cwd()):

@@ -398,7 +398,7 @@ def further_values(
     return needed if needed <= _MEAN_BOUND_NEVER else None
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _lower(values: bytes, tail: float) -> float:
     """Return the highest mean that is refuted, wrongly with a probability of at most ``tail``."""
     shares = np.frombuffer(values)

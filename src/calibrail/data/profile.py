@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import CrossSplitDuplicates, Sketcher
-from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example
-from calibrail.data.labels import EITHER, holds_others, label_key, side_of, what_is_held
+from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example
+from calibrail.data.labels import EITHER, holds_others, what_is_held
 from calibrail.data.sentences import (
     NumberLook,
     SentenceColumns,
@@ -219,6 +219,8 @@ class Diagnosis(Shown, Record):
         What is in each column, by the first rows.
     suggested : tuple of str
         Options that would read what was not understood.
+    verdict : mapping, or None
+        The column in which a judge says words, and what a yes means there (``name``, ``higher``).
     inverted : mapping of str to float, or None
         AUROCs of the scores of overlap, where they say that labels are inverted.
     context_is_answer, context_holds_answer : mapping
@@ -270,6 +272,7 @@ class Diagnosis(Shown, Record):
     reading: Mapping[str, Any]
     layout: tuple[ColumnLook, ...]
     suggested: tuple[str, ...]
+    verdict: Mapping[str, str | None] | None
     inverted: Mapping[str, float] | None
     context_is_answer: Mapping[str, int]
     context_holds_answer: Mapping[str, int]
@@ -381,21 +384,11 @@ class Survey:
         self.sketches = sketcher.finish()
 
 
-#: Characters of a longer cell are a text, and no verdict.
-_WORD: Final = 80
-
-
 def _number(cell: object) -> float | None:
-    """Return a cell's number, NaN where none or no finite one is there, None for anything else.
-
-    A word of a verdict is 1 or 0, as it is to `test`.
-    """
+    """Return a cell's number, NaN where none or no finite one is there, None for anything else."""
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in ABSENT):
         return float("nan")
     number = likely_number(cell)
-    word = label_key(cell) if number is None and len(str(cell)) <= _WORD else ""
-    if (side := side_of(word)) is not None:
-        return float(side in (HALLUCINATED, "yes"))
     return float("nan") if number is not None and np.isinf(number) else number
 
 

@@ -82,9 +82,7 @@ class Probed:
 
     def unproven(self) -> str | None:
         """Return that nothing is shown, and why, where no probe has a score; None elsewhere."""
-        if self.state != "unprobed":
-            return None
-        return error_text("not_probed", of=self)
+        return None if self.state != "unprobed" else error_text("not_probed", of=self)
 
 
 def other_versions(frozen: Mapping[str, str], here: Mapping[str, str]) -> str:

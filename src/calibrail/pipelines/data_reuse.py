@@ -443,7 +443,8 @@ def certificate_after_reuse(
 
 def at_confidence(certificate: Mapping[str, Any], confidence: float) -> dict[str, Any]:
     """Return a certificate that states what both of its bounds have together, for any limits."""
-    reason = spell(certificate["reason"], confidence)
+    kept = certificate["verdict"] == "certified"
+    reason = spell(certificate["reason"], confidence if kept else None)
     return {**certificate, "confidence": confidence, "reason": reason}
 
 

@@ -27,6 +27,7 @@ from calibrail.data.suggested_options import (
     known_as,
     looks,
     names_kinds,
+    speaks_of_score,
     stand_in,
     suggest,
     unread_texts,
@@ -260,7 +261,9 @@ def diagnose(
         advice = Suggestion({**advice.options, "label_map": inferred or spelt}, reason)
     elif labelled and not advice.options:
         advice = _other_direction(opened, kinds)
-    areas = _inverted(first_answers) or {}
+    areas, choice = _inverted(first_answers) or {}, choose_score(opened)
+    judge = choice.names[0] if len(choice.names) == 1 and choice.verdict else ""
+    speaks = judge not in survey.columns and (speaks_of_score(judge) or direction_of(judge))
     repeated, contradictory = profile.repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
     copies = duplicates.find_copies(survey.sketches)
@@ -291,7 +294,7 @@ def diagnose(
         length_auroc=_area_of(np.where(response_chars, response_chars, np.nan), survey.labels),
         supports=supports,
         scores=_score_support(survey),
-        numeric_columns=_numeric_columns(survey, opened),
+        numeric_columns=_numeric_columns(survey),
         because=advice.reason,
         about=advice.about,
         answers=advice.answers,
@@ -302,6 +305,7 @@ def diagnose(
         reading=opened.how(),
         layout=layout,
         suggested=_with_suggested(how, advice.options),
+        verdict={"name": judge, "higher": choice.higher} if speaks else None,
         inverted={name: float(area.estimate or 0) for name, area in areas.items()} or None,
         context_is_answer=profile.by_class(survey.copies, survey.labels),
         context_holds_answer=profile.by_class(survey.quotes, survey.labels),
@@ -436,7 +440,7 @@ def _score_support(survey: profile.Survey) -> tuple[profile.ScoreSupport, ...]:
     return tuple(supports)
 
 
-def _numeric_columns(survey: profile.Survey, opened: Reading) -> tuple[profile.NumericColumn, ...]:
+def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...]:
     """Return the columns that hold numbers, with their AUROC against the label."""
     columns = []
     for name, values in survey.columns.items():
@@ -444,6 +448,6 @@ def _numeric_columns(survey: profile.Survey, opened: Reading) -> tuple[profile.N
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        about = tells, choose_score(opened, named=name).higher, stand_in(values)
-        columns.append(profile.NumericColumn(name, *counts, area, *about))
+        apart = stand_in(values)
+        columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name), apart))
     return tuple(columns)

@@ -510,9 +510,7 @@ def match(feature: Floats, labels: Codes) -> Matching:
             best, nearest = Matching(bins, n_bins, balance, reason), off
         if off <= BALANCE:
             break
-    if UNEVEN < nearest < np.inf:
-        return replace(best, reason="bins_uneven")
-    return best
+    return replace(best, reason="bins_uneven") if UNEVEN < nearest < np.inf else best
 
 
 def too_few(balance: Ranking) -> str | None:

@@ -239,7 +239,7 @@ def _figure(judges: Sequence[Json], result: Json) -> parts.Section | None:
     """Draw what is shown of a judge beside what was required, or of several, most caught first."""
     rows = [{**item["certificate"], "group": phrases.plain(item["judge"])} for item in judges]
     rows.sort(key=lambda row: -(row["coverage"]["estimate"] or 0.0))
-    figure = measures.target_figure(rows[0], result["confidence"])
+    figure = measures.target_figure(rows[0], rows[0]["region"]["confidence"])
     if rows[1:]:
         draw = partial(groups_svg, {"rows": [measures.together(row) for row in rows]})
         figure = parts.Figure("judges", draw, say("agree.figure"))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.labels import label_key, side_of
+from calibrail.data.labels import label_key
 from calibrail.data.suggested_options import speaks_of_score
 from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
@@ -241,7 +241,10 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
     known = [row for row in columns if row["higher"]]
     own = known or [row for row in columns if speaks_of_score(row["name"])]
-    # The file's own score goes before one that calibrail computes.
+    # The file's own score goes before one that calibrail computes, and so do a judge's words.
+    if not own and (judge := diagnosis["verdict"]):
+        own = [{**judge, "auroc": None, "distinct": 2}]
+        known = own if judge["higher"] else []
     if not own and not (columns and set(names) <= {"length"}):
         named = ["--score", names[0] if names else "NAME"]
         return [_command("calibrate", diagnosis, *diagnosis["reading"]["options"], *named, *end)]
@@ -249,9 +252,9 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     own = own or columns
     rows = [row for row in own if row.get("distinct", 0) > 1] or own[:1]
     what = "calibrate" if len(rows) == 1 else "compare"
-    said = {it["name"]: map(label_key, it["examples"]) for it in diagnosis["layout"]}
-    verdict = len(rows) == 1 and None not in map(side_of, said.get(rows[0]["name"], ("",)))
-    if verdict:
+    said = {it["name"]: {*map(label_key, it["examples"])} for it in diagnosis["layout"]}
+    binary = said.get(rows[0]["name"], {""}) <= {"0", "1", "true", "false"}
+    if len(rows) == 1 and (binary or rows[0]["auroc"] is None):
         # A judge that says yes or no has no other threshold to find.
         what, end = "test", ()
     command = partial(_command, what, diagnosis, *diagnosis["reading"]["options"])
@@ -261,7 +264,7 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
         return [command(*(word for item in each for word in ("--score", item)), *end)]
     if known:
         return [command(*named, "--higher", rows[0]["higher"], *end)]
-    about = {"columns": [it["name"] for it in rows], "auroc": rows[0]["auroc"], "verdict": verdict}
+    about = {"columns": [row["name"] for row in rows], "auroc": rows[0]["auroc"]}
     return [
         f"{say(f'doctor.if_{higher}', about)}: {command(*named, '--higher', higher, *end)}"
         for higher in ("hallucinated", "faithful")
