@@ -30,12 +30,12 @@ def test_rows_that_were_chosen_are_said_to_be() -> None:
 def test_a_page_draws_what_is_shown_of_a_judge_and_of_several() -> None:
     rate = {"estimate": 0.8, "lower": 0.7, "upper": 0.9, "count": 8, "n": 10}
     certificate = {"coverage": rate, "fpr": rate, "min_coverage": 0.6, "max_fpr": None}
-    certificate |= {"region": {"coverage": rate, "fpr": rate}, "confidence": 0.95}
+    certificate |= {"region": {"coverage": rate, "fpr": rate, "confidence": 0.95}}
     judges = [
         {"judge": name, "certificate": certificate | {"verdict": "inconclusive"}} for name in "ab"
     ]
     for shown, name in ((judges[:1], "target"), (judges, "judges")):
-        section = words._figure(shown, {"confidence": 0.95})
+        section = words._figure(shown)
         assert section is not None
         (figure,) = section.blocks
         assert isinstance(figure, Figure) and figure.name == name and "<svg" in figure.draw(False)

@@ -72,7 +72,7 @@ def document(result: Json) -> Document:
         lead=lines,
         tiles=_tiles(best, f"{phrases.plain(best['judge'])}: " if lines else ""),
         blocks=(
-            _figure(judges, result),
+            _figure(judges),
             _gates(result, several, ("Judge", lambda item: phrases.plain(item["judge"]))),
             _gates(result, result["by"], (segments, _of_judge if lines else _segment)),
             *(block for item in judges for block in _judge(item, result)),
@@ -235,7 +235,7 @@ def _granted(judges: Sequence[Json], result: Json) -> parts.Facts:
     return parts.Facts([("Assumptions", say("agree.granted", assumed=takes))] if takes else [])
 
 
-def _figure(judges: Sequence[Json], result: Json) -> parts.Section | None:
+def _figure(judges: Sequence[Json]) -> parts.Section | None:
     """Draw what is shown of a judge beside what was required, or of several, most caught first."""
     rows = [{**item["certificate"], "group": phrases.plain(item["judge"])} for item in judges]
     rows.sort(key=lambda row: -(row["coverage"]["estimate"] or 0.0))

@@ -242,7 +242,7 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     known = [row for row in columns if row["higher"]]
     own = known or [row for row in columns if speaks_of_score(row["name"])]
     # The file's own score goes before one that calibrail computes, and so do a judge's words.
-    if not own and (judge := diagnosis["verdict"]):
+    if not own and (judge := diagnosis.get("verdict")):
         own = [{**judge, "auroc": None, "distinct": 2}]
         known = own if judge["higher"] else []
     if not own and not (columns and set(names) <= {"length"}):
