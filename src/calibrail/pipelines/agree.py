@@ -577,7 +577,7 @@ class _Gate:
 
     def _decided(self) -> dict[_Key, dict[str, Any]]:
         """Return the certificates of judges, and of judges in segments: a family each."""
-        places, scored = range(len(self._judges)), self._scored
+        places, scored, data = range(len(self._judges)), self._scored, self._scored.data
         asked = self._strict if self._asked else replace(self._strict, min_coverage=0.5)
         made: list[dict[_Key, dict[str, Any]]] = [{} for _ in range(4)]
         hallucinated = scored.table.labels == 1
@@ -595,14 +595,11 @@ class _Gate:
         made, result = [kept for kept in made if kept], {}
         for key, content in made[0].items():
             if len(made) > 1:
-                each = [item[key] for item in made]
-                worse, left = independence.worse_of(each, scored.data["n_near_copies"])
+                worse, left = independence.worse_of([it[key] for it in made], data["n_near_copies"])
                 content = {**worse, **left}
-            assumed = self._strict.assume_independent
-            if self.halved:
-                content = data_reuse.at_confidence(content, self.limits.confidence)
-            n_alike, judge = scored.data["n_alike"], self._labelled_by
-            content = independence.settled(content, n_alike, assumed=assumed, judge=judge)
+            content = data_reuse.at_confidence(content, self.limits) if self.halved else content
+            told: Any = {"assumed": self._strict.assume_independent, "judge": self._labelled_by}
+            content = independence.settled(content, data["n_alike"], **told)
             if self._standing.earlier:
                 content = data_reuse.certificate_after_reuse(content, self._standing)
             result[key] = content

@@ -441,11 +441,11 @@ def certificate_after_reuse(
     return {**certificate, **withdrawn_for("looked_before", looked_before(looks))}
 
 
-def at_confidence(certificate: Mapping[str, Any], confidence: float) -> dict[str, Any]:
+def at_confidence(certificate: Mapping[str, Any], asked: Requirement) -> dict[str, Any]:
     """Return a certificate that states what both of its bounds have together, for any limits."""
     kept = certificate["verdict"] == "certified"
-    reason = spell(certificate["reason"], confidence if kept else None)
-    return {**certificate, "confidence": confidence, "reason": reason}
+    reason = spell(certificate["reason"], asked.confidence if kept else None)
+    return {**certificate, "confidence": asked.confidence, "reason": reason}
 
 
 def no_look_left(looks: Sequence[Mapping[str, Any]], standing: Standing) -> str:

@@ -189,7 +189,7 @@ def test(
     origin = origin_of(scored, context)
     rule, sample, report = _tested(scored, edge, promise, requirement, origin, costs)
     if halved:
-        stated = data_reuse.at_confidence(report.certificate, named.confidence)
+        stated = data_reuse.at_confidence(report.certificate, named)
         report = replace(report, certificate=stated, requirement=named)
     report = data_reuse.report_after_reuse(independence.settled_report(report), standing)
     history.conclude(data_reuse.SPLIT, look, report.verdict)
