@@ -237,6 +237,7 @@ def test_nothing_heavy_is_imported_without_need(
 UNNEEDED = (
     *("scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.integrate", "matplotlib", "httpx2"),
     *("numpy.ctypeslib", "numpy.f2py", "numpy.testing", "pydoc", "unittest"),
+    *("numpy.ma.core", "numpy.polynomial.polynomial"),
     *("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "pydantic", "nupunkt"),
     *("multiprocessing", "concurrent.futures.process", "xml.etree.ElementTree"),
     *(f"calibrail.models.{name}" for name in ("loading", "networks", "classifiers", "embeddings")),
@@ -295,6 +296,8 @@ def test_what_is_loaded_late_serves_whoever_uses_it() -> None:
         "from numpy.testing import assert_equal\n"
         "assert_equal(numpy.testing.assert_equal, assert_equal)\n"
         "assert numpy.f2py.run_main and 'Lazy' not in str(type(numpy.f2py))\n"
+        "assert numpy.ma.masked_array([1], [True]).count() == 0\n"
+        "assert numpy.random.default_rng(0).integers(9) == 7\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 

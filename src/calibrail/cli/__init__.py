@@ -39,8 +39,11 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for name in of}
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
-#: What scipy.special loads for documents and tests, or since it asks numpy for all that it has.
-_UNUSED: Final = ("numpy.ctypeslib", "numpy.f2py", "numpy.testing", "pydoc")
+#: What numpy and scipy load for documents and tests, and calibrail for models and plug-ins.
+_UNUSED: Final = (
+    *("numpy.ctypeslib", "numpy.f2py", "numpy.ma", "numpy.polynomial", "numpy.random"),
+    *("numpy.testing", "email.utils", "importlib.metadata", "pydoc", "secrets"),
+)
 
 
 class Commands(GroupHelp):

@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -46,11 +47,12 @@ TELLING: Final = 8
 _WORD: Final = re.compile(r"\w+")
 _BATCH_BYTES: Final = 1 << 19
 
-# Fixed, so that sketches of different runs can be compared.
-_rng = np.random.default_rng(20_231_107)
-_EVEN: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64) * np.uint64(2)
-_MULTIPLIERS: Final = _EVEN + np.uint64(1)
-_OFFSETS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64)
+
+@cache
+def _hashes() -> NDArray[np.uint64]:
+    """Return multipliers, which are odd, and offsets: fixed, so that sketches of runs compare."""
+    drawn = np.random.default_rng(20_231_107).integers(0, 2**63, (2, N_HASHES), dtype=np.uint64)
+    return drawn * np.array([[2], [1]], np.uint64) + np.array([[1], [0]], np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +256,8 @@ def _minhash(texts: list[bytes]) -> NDArray[np.uint64]:
     # A text's closing mark would begin a shingle with the next text's first word: hide it behind
     # the largest value, so that it never is the minimum.
     result = np.empty((len(texts), N_HASHES), dtype=np.uint64)
-    for i in range(N_HASHES):
-        values = shingles * _MULTIPLIERS[i] + _OFFSETS[i]
+    for i, (multiplier, offset) in enumerate(_hashes().T):
+        values = shingles * multiplier + offset
         values[owner_ends] = np.iinfo(np.uint64).max
         result[:, i] = np.minimum.reduceat(values, starts)
     return result
@@ -686,7 +688,7 @@ class CopyGroups:
         """How many different answers each of the groups holds."""
         held = self.groups >= 0
         pairs = np.stack([self.groups[held], _alone(self.same)[held]])
-        return np.bincount(np.unique(pairs, axis=1)[0], minlength=1)
+        return np.bincount(pairs[0, np.unique(pairs, axis=1, return_index=True)[1]], minlength=1)
 
     @property
     def n_near(self) -> int:
@@ -839,7 +841,7 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
     if not len(able):
         return found
     # A response alone may be of a template: anchored in itself, it has no other that is near it.
-    named = np.bitwise_xor.reduce(sketches.named[able] * _MULTIPLIERS[:N_OF_NAMED], axis=1)
+    named = np.bitwise_xor.reduce(sketches.named[able] * _hashes()[0, :N_OF_NAMED], axis=1)
     keys = (sketches.exact[able] * _ODD + sketches.anchors[able]) * _ODD + named
     _, first, member = np.unique(keys, return_index=True, return_inverse=True)
     holder = able[first]

@@ -697,9 +697,7 @@ class LedgerAnswer:
         """The final label; None where it is not final, or where nobody could tell."""
         if self.settled is not None:
             return self.settled.label
-        if self.standing != "final":
-            return None
-        return next(iter(self.labels.values())).label
+        return None if self.standing != "final" else next(iter(self.labels.values())).label
 
     @property
     def spans(self) -> list[Span] | None:

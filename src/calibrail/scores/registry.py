@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import importlib.metadata
 import inspect
 import json
 import math
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -323,8 +322,8 @@ def _names_taken() -> frozenset[str]:
     return frozenset((*available(), *FEATURES))
 
 
-def _plug_ins() -> importlib.metadata.EntryPoints:
-    return importlib.metadata.entry_points(group=ENTRY_POINTS)
+def _plug_ins() -> "metadata.EntryPoints":
+    return metadata.entry_points(group=ENTRY_POINTS)
 
 
 def _defaults(factory: Factory) -> dict[str, Any]:

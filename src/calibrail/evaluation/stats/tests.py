@@ -474,9 +474,9 @@ def paired_units(
 
 
 #: Limits that bets are inverted at: closer to each other near 0, where most differences lie.
-_LATTICE: Final = np.unique(
-    [k / m for m, most in ((4000, 200), (1000, 200), (250, 250)) for k in range(-most, most + 1)]
-)
+_LATTICE: Final = [
+    k / m for m, most in ((4000, 200), (1000, 200), (250, 250)) for k in range(-most, most + 1)
+]
 
 
 #: What a bet aims at beyond what it needs, and the largest one as a share of what loses all.
@@ -514,7 +514,7 @@ def difference_by_bets(units: PairedUnits, confidence: float, *limits: float) ->
     >>> [round(end, 3) for end in difference_by_bets(units, 0.95)]
     [-0.194, -0.051]
     """
-    tried = np.unique(np.concatenate([_LATTICE, np.array(limits)]))
+    tried = np.unique([*_LATTICE, *limits])
     tail = (1.0 - confidence) / 2.0
     low = _first_open(units, tried, tail)
     turned = units._replace(human=-units.human, judge=-units.judge)
