@@ -145,7 +145,7 @@ def test_before_a_terminal_the_chosen_file_is_looked_at(
 
 
 def test_a_large_file_says_that_it_was_not_opened() -> None:
-    item = FoundFile(Path("x y.csv"), "", (), (), 81_000_000)
+    item = FoundFile(Path("x y.csv"), "", (), (), False, 81_000_000)
     _, listed, following = discovery.shown([item])
     assert "81 MB, not opened" in listed and following.endswith("doctor 'x y.csv'")
 
@@ -161,6 +161,30 @@ def test_the_command_that_is_suggested_runs(tmp_path: Path, labels: str, named: 
     assert f"calibrail test judged.csv {named}".rstrip() in " ".join(said.split())
     done = calibrail("test", "judged.csv", *named.split(), cwd=tmp_path)
     assert done.returncode == 0 and "judge_output says hallucinated" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "names", ["reference,hallucinated", "correct,hallucinated", "answer,edited", "chosen,rejected"]
+)
+def test_two_answers_of_a_row_are_found_and_read_as_is_said(tmp_path: Path, names: str) -> None:
+    # Short answers, of which one column goes by the name of a label.
+    rows = "".join(f"Who was no. {n}?,Ann {n % 9}{n},Bo {n}\n" for n in range(40))
+    (tmp_path / "edits.csv").write_text(f"question,{names}\n{rows}")
+    said = calibrail(cwd=tmp_path).stdout
+    assert "a right and a wrong answer in each row" in said and said.endswith("doctor edits.csv\n")
+    right, wrong = names.split(",")
+    pair = f"faithful={right},hallucinated={wrong}"
+    advised = calibrail("doctor", "edits.csv", cwd=tmp_path).stdout
+    assert f"doctor edits.csv --pair {pair}" in advised
+    read = calibrail("doctor", "edits.csv", "--pair", pair, cwd=tmp_path).stdout
+    assert "80: 40 hallucinated, 40 faithful" in read
+
+
+def test_labels_beside_a_reference_and_an_edit_are_labels(tmp_path: Path) -> None:
+    rows = "".join(f"Ann {n},Bo {n},{n % 2},0.{n % 9}\n" for n in range(40))
+    (tmp_path / "edits.csv").write_text(f"reference,edited,label,score\n{rows}")
+    said = calibrail(cwd=tmp_path).stdout
+    assert "labels: label; scores: score" in said and "a wrong answer" not in said
 
 
 def test_columns_of_several_annotators_are_named_together(tmp_path: Path) -> None:

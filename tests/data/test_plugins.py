@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,7 +34,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert group == "calibrail.readers"
         return [point]
 
-    monkeypatch.setattr(formats, "entry_points", entry_points)
+    monkeypatch.setattr(formats, "metadata", SimpleNamespace(entry_points=entry_points))
 
 
 def test_items_of_a_plug_in_pass_the_same_checks(tmp_path: Path) -> None:

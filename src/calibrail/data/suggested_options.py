@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -525,24 +525,27 @@ def _several_answers(
     if len(by_answer) > 1 and len(found) == len(by_answer):
         return tuple(found)
     judged = (k for k in free if _is_named(k.name) and {*map(parse_label, k.values)} == {0, 1})
-    if "label" in columns.present or any(judged):
+    # A column that is called hallucinated may be a text that is.
+    if any(judged) or ("label" in columns.present and not {*texts} & {*columns.label_columns}):
         return ()
-    meant = {name: _class_named(name) for name in texts}
     # What is far longer is what the answers were made from, as an ``original`` may be.
-    lengths = {look.name: look.length for look in free if meant.get(look.name) is not None}
-    meant |= {name: None for name, n in lengths.items() if n > 4 * min(lengths.values())}
-    sides = {label for label in meant.values() if label is not None}
-    alone = [name for name in aliases_of("response", texts) if meant[name] is None]
-    if sides == {HALLUCINATED} and len(alone) == 1:
-        meant[alone[0]], sides = FAITHFUL, {FAITHFUL, HALLUCINATED}
-    if len(sides) < 2:
-        return ()
-    return tuple(AnswerColumn(n, label) for n, label in meant.items() if label is not None)
+    lengths = {k.name: k.length for k in free if k.name in texts and _class_named(k.name) in (0, 1)}
+    most = 4 * min(lengths.values(), default=0.0)
+    meant = by_class([name for name in texts if lengths.get(name, 0.0) <= most])
+    return tuple(AnswerColumn(name, label) for name, label in meant.items())
+
+
+def by_class(texts: Collection[str]) -> dict[str, int]:
+    """Return which texts are right answers and which are wrong, by name; empty without both."""
+    meant = {name: label for name in texts if (label := _class_named(name)) is not None}
+    alone = [name for name in aliases_of("response", texts) if name not in meant]
+    if {*meant.values()} == {HALLUCINATED} and len(alone) == 1:
+        meant[alone[0]] = FAITHFUL
+    return meant if len({*meant.values()}) > 1 else {}
 
 
 def _key(name: str, rest: Sequence[str]) -> str:
-    own = [word for word in words_of(name.rpartition(".")[2]) if word not in rest]
-    return "_".join(own) or "label"
+    return "_".join(w for w in words_of(name.rpartition(".")[2]) if w not in rest) or "label"
 
 
 def _apart(name: str) -> tuple[str, ...]:
@@ -610,7 +613,8 @@ def _is_text(look: ColumnLook) -> bool:
     # Numbers of many digits, as CSV spells them, and dates are no texts.
     digits = all(2 * sum(map(str.isdigit, example)) > len(example) for example in look.examples)
     texts = look.kind in ("text", "list of texts") and not look.values
-    return texts and look.length >= 15 and not digits
+    named = aliases_of("response", [look.name]) or _class_named(look.name) is not None
+    return texts and not digits and (look.length >= 15 or bool(named))
 
 
 def _labels(

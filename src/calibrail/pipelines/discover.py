@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from calibrail.data import suggested_options
 from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.columns import is_of_program, likely_labels
 from calibrail.data.example import SourceRow
@@ -17,7 +18,7 @@ from calibrail.data.files import SUFFIXES, suffix_of
 from calibrail.data.labels import is_of_people, is_plain_name, spells_label
 from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
-from calibrail.data.suggested_options import direction_of, speaks_of_score, suggest_labels, words_of
+from calibrail.data.suggested_options import by_class, direction_of, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
 from calibrail.data.values import nested_names, value_at
 from calibrail.errors import CalibrailError
@@ -53,6 +54,8 @@ class FoundFile:
         Whose results it holds; empty where that is not known.
     labels, scores : tuple of str
         Columns whose names speak of labels, and of scores.
+    paired : bool
+        Whether each row holds a right answer and a wrong one.
     size : int
         Bytes.
     encoding : str
@@ -63,6 +66,7 @@ class FoundFile:
     tool: str
     labels: tuple[str, ...]
     scores: tuple[str, ...]
+    paired: bool
     size: int
     encoding: str = ""
 
@@ -73,8 +77,8 @@ class FoundFile:
 
     @property
     def _rank(self) -> tuple[bool, bool, bool, int, str]:
-        depth = len(self.path.parts)
-        return not self.is_testable, not self.labels, not self.tool, depth, str(self.path)
+        depth, labelled = len(self.path.parts), self.labels or self.paired
+        return not self.is_testable, not labelled, not self.tool, depth, str(self.path)
 
 
 def discover(folder: Path) -> list[FoundFile]:
@@ -87,7 +91,7 @@ def discover(folder: Path) -> list[FoundFile]:
     for path in _files(folder):
         size, near = path.stat().st_size, path.relative_to(folder)
         if size >= LARGE:
-            candidates.append(FoundFile(near, "", (), (), size))
+            candidates.append(FoundFile(near, "", (), (), False, size))
         elif size and n_opened < OPENED:
             n_opened += 1
             # What Excel saves as CSV is in the encoding of its country.
@@ -198,32 +202,34 @@ def _files(folder: Path) -> Iterator[Path]:
         level = below
 
 
-def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
-    """Return whose results a file holds, and its columns of labels and scores; None without any."""
+def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, ...], bool] | None:
+    """Return whose results a file holds, its columns of labels and of scores, and whether it pairs.
+
+    None without any.
+    """
     opened = open_path(path, ReadOptions(options={"encoding": encoding} if encoding else {}))
     head, names = peek(opened.items)
     rows = [item.values for item in head if isinstance(item, SourceRow)]
     fields = list(names)
+    pair = by_class([name for name in fields if any(" " in str(row.get(name)) for row in rows)])
     labels = aliases_of("label", fields) + likely_labels(rows)
     by_name = (spells_label, is_plain_name, is_of_people)
     labels += [name for name in fields if any(says(name) for says in by_name)]
     labels += [name for name in fields if name.startswith(ANNOTATION) or "label" in words_of(name)]
-    labels = [name for name in dict.fromkeys(labels) if not is_of_program(name)]
+    labels = [name for name in dict.fromkeys(labels) if not (name in pair or is_of_program(name))]
     scores = [
         name
         for name in dict.fromkeys(name for row in rows for name in nested_names(row))
         if name not in labels
-        and (direction_of(name) or speaks_of_score(name))
+        and (direction_of(name) or suggested_options.speaks_of_score(name))
         and _holds_numbers(rows, name)
     ]
-    tool = opened.export.tool if opened.export else ""
-    if not tool and opened.format in TOOLS:
-        tool = opened.format
-    for name, own in PRESETS.items():
-        # Of calibrail's own names everybody has some.
-        if not tool and name != "calibrail" and {*own} <= {*fields}:
-            tool = name
-    return (tool, tuple(labels), tuple(scores)) if tool or labels or scores else None
+    tool = opened.export.tool if opened.export else opened.format if opened.format in TOOLS else ""
+    # Of calibrail's own names everybody has some.
+    named = (k for k, own in PRESETS.items() if k != "calibrail" and {*own} <= {*fields})
+    tool = tool or next(named, "")
+    of_names = tool, tuple(labels), tuple(scores), bool(pair) and not labels
+    return of_names if any(of_names) else None
 
 
 def _holds_numbers(rows: list[Mapping[str, object]], name: str) -> bool:
