@@ -187,6 +187,20 @@ def test_labels_beside_a_reference_and_an_edit_are_labels(tmp_path: Path) -> Non
     assert "labels: label; scores: score" in said and "a wrong answer" not in said
 
 
+def test_a_judge_is_tested_by_its_words_and_not_by_how_sure_it_is(tmp_path: Path) -> None:
+    said = [("hallucinated", "FAIL"), ("faithful", "PASS"), ("faithful", "FAIL")] * 30
+    rows = "".join(f"answer number {n},{a},{b},0.{60 + n % 39}\n" for n, (a, b) in enumerate(said))
+    (tmp_path / "a.csv").write_text(f"answer,human_label,judge,judge_confidence\n{rows}")
+    assert "Next: calibrail test a.csv, or calibrail doctor" in calibrail(cwd=tmp_path).stdout
+    advised = calibrail("doctor", "a.csv", cwd=tmp_path).stdout
+    assert "test a.csv --score-column judge --higher hallucinated -o run" in advised
+    # Without words it is all that there is.
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().replace("judge,", "kind,"))
+    rest = (tmp_path / "b.csv").read_text().replace("PASS", "short").replace("FAIL", "long")
+    (tmp_path / "b.csv").write_text(rest)
+    assert "--score-column judge_confidence" in calibrail("doctor", "b.csv", cwd=tmp_path).stdout
+
+
 def test_columns_of_several_annotators_are_named_together(tmp_path: Path) -> None:
     words = ("faithful", "hallucinated")
     rows = [f"q{n},a,{words[n % 2]},{words[n // 2 % 2]},0.{n % 9}" for n in range(60)]

@@ -145,10 +145,11 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
         choices += [say("command.choose_annotators", names=named)] if len(named) > 1 else []
         if "positive" in labels or "label_map" in labels:
             choices.append(say("command.choose_label", option=shlex.join(test[-2:])))
-        labels.pop("label_map", None)
-        how = replace(how, **labels)
+        how = replace(how, **{k: value for k, value in labels.items() if k != "label_map"})
         found = read(item.path, how, require=(), labelled=False, allow_none=True)
-        choice = choose_score(found, 0.0)
+        choice, judge = choose_score(found, 0.0), choose_score(found)
+        # How sure a judge is of what it says tells not which of both it says.
+        choice = judge if judge.verdict and "confidence" in words_of(choice.names[0]) else choice
         name, strange = choice.names[0], choice.strange
         if strange:
             spec = f"column:column={json.dumps(name)},higher=hallucinated,positive={strange[0]}"
@@ -157,10 +158,9 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
         elif len(choice.names) > 1 or choice.higher is None:
             higher = choice.higher or direction_of(name)
             test += ["--score-column", name, *([] if higher else ["--higher", "hallucinated"])]
-            if len(choice.names) > 1:
-                choices.append(say("command.choose_score", names=choice.names))
-            if higher is None:
-                choices.append(say("command.choose_higher", name=name))
+            several = len(choice.names) > 1
+            choices += [say("command.choose_score", names=choice.names)] if several else []
+            choices += [] if higher else [say("command.choose_higher", name=name)]
         if not (choice.verdict or strange):
             test += ["--threshold", "YOURS"]
         return words, test, choices

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.data.labels import label_key
-from calibrail.data.suggested_options import speaks_of_score
+from calibrail.data.suggested_options import speaks_of_score, words_of
 from calibrail.formatting import floor_percent
 from calibrail.options import Promise, ReadOptions, Requirement
 from calibrail.options.fields import cli_or_python, python_call
@@ -241,8 +241,10 @@ def _calibrating(diagnosis: Json, columns: Sequence[Json], end: Sequence[str]) -
     columns = [row for row in columns if row["auroc"] is not None and not row["tells_label"]]
     known = [row for row in columns if row["higher"]]
     own = known or [row for row in columns if speaks_of_score(row["name"])]
-    # The file's own score goes before one that calibrail computes, and so do a judge's words.
-    if not own and (judge := diagnosis.get("verdict")):
+    # The file's own score goes before one that calibrail computes, and so do a judge's words, of
+    # which its confidence does not tell which of both it says.
+    sure = all("confidence" in words_of(row["name"]) for row in own)
+    if not known and sure and (judge := diagnosis.get("verdict")):
         own = [{**judge, "auroc": None, "distinct": 2}]
         known = own if judge["higher"] else []
     if not own and not (columns and set(names) <= {"length"}):
