@@ -346,6 +346,32 @@ def test_other_looks_of_the_detector_in_folders_beside_are_told_beside_its_certi
     assert "tested_beside" in [item["code"] for item in known]
 
 
+JUDGED = {"judged_before"}
+
+
+def test_verdicts_of_one_threshold_on_ever_fresh_answers_are_counted(tmp_path: Path) -> None:
+    goals = ["--higher", "hallucinated", "--threshold", "1.5"]
+    limits = ["--min-caught", "0.5", "--max-false-alarms", "0.4"]
+
+    def warned(number: int, folder: str, *words: str) -> list[tuple[str, dict[str, int]]]:
+        data = written(tmp_path / f"{number}.jsonl", table(2.6, seed=number, prefix=f"{number}-"))
+        out = tmp_path / "runs" / folder
+        command(0, "test", data, *columns("a"), *(words or goals), *limits, "-o", out, "--force")
+        report = report_of(out)
+        assert report["verdict"] == "certified"
+        return [(it["code"], it["values"]) for it in report["warnings"] if it["code"] in JUDGED]
+
+    assert warned(1, "first") == []
+    # In a folder beside it, in its own, of another threshold, and of no limits at all.
+    assert warned(2, "second") == [("judged_before", {"n": 1})]
+    assert warned(3, "second") == [("judged_before", {"n": 2})]
+    assert warned(4, "other", *goals[:3], "1.4") == []
+    shown = command(0, "export", tmp_path / "runs" / "first", "-o", tmp_path / "g.json")
+    assert "This threshold had 2 verdicts on other answers" in " ".join(shown.split())
+    told = report_of(tmp_path / "runs" / "second")["warnings"][-1]["message"]
+    assert "Each errs with at most 5%, all together with up to 15%" in " ".join(told.split())
+
+
 def test_select_says_that_its_answers_chose_the_detector(tmp_path: Path) -> None:
     rows = table(2.6, 2.4)
     chosen = compared(rows).freeze(best=True)

@@ -93,6 +93,7 @@ def freeze_into(
     from calibrail.conformal.group_thresholds import spelled
     from calibrail.guardrail.probes import not_computed, other_versions
     from calibrail.models.hardware import installed_versions
+    from calibrail.report.text import CONDITIONS
 
     freezing = freezing or Freezing()
     how: Any = {"on_failure": freezing.on_failure, "probability": freezing.probability}
@@ -136,11 +137,10 @@ def freeze_into(
         signature=content["signature"],
     )
     told = headline.verdict == "certified" or not config.asked
-    chosen = ("compared_before", "calibrated_before", "others_tried", "tested_beside")
-    tried = [item.message for item in frozen.report.warnings if item.code in chosen]
+    noted = [it for it in frozen.report.warnings if {it.code} & {"compared_before", *CONDITIONS}]
     doubts = [
         "" if told else say("command.not_certified", reason=headline.reason),
-        *tried,
+        *(item.message for item in noted),
         unprobed,
         say("command.other_versions", differ=differ) if differ else "",
         signature_note(output, None) if written.sign is None else "",

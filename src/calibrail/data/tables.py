@@ -317,8 +317,7 @@ def _unpacked_bytes(message: Any) -> int:
     if message.type not in ("record batch", "dictionary"):
         return 0
     batch = follow(field(follow(0), 2))
-    if message.type == "dictionary":
-        batch = follow(field(batch, 1))
+    batch = follow(field(batch, 1)) if message.type == "dictionary" else batch
     if not field(batch, 3):
         return 0
     listed, total = follow(field(batch, 2)), 0

@@ -88,6 +88,8 @@ class Standing:
     tried, again : int
         How many others had looks of their own at them, and how many other looks it had, in folders
         beside it.
+    judged : int
+        How many verdicts on other answers a threshold had that was given, here and beside it.
     """
 
     number: int = 1
@@ -100,6 +102,7 @@ class Standing:
     compared: int = 0
     tried: int = 0
     again: int = 0
+    judged: int = 0
 
     def confidence(self, asked: float) -> float:
         """Return the confidence of this look's verdict; as asked where nothing is left."""
@@ -277,7 +280,7 @@ class DataUseHistory:
             # Where nothing is kept, what was declared is taken at its word.
             share = 0.0 if void else _shared((), n_looks, spends=False)[1]
             return Standing(share=share, declared=n_looks, earlier=elsewhere)
-        key, tried, again = digest_of(subject), 0, 0
+        key = digest_of(subject)
         with self._changing() as questions:
             if spends:
                 _take_over(questions, _at_guardrails(self._path), partial(look.goes_on_with, key))
@@ -297,10 +300,10 @@ class DataUseHistory:
                 # They may have chosen this detector.
                 chosen = ((key, item) for item in beside if item.chose(look))
                 _take_over(questions, chosen, lambda *_: True)
-                tried, again = _n_tried(beside, look)
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
+            *tried, judged = (0, 0, 0) if spends else _n_tried(look, beside, *before)
             order = 1 + sum(map(len, questions.values())) if first is None else first.order
             apart = (items for name, items in questions.items() if spends and name != key)
             there = [item for items in apart for item in items if item.order < order]
@@ -327,9 +330,9 @@ class DataUseHistory:
                 share = 0.0 if void else share
             else:
                 share, declared = cast(float, first.share), first.declared
-                tried, again = first.tried, first.again
+                tried = [first.tried, first.again]
             look = replace(look, order=order, share=share, declared=declared)
-            look = replace(look, tried=tried, again=again)
+            look = replace(look, tried=tried[0], again=tried[1])
             if first is None or (look.n and (look.told, look.limits) != (first.told, first.limits)):
                 # It is new, labels went on, or the first limit was set.
                 questions[key] = (*before, look, *kept[place + 1 :])
@@ -338,7 +341,7 @@ class DataUseHistory:
         left, following = _shared([*chain, look], None, spends=spends)
         spent = (len(chain) + 1, share, left, following, look.declared, tuple(chain))
         compared = (len(item.compared) for item, _ in overlapping_uses(look, chose))
-        beside_it = (max(compared, default=0), look.tried, look.again)
+        beside_it = (max(compared, default=0), look.tried, look.again, judged)
         return Standing(*spent, (*elsewhere, *earlier), *beside_it)
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
@@ -431,8 +434,10 @@ def certificate_after_reuse(
         few = certificate["verdict"] == "certified" and sum(row["shared"] for row in looks) > 0.0
         if not few or spends or exceeds_reuse_limit(standing.earlier):
             return dict(certificate)
-        why = f"{spell(certificate['reason'])} {few_looked_before(looks)}"
-        return {**certificate, "reason": why}
+        return {
+            **certificate,
+            "reason": f"{spell(certificate['reason'])} {few_looked_before(looks)}",
+        }
     # What runs beside it have shown of these answers is no look at the guardrail.
     own = standing.declared or not exceeds_reuse_limit(standing.earlier)
     own = own or any(row["folder"] for row in looks)
@@ -535,8 +540,11 @@ def _at_guardrails(path: Path | None, above: int = 1) -> Iterator[tuple[str, Dat
                 yield from ((name, item) for item in sorted(items, key=attrgetter("order")))
 
 
-def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
-    """Return how many other detectors, and how many other looks of this one, these answers saw."""
+def _n_tried(look: DataUse, beside: Sequence[DataUse], *before: DataUse) -> tuple[int, ...]:
+    """Return how many other detectors, and how many other looks of this one, these answers saw.
+
+    And how many verdicts a threshold that was given had on others, here and in folders beside.
+    """
     at_these = [item for item in beside if look.is_at_answers_of(item)]
     others = {item.detector for item in at_these if not item.chose(look)}
     again = list[DataUse]()
@@ -549,20 +557,22 @@ def _n_tried(beside: Iterable[DataUse], look: DataUse) -> tuple[int, int]:
             same = then == {**json.loads(look.limits), "unit": then["unit"]}
         if item.detector == look.detector and not (same or any(map(item.same, again))):
             again.append(item)
-    return len(others - {"", look.detector, *look.compared}), len(again)
+    key, unasked = attrgetter("detector", "question"), '"min_coverage": null'
+    alike = [it for it in (*beside, *before) if key(it) == key(look) and unasked not in it.limits]
+    elsewhere = {it.rows for it in alike if not look.is_at_answers_of(it)}
+    n_judged = len(elsewhere) if '"threshold"' in look.limits else 0
+    return len(others - {"", look.detector, *look.compared}), len(again), n_judged
 
 
-def _with_tried(report: Report, tried: int, again: int, *, certified: bool = False) -> Report:
+def _with_tried(report: Report, *numbers: int, certified: bool = False) -> Report:
     """Return a report that says what was tried beside it, where anything of it is certified."""
     rows = (report.by_group or {"rows": ()})["rows"]
     certified |= "certified" in (report.verdict, *(row["verdict"] for row in rows))
-    counts = {"others_tried": tried, "tested_beside": again}
-    warnings = [item for item in report.warnings if item.code not in counts]
-    for code, n in counts.items():
-        if n and certified:
-            said = message(code, report.to_dict(), values := {"n": n})
-            warnings.append(ReportWarning(code, said, values))
-    return replace(report, warnings=tuple(warnings))
+    codes = ("others_tried", "tested_beside", "judged_before")
+    kept = [item for item in report.warnings if item.code not in codes]
+    about = [(code, {"n": n}) for code, n in zip(codes, numbers, strict=True) if n and certified]
+    told = [ReportWarning(code, message(code, report.to_dict(), it), it) for code, it in about]
+    return replace(report, warnings=(*kept, *told))
 
 
 def with_tried_since(report: Report, folder: Path) -> Report:
@@ -570,7 +580,7 @@ def with_tried_since(report: Report, folder: Path) -> Report:
     path, detector = folder / "looks.json", digest_of(report.score)
     kept = _undamaged(path).get(digest_of(SPLIT), ())
     own = [item for item in kept if item.detector == detector]
-    return _with_tried(report, *_n_tried(_looks_beside(path), own[-1])) if own else report
+    return _with_tried(report, *_n_tried(own[-1], [*_looks_beside(path)], *own)) if own else report
 
 
 def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False) -> Report:
@@ -578,8 +588,7 @@ def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False
 
     ``wins`` is whether a certificate stands beside it, of the half that confirms a winner.
     """
-    if not standing.share:
-        report = without_cost_bound(report)
+    report = report if standing.share else without_cost_bound(report)
     further = not standing.share and exceeds_reuse_limit(standing.earlier)
     otherwise = standing.again * (report.verdict != "certified") + len(standing.earlier) * further
     # Whoever gave the threshold was promised nothing.
@@ -593,7 +602,7 @@ def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False
         lambda row: certificate_after_reuse(row, standing),
         "looked_before" if void else None,
     )
-    return _with_tried(revised, standing.tried, standing.again, certified=wins)
+    return _with_tried(revised, standing.tried, standing.again, standing.judged, certified=wins)
 
 
 def history_of_labels(

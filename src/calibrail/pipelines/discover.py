@@ -161,8 +161,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             several = len(choice.names) > 1
             choices += [say("command.choose_score", names=choice.names)] if several else []
             choices += [] if higher else [say("command.choose_higher", name=name)]
-        if not (choice.verdict or strange):
-            test += ["--threshold", "YOURS"]
+        test += [] if choice.verdict or strange else ["--threshold", "YOURS"]
         return words, test, choices
     return words, [], []
 

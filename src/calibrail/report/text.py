@@ -18,7 +18,7 @@ from calibrail.formatting import (
 from calibrail.report.document import Cell, Json, Tile, Verdict
 
 #: Warnings under which a certificate holds only for what was fixed before anyone saw results.
-_TRIED: Final = {"others_tried", "tested_beside", "calibrated_before"}
+CONDITIONS: Final = {"others_tried", "tested_beside", "calibrated_before", "judged_before"}
 #: Where a word that is too long for a line may go on in the next one.
 JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
 
@@ -90,7 +90,7 @@ def warned(result: Json) -> list[str]:
 
 def conditional(codes: Iterable[str]) -> bool:
     """Return whether a certificate under these warnings hangs on what was fixed before."""
-    return not _TRIED.isdisjoint(codes)
+    return not CONDITIONS.isdisjoint(codes)
 
 
 def tone(result: Json) -> Verdict:

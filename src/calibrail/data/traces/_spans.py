@@ -644,8 +644,7 @@ def response_in(value: object) -> str | None:
 def system_in(value: object) -> str | None:
     """Return the text of the system's messages, or None where there is none."""
     value = parsed(value)
-    if isinstance(value, dict):
-        value = value.get("messages")
+    value = value.get("messages") if isinstance(value, dict) else value
     texts = [
         text
         for item in (value if isinstance(value, list) else ())

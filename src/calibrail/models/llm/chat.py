@@ -541,8 +541,7 @@ def _logprob(value: Any) -> float:
 def read_tokens(body: dict[str, Any], kind: str, part: str = "") -> int | None:
     """Return how many tokens of a kind an answer says that it took; None where it says none."""
     usage = body.get("usage")
-    if part and isinstance(usage, dict):
-        usage = usage.get(part)
+    usage = usage.get(part) if part and isinstance(usage, dict) else usage
     n = usage.get(kind) if isinstance(usage, dict) else None
     is_count = isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _MOST_TOKENS
     return n if is_count else None
