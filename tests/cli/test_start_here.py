@@ -113,7 +113,7 @@ def test_in_a_pipe_nobody_is_asked(folder: Path, tmp_path: Path) -> None:
         ("2\n0.5\n", "calibrail test below/again.csv --threshold 0.5", None),
         ("2\n\n", "calibrail doctor below/again.csv", 0),
         # Nobody but its owner knows what a higher score means.
-        ("1\n", "--higher hallucinated --threshold YOURS", 0),
+        ("1\n", "--higher YOURS --threshold YOURS", 0),
         ("\n", "Which one?", 0),
         ("99\n", "Which one?", 0),
         # Whoever types the end of a text has had enough.
@@ -185,6 +185,47 @@ def test_labels_beside_a_reference_and_an_edit_are_labels(tmp_path: Path) -> Non
     (tmp_path / "edits.csv").write_text(f"reference,edited,label,score\n{rows}")
     said = calibrail(cwd=tmp_path).stdout
     assert "labels: label; scores: score" in said and "a wrong answer" not in said
+
+
+@pytest.mark.parametrize("said", ["No hallucination,Hallucination", "no: it is there,yes: made up"])
+def test_labels_that_say_more_than_a_word_are_no_wrong_answers(tmp_path: Path, said: str) -> None:
+    words = said.split(",")
+    ends = ("", "") if "No " in said else (" in passage %d", " in line %d")
+    rows = [
+        f"an answer {n} of some words,{words[n % 2]}{ends[n % 2] and ends[n % 2] % n},0.{n % 9}"
+        for n in range(60)
+    ]
+    (tmp_path / "a.csv").write_text("answer,hallucination,score\n" + "\n".join(rows))
+    assert "a wrong answer" not in calibrail(cwd=tmp_path).stdout
+    assert "--pair" not in calibrail("doctor", "a.csv", cwd=tmp_path).stdout
+
+
+def test_short_right_answers_stay_what_they_were(tmp_path: Path) -> None:
+    rows = "".join(f"q{n},out {n},ref {n % 7}{n},{n % 2}\n" for n in range(60))
+    (tmp_path / "qa.csv").write_text(f"input,output,reference,label\n{rows}")
+    advised = calibrail("doctor", "qa.csv", cwd=tmp_path).stdout
+    assert "Ready" in advised and "--map" not in advised
+
+
+def test_what_calibrail_wrote_is_not_offered_as_data(tmp_path: Path) -> None:
+    rows = "".join(f"q{n},{n % 2},{(n % 2) + (n % 7) / 9}\n" for n in range(60))
+    (tmp_path / "mine.csv").write_text(f"question,label,score\n{rows}")
+    words = ("mine.csv", "--higher", "hallucinated", "--threshold", 0.9, "-o", "RUN")
+    assert calibrail("test", *words, cwd=tmp_path).returncode == 0
+    calibrail("export", "RUN", "-o", "g.json", cwd=tmp_path)
+    calibrail("check", "g.json", "mine.csv", "-o", "decided.jsonl", cwd=tmp_path)
+    assert (tmp_path / "decided.jsonl").stat().st_size
+    said = calibrail(cwd=tmp_path).stdout
+    assert "mine.csv" in said and not {"RUN", "g.json", "decided.jsonl"} & {*said.split()}
+    assert "  2 " not in said
+
+
+def test_a_persons_words_go_before_the_grades_of_a_judge(tmp_path: Path) -> None:
+    rows = "".join(f"{n};Antwort {n};{1 + n % 5};{('ja', 'nein')[n % 2]}\n" for n in range(60))
+    head = "Nr;Antwort;Bewertung Prüfmodell (1-5);Antwort korrekt?"
+    (tmp_path / "a.csv").write_text(f"{head}\n{rows}")
+    advised = " ".join(calibrail("doctor", "a.csv", cwd=tmp_path).stdout.split())
+    assert "--label-column 'Antwort korrekt?' --positive nein" in advised
 
 
 def test_a_judge_is_tested_by_its_words_and_not_by_how_sure_it_is(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -34,7 +33,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert group == "calibrail.readers"
         return [point]
 
-    monkeypatch.setattr(formats, "metadata", SimpleNamespace(entry_points=entry_points))
+    monkeypatch.setattr(formats, "entry_points", entry_points)
 
 
 def test_items_of_a_plug_in_pass_the_same_checks(tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ def test_what_was_tried_is_told_of_whatever_is_certified(group: str, wins: bool)
     made = calibrail.calibrate(table(2.6), "column:column=a,higher=hallucinated", alpha=0.2)
     by = {"column": "topic", "rows": [{"verdict": group}]}
     report = replace(made.report, verdict="inconclusive", by_group=by)
-    found = report_after_reuse(report, Standing(tried=2), wins=wins)
+    found = report_after_reuse(report, Standing(beside={"others_tried": {"n": 2}}), wins=wins)
     told = "others_tried" in [item.code for item in found.warnings]
     assert told == (wins or group == "certified")
 
@@ -346,38 +346,27 @@ def test_other_looks_of_the_detector_in_folders_beside_are_told_beside_its_certi
     assert "tested_beside" in [item["code"] for item in known]
 
 
-JUDGED = {"judged_before"}
-
-
 def test_verdicts_of_one_threshold_on_ever_fresh_answers_are_counted(tmp_path: Path) -> None:
     goals = ["--higher", "hallucinated", "--threshold", "1.5"]
     limits = ["--min-caught", "0.5", "--max-false-alarms", "0.4"]
 
-    def warned(number: int, folder: str, *words: str) -> list[tuple[str, dict[str, int]]]:
-        data = written(tmp_path / f"{number}.jsonl", table(2.6, seed=number, prefix=f"{number}-"))
-        out = tmp_path / "runs" / folder
-        command(0, "test", data, *columns("a"), *(words or goals), *limits, "-o", out, "--force")
-        report = report_of(out)
-        assert report["verdict"] == "certified"
-        return [(it["code"], it["values"]) for it in report["warnings"] if it["code"] in JUDGED]
+    def warned(number: int, folder: str, *words: str) -> list[dict[str, float]]:
+        rows = table(2.6, seed=number, prefix=f"{number}-")
+        data, out = written(tmp_path / f"{number}.jsonl", rows), tmp_path / "runs" / folder
+        command(0, "test", data, *columns("a"), *(words or (*goals, *limits)), "-o", out, "--force")
+        codes = report_of(out)["warnings"]
+        return [item["values"] for item in codes if item["code"] == "judged_before"]
 
     assert warned(1, "first") == []
-    # In a folder beside it, in its own, of another threshold, and of no limits at all.
-    assert warned(2, "second") == [("judged_before", {"n": 1})]
-    assert warned(3, "second") == [("judged_before", {"n": 2})]
-    assert warned(4, "other", *goals[:3], "1.4") == []
+    # Without limits there is no verdict; another threshold has verdicts of its own.
+    assert warned(2, "unasked", *goals) == []
+    assert warned(3, "other", *goals[:3], "1.4", *limits) == []
+    assert warned(4, "second", *goals, *limits, "--confidence", "0.8") == [{"n": 1, "errors": 0.05}]
+    # In a folder beside it and in its own, each with the error that it had.
+    assert warned(5, "second") == [{"n": 2, "errors": 0.25}]
+    told = report_of(tmp_path / "runs" / "second")["warnings"][-1]["message"]
+    assert "errs with at most 5%, this or one of those with up to 30%" in " ".join(told.split())
+    # The same answers again are one set.
+    assert warned(5, "second") == warned(5, "again") == [{"n": 2, "errors": 0.25}]
     shown = command(0, "export", tmp_path / "runs" / "first", "-o", tmp_path / "g.json")
     assert "This threshold had 2 verdicts on other answers" in " ".join(shown.split())
-    told = report_of(tmp_path / "runs" / "second")["warnings"][-1]["message"]
-    assert "Each errs with at most 5%, all together with up to 15%" in " ".join(told.split())
-
-
-def test_select_says_that_its_answers_chose_the_detector(tmp_path: Path) -> None:
-    rows = table(2.6, 2.4)
-    chosen = compared(rows).freeze(best=True)
-    named = calibrail.calibrate(rows, "column:column=a,higher=hallucinated", alpha=0.2).freeze()
-    fresh = table(2.6, 2.4, n=60, seed=3, prefix="new")
-    for guardrail, says in ((chosen, True), (named, False)):
-        made = calibrail.select(guardrail, fresh, fdr=0.2)
-        assert made.to_dict()["detector_chosen"] is says
-        assert ("chose this detector among others" in " ".join(made.markdown().split())) is says

@@ -152,7 +152,8 @@ def test_the_first_command_that_is_shown_runs(tmp_path: Path, cells: Cells) -> N
     following = said.partition("Next: ")[2].splitlines()
     command, _, _ = following[0].partition(", or calibrail")
     assert (" --threshold YOURS" in command) == ("judge" not in said)
-    done = calibrail(*shlex.split(command.replace("YOURS", "0.4"))[1:], cwd=tmp_path)
+    chosen = command.replace("--higher YOURS", "--higher hallucinated").replace("YOURS", "0.4")
+    done = calibrail(*shlex.split(chosen)[1:], cwd=tmp_path)
     assert done.returncode == 0 and "catches" in done.stdout, done.stderr
     for option in ("--score-column", "--higher", "positive"):
         chosen = any(option in choice for choice in following[1:])

@@ -12,7 +12,8 @@ import numpy as np
 from calibrail import evaluation
 from calibrail.evaluation import Report, Sample
 from calibrail.report.documents.calibrate_sections import add_messages
-from calibrail.report.messages import catalogue, spell_reasons
+from calibrail.report.messages import spell_reasons
+from tests.catalogue import catalogue
 from tests.measured import evaluated
 
 RNG = np.random.default_rng(0)

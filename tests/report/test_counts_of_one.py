@@ -12,7 +12,8 @@ from calibrail.data.example import Example
 from calibrail.report import Document, print_document, render_page
 from calibrail.report.documents import certify, decisions, doctor
 from calibrail.report.documents.examples import error_examples
-from calibrail.report.messages import catalogue, say
+from calibrail.report.messages import say
+from tests.catalogue import catalogue
 
 #: "1 answers", but neither "1.1 answers" nor "0 of 1" of something.
 WRONG = re.compile(

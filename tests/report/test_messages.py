@@ -17,7 +17,6 @@ from jinja2 import UndefinedError, meta, nodes
 
 import calibrail
 from calibrail.report.messages import (
-    catalogue,
     environment,
     facts,
     remarks,
@@ -27,6 +26,7 @@ from calibrail.report.messages import (
     title,
     word,
 )
+from tests.catalogue import catalogue
 from tests.test_architecture import modules, walk
 
 pytestmark = pytest.mark.usefixtures("as_command_line")

@@ -24,7 +24,8 @@ import calibrail.options
 from calibrail.cli import app
 from calibrail.options.fields import cli_spelling, flag
 from calibrail.report.documents import BUILDERS
-from calibrail.report.messages import catalogue, say
+from calibrail.report.messages import say
+from tests.catalogue import catalogue
 
 PACKAGE = Path(calibrail.__file__).parent
 #: Of each package with a stub, the names in it and the modules that define them.

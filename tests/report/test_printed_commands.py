@@ -28,8 +28,9 @@ from calibrail.pipelines.loading import Context
 from calibrail.report import document as parts
 from calibrail.report.documents import build_document
 from calibrail.report.documents.next_steps import goals
-from calibrail.report.messages import catalogue, say
+from calibrail.report.messages import say
 from calibrail.scores.registry import build_column
+from tests.catalogue import catalogue
 
 COMMANDS = app
 ODD = "it's my data.csv"

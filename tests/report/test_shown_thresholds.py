@@ -20,7 +20,7 @@ from calibrail.formatting import Scale, exact
 from calibrail.report import print_document, render_page
 from calibrail.report.documents import build_document
 from calibrail.report.markdown import render_comment, render_markdown
-from calibrail.report.messages import catalogue
+from tests.catalogue import catalogue
 
 #: What stands under such names in JSON is a threshold of the score.
 NAMED = re.compile(r"^(column_)?(threshold|thresholds|pass_below|flag_above)$")

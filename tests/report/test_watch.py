@@ -23,7 +23,7 @@ from calibrail.report.figures import sequential as figures
 from calibrail.report.figures.plot import drawing
 from calibrail.report.html import figure_files
 from calibrail.report.markdown import render_markdown
-from calibrail.report.messages import catalogue
+from tests.catalogue import catalogue
 from tests.report import watch_status as made
 
 

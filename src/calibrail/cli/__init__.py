@@ -39,11 +39,8 @@ COMMANDS: Final = {name: module for of in _PANELS.values() for name, module in o
 _PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for name in of}
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
-#: What numpy and scipy load for documents and tests, and calibrail for models and plug-ins.
-_UNUSED: Final = (
-    *("numpy.ctypeslib", "numpy.f2py", "numpy.ma", "numpy.polynomial", "numpy.random"),
-    *("numpy.testing", "email.utils", "importlib.metadata", "pydoc", "secrets"),
-)
+#: What scipy.special loads for documents and tests, or since it asks numpy for all that it has.
+_UNUSED: Final = {f"numpy.{it}" for it in ("ctypeslib", "f2py", "ma", "random", "testing")}
 
 
 class Commands(GroupHelp):
@@ -178,8 +175,9 @@ def main() -> None:
     degrade_output()
     # Next to nothing of what is loaded is ever freed, and looking for it takes time.
     gc.set_threshold(200_000)
-    # This command runs in one thread, where what is loaded late is safe.
-    if sys.argv[1:2] == ["test"] and _WhereUsed not in sys.meta_path:
+    # A score in a column takes one thread, where what is loaded late is safe, and nobody's code.
+    of_column = sys.argv[1:2] == ["test"] and "--score=" not in "=".join(sys.argv)
+    if of_column and _WhereUsed not in sys.meta_path:
         sys.meta_path.insert(0, _WhereUsed)
     try:
         # Detectors of one's own are found there, too, and nothing else.

@@ -446,8 +446,7 @@ def _proof_for(requirement: Requirement, delta: float) -> float:
 def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
     """Return the required coverage, the limit on the FPR and the confidence, each in its domain."""
     limit = requirement.max_fpr
-    if limit is not None:
-        limit = argument_checks.rate(limit, "max_fpr")
+    limit = limit if limit is None else argument_checks.rate(limit, "max_fpr")
     required = argument_checks.rate(requirement.min_coverage, "min_coverage")
     return required, limit, argument_checks.share(requirement.confidence, "confidence")
 

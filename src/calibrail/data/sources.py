@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import metadata
+from importlib.metadata import entry_points
 from itertools import chain, islice, starmap
 from pathlib import Path
 from pkgutil import resolve_name
@@ -190,7 +190,7 @@ def plugin_readers() -> dict[str, Reader]:
     """
     if is_own_code("no"):
         return {}
-    return {point.name: point.load() for point in metadata.entry_points(group=ENTRY_POINTS)}
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
 
 
 def format_names() -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -525,23 +525,32 @@ def _several_answers(
     if len(by_answer) > 1 and len(found) == len(by_answer):
         return tuple(found)
     judged = (k for k in free if _is_named(k.name) and {*map(parse_label, k.values)} == {0, 1})
+    meant = right_and_wrong(free)
     # A column that is called hallucinated may be a text that is.
-    if any(judged) or ("label" in columns.present and not {*texts} & {*columns.label_columns}):
+    if any(judged) or ("label" in columns.present and not {*meant} & {*columns.label_columns}):
         return ()
-    # What is far longer is what the answers were made from, as an ``original`` may be.
-    lengths = {k.name: k.length for k in free if k.name in texts and _class_named(k.name) in (0, 1)}
-    most = 4 * min(lengths.values(), default=0.0)
-    meant = by_class([name for name in texts if lengths.get(name, 0.0) <= most])
     return tuple(AnswerColumn(name, label) for name, label in meant.items())
 
 
-def by_class(texts: Collection[str]) -> dict[str, int]:
-    """Return which texts are right answers and which are wrong, by name; empty without both."""
-    meant = {name: label for name in texts if (label := _class_named(name)) is not None}
-    alone = [name for name in aliases_of("response", texts) if name not in meant]
+def right_and_wrong(layout: Sequence[ColumnLook]) -> dict[str, int]:
+    """Return the texts that are right answers or wrong ones, by name; empty without both."""
+    texts = [k for k in layout if k.kind == "text" and _is_text(k, 0.0) and not _explains_label(k)]
+    # What is far longer is what the answers were made from, as an ``original`` may be.
+    lengths = {k.name: k.length for k in texts if _class_named(k.name) is not None}
+    most = 4 * min(lengths.values(), default=0.0)
+    names = [k.name for k in texts if lengths.get(k.name, 0.0) <= most]
+    meant = {name: label for name in names if (label := _class_named(name)) is not None}
+    alone = [name for name in aliases_of("response", names) if name not in meant]
     if {*meant.values()} == {HALLUCINATED} and len(alone) == 1:
         meant[alone[0]] = FAITHFUL
     return meant if len({*meant.values()}) > 1 else {}
+
+
+def _explains_label(look: ColumnLook) -> bool:
+    """Say whether a column that goes by the name of a label begins with one: "No, it is not"."""
+    firsts = {label_key(re.split(r"\W", text, maxsplit=1)[0]) for text in look.examples}
+    begins = any(key in YES | NO or said_by(key) is not None for key in firsts)
+    return begins and bool(aliases_of("label", [look.name]))
 
 
 def _key(name: str, rest: Sequence[str]) -> str:
@@ -609,12 +618,11 @@ def _holds_text(rows: Sequence[Mapping[str, object]], column: str) -> bool:
     )
 
 
-def _is_text(look: ColumnLook) -> bool:
+def _is_text(look: ColumnLook, least: float = 15.0) -> bool:
     # Numbers of many digits, as CSV spells them, and dates are no texts.
     digits = all(2 * sum(map(str.isdigit, example)) > len(example) for example in look.examples)
     texts = look.kind in ("text", "list of texts") and not look.values
-    named = aliases_of("response", [look.name]) or _class_named(look.name) is not None
-    return texts and not digits and (look.length >= 15 or bool(named))
+    return texts and look.length >= least and not digits
 
 
 def _labels(
@@ -640,9 +648,10 @@ def _labels_among(layout: Sequence[ColumnLook], options: dict[str, str]) -> Sugg
     # Two languages, or two models, are no classes.
     apart = [k for k in few if {*_WORDS["no_label"]}.isdisjoint(words_of(k.name)[-1:])]
     candidates = [look for look in apart if len(look.values) > 1]
+    # Words of a class go before grades, and before numbers that may count anything.
+    grades = [k for k in candidates if any(number_in(v) not in (None, 0.0, 1.0) for v in k.values)]
+    candidates.sort(key=lambda look: (not _is_of_labels(look), look in grades))
     named = [look for look in candidates if _is_named(look.name)]
-    # Words of a class go before numbers that may count anything.
-    candidates.sort(key=lambda look: not _is_of_labels(look))
     # The first rows of a sorted file may be of one class.
     of_one = [k for k in few if _is_named(k.name) and parse_label(k.values[0]) is not None]
     if not (named or of_one or candidates):

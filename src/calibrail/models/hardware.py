@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
@@ -78,9 +78,9 @@ def machine(models: Iterable[Any] = ()) -> dict[str, str]:
 def _versions() -> tuple[tuple[str, str], ...]:
     versions = []
     for name in _KNOWN["recorded"]:
-        with suppress(metadata.PackageNotFoundError):
+        with suppress(PackageNotFoundError):
             # The license and the description, which may be long, are not parsed with it.
-            about = metadata.distribution(name)
+            about = distribution(name)
             said = re.search(r"^Version: *(\S+)", about.read_text("METADATA") or "", re.MULTILINE)
             versions.append((name, said[1] if said else about.version))
     return tuple(versions)
@@ -111,19 +111,16 @@ class Offer(NamedTuple):
         Its precisions and devices.
     modules : tuple of str
         What must be installed, by the name under which it is imported.
-    install : str
-        How it is installed.
     """
 
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     modules: tuple[str, ...]
-    install: str
 
 
 #: By backend.
 OFFERS: Final = {
-    name: Offer(tuple(of["dtypes"]), tuple(of["devices"]), tuple(of["modules"]), of["install"])
+    name: Offer(tuple(of["dtypes"]), tuple(of["devices"]), tuple(of["modules"]))
     for name, of in _KNOWN["backends"].items()
 }
 
@@ -182,8 +179,8 @@ class Runtime:
         """The library and its version."""
         name = self.backend if self.is_torch else OFFERS[self.backend].modules[-1]
         for installed in (f"{name}-gpu", name):
-            with suppress(metadata.PackageNotFoundError):
-                return f"{installed} {metadata.version(installed)}"
+            with suppress(PackageNotFoundError):
+                return f"{installed} {version(installed)}"
         return f"{name} unknown"
 
     @property

@@ -21,7 +21,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
 from operator import attrgetter
@@ -64,6 +64,10 @@ if TYPE_CHECKING:
     from calibrail.labelling.ledger import LedgerAnswer, SessionPlan
 
 
+#: What was tried beside a look, by the code of the warning that says so.
+Tried: TypeAlias = Mapping[str, Mapping[str, float]]
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What a look may err with, among all that share one error.
@@ -85,11 +89,10 @@ class Standing:
         Looks before it.
     compared : int
         Among how many detectors an earlier look at these answers chose this one; 0 where none did.
-    tried, again : int
-        How many others had looks of their own at them, and how many other looks it had, in folders
-        beside it.
-    judged : int
-        How many verdicts on other answers a threshold had that was given, here and beside it.
+    beside : mapping
+        What was tried beside it, in folders beside this one, by the code that says so: how many
+        other detectors had looks of their own at these answers, how many other looks it had, and
+        how many verdicts on other answers a given threshold had, with what these may err with.
     """
 
     number: int = 1
@@ -100,9 +103,7 @@ class Standing:
     spent: tuple[DataUse, ...] = ()
     earlier: Earlier = ()
     compared: int = 0
-    tried: int = 0
-    again: int = 0
-    judged: int = 0
+    beside: Tried = field(default_factory=dict)
 
     def confidence(self, asked: float) -> float:
         """Return the confidence of this look's verdict; as asked where nothing is left."""
@@ -303,7 +304,7 @@ class DataUseHistory:
             kept = questions.get(key, ())
             place = next((i for i, item in enumerate(kept) if look.same(item)), len(kept))
             before, first = kept[:place], kept[place] if place < len(kept) else None
-            *tried, judged = (0, 0, 0) if spends else _n_tried(look, beside, *before)
+            tried = _tried(look, *((), ()) if spends else (beside, kept))
             order = 1 + sum(map(len, questions.values())) if first is None else first.order
             apart = (items for name, items in questions.items() if spends and name != key)
             there = [item for items in apart for item in items if item.order < order]
@@ -315,8 +316,7 @@ class DataUseHistory:
             chose = [item for item in own if not spends and item.chose(look)]
             # However many looks were declared, one of them chose the detector by these answers.
             void = void or exceeds_reuse_limit(overlapping_uses(look, chose))
-            if exceeds_reuse_limit(at_these):
-                chain = [*chain, *at_few]
+            chain = [*chain, *at_few] if exceeds_reuse_limit(at_these) else chain
             declared = next((item.declared for item in chain if item.declared is not None), None)
             if n_looks is not None and declared not in (None, n_looks):
                 option = spell_option(Requirement, "n_looks", n_looks)
@@ -325,14 +325,13 @@ class DataUseHistory:
                 left, share = _shared(chain, n_looks, spends=spends)
                 if wants is not None:
                     share = min(wants, share) if not spends else wants * (wants <= left + 1e-9)
-                if declared is None and (spends or not chain):
-                    declared = n_looks
+                declared = n_looks if declared is None and (spends or not chain) else declared
                 share = 0.0 if void else share
             else:
                 share, declared = cast(float, first.share), first.declared
-                tried = [first.tried, first.again]
+                tried = json.loads(first.near) if first.near else tried
             look = replace(look, order=order, share=share, declared=declared)
-            look = replace(look, tried=tried[0], again=tried[1])
+            look = replace(look, near=json.dumps(tried, sort_keys=True))
             if first is None or (look.n and (look.told, look.limits) != (first.told, first.limits)):
                 # It is new, labels went on, or the first limit was set.
                 questions[key] = (*before, look, *kept[place + 1 :])
@@ -341,8 +340,7 @@ class DataUseHistory:
         left, following = _shared([*chain, look], None, spends=spends)
         spent = (len(chain) + 1, share, left, following, look.declared, tuple(chain))
         compared = (len(item.compared) for item, _ in overlapping_uses(look, chose))
-        beside_it = (max(compared, default=0), look.tried, look.again, judged)
-        return Standing(*spent, (*elsewhere, *earlier), *beside_it)
+        return Standing(*spent, (*elsewhere, *earlier), max(compared, default=0), tried)
 
     def conclude(self, subject: Any, look: DataUse, verdict: str | None) -> None:
         """Keep what a look that was recorded says; one that has shown nothing (None) is none."""
@@ -484,8 +482,7 @@ def begin_report(
     told = [item for item in looks if item.repeated <= ALIKE] or looks[:1]
     specs: Any = {key: scored.specs[key] for key in keys}
     question = promise.to_dict() | {"clustered": None}
-    if threshold is not None:
-        question |= {"alpha": None, "threshold": threshold}
+    question |= {} if threshold is None else {"alpha": None, "threshold": threshold}
     if costs is not None and costs.cost_miss is not None:
         question |= {"alpha": None, "costs": costs.to_dict()}
     every = sorted(map(digest_of, scored.specs.values()))
@@ -540,10 +537,11 @@ def _at_guardrails(path: Path | None, above: int = 1) -> Iterator[tuple[str, Dat
                 yield from ((name, item) for item in sorted(items, key=attrgetter("order")))
 
 
-def _n_tried(look: DataUse, beside: Sequence[DataUse], *before: DataUse) -> tuple[int, ...]:
+def _tried(look: DataUse, beside: Sequence[DataUse], kept: Sequence[DataUse]) -> Tried:
     """Return how many other detectors, and how many other looks of this one, these answers saw.
 
-    And how many verdicts a threshold that was given had on others, here and in folders beside.
+    And what each verdict might err with that a threshold which was given had on other answers,
+    here and in the folders beside it: of looks at some answers that go on, the first one.
     """
     at_these = [item for item in beside if look.is_at_answers_of(item)]
     others = {item.detector for item in at_these if not item.chose(look)}
@@ -557,22 +555,27 @@ def _n_tried(look: DataUse, beside: Sequence[DataUse], *before: DataUse) -> tupl
             same = then == {**json.loads(look.limits), "unit": then["unit"]}
         if item.detector == look.detector and not (same or any(map(item.same, again))):
             again.append(item)
-    key, unasked = attrgetter("detector", "question"), '"min_coverage": null'
-    alike = [it for it in (*beside, *before) if key(it) == key(look) and unasked not in it.limits]
-    elsewhere = {it.rows for it in alike if not look.is_at_answers_of(it)}
-    n_judged = len(elsewhere) if '"threshold"' in look.limits else 0
-    return len(others - {"", look.detector, *look.compared}), len(again), n_judged
+    key, judged = attrgetter("detector", "question"), list[DataUse]()
+    for item in (*beside, *kept) if '"threshold"' in look.limits else ():
+        asked = item.share != 0.0 and '"min_coverage": null' not in item.limits
+        seen = any(a.is_at_answers_of(item) or item.is_at_answers_of(a) for a in (look, *judged))
+        judged += [item] if asked and key(item) == key(look) and not seen else []
+    errors = sum((1.0 if it.share is None else it.share) * it.error(0.95) for it in judged)
+    return {
+        "others_tried": {"n": len(others - {"", look.detector, *look.compared})},
+        "tested_beside": {"n": len(again)},
+        "judged_before": {"n": len(judged), "errors": round(errors, 12)},
+    }
 
 
-def _with_tried(report: Report, *numbers: int, certified: bool = False) -> Report:
+def _with_tried(report: Report, tried: Tried, *, certified: bool = False) -> Report:
     """Return a report that says what was tried beside it, where anything of it is certified."""
     rows = (report.by_group or {"rows": ()})["rows"]
     certified |= "certified" in (report.verdict, *(row["verdict"] for row in rows))
-    codes = ("others_tried", "tested_beside", "judged_before")
-    kept = [item for item in report.warnings if item.code not in codes]
-    about = [(code, {"n": n}) for code, n in zip(codes, numbers, strict=True) if n and certified]
-    told = [ReportWarning(code, message(code, report.to_dict(), it), it) for code, it in about]
-    return replace(report, warnings=(*kept, *told))
+    kept = [item for item in report.warnings if item.code not in tried]
+    told = [(code, about) for code, about in tried.items() if about["n"] and certified]
+    said = [ReportWarning(code, message(code, report.to_dict(), it), it) for code, it in told]
+    return replace(report, warnings=(*kept, *said))
 
 
 def with_tried_since(report: Report, folder: Path) -> Report:
@@ -580,7 +583,7 @@ def with_tried_since(report: Report, folder: Path) -> Report:
     path, detector = folder / "looks.json", digest_of(report.score)
     kept = _undamaged(path).get(digest_of(SPLIT), ())
     own = [item for item in kept if item.detector == detector]
-    return _with_tried(report, *_n_tried(own[-1], [*_looks_beside(path)], *own)) if own else report
+    return _with_tried(report, _tried(own[-1], [*_looks_beside(path)], own)) if own else report
 
 
 def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False) -> Report:
@@ -590,7 +593,8 @@ def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False
     """
     report = report if standing.share else without_cost_bound(report)
     further = not standing.share and exceeds_reuse_limit(standing.earlier)
-    otherwise = standing.again * (report.verdict != "certified") + len(standing.earlier) * further
+    again = int(standing.beside.get("tested_beside", {"n": 0})["n"])
+    otherwise = again * (report.verdict != "certified") + len(standing.earlier) * further
     # Whoever gave the threshold was promised nothing.
     otherwise *= report.promise.guarantee != "fixed" and not standing.compared
     counts = {"compared_before": standing.compared, "calibrated_before": otherwise}
@@ -602,7 +606,7 @@ def report_after_reuse(report: Report, standing: Standing, *, wins: bool = False
         lambda row: certificate_after_reuse(row, standing),
         "looked_before" if void else None,
     )
-    return _with_tried(revised, standing.tried, standing.again, standing.judged, certified=wins)
+    return _with_tried(revised, standing.beside, certified=wins)
 
 
 def history_of_labels(

@@ -18,7 +18,7 @@ from calibrail.data.files import SUFFIXES, suffix_of
 from calibrail.data.labels import is_of_people, is_plain_name, spells_label
 from calibrail.data.reading import read
 from calibrail.data.sources import open_path, peek
-from calibrail.data.suggested_options import by_class, direction_of, suggest_labels, words_of
+from calibrail.data.suggested_options import direction_of, suggest_labels, words_of
 from calibrail.data.traces._spans import ANNOTATION, TOOLS
 from calibrail.data.values import nested_names, value_at
 from calibrail.errors import CalibrailError
@@ -149,7 +149,10 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
         found = read(item.path, how, require=(), labelled=False, allow_none=True)
         choice, judge = choose_score(found, 0.0), choose_score(found)
         # How sure a judge is of what it says tells not which of both it says.
-        choice = judge if judge.verdict and "confidence" in words_of(choice.names[0]) else choice
+        sure = choice.higher is None and all(
+            "confidence" in words_of(name) for name in choice.names
+        )
+        choice = judge if judge.verdict and sure else choice
         name, strange = choice.names[0], choice.strange
         if strange:
             spec = f"column:column={json.dumps(name)},higher=hallucinated,positive={strange[0]}"
@@ -157,7 +160,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
             choices.append(say("command.choose_words", words=strange))
         elif len(choice.names) > 1 or choice.higher is None:
             higher = choice.higher or direction_of(name)
-            test += ["--score-column", name, *([] if higher else ["--higher", "hallucinated"])]
+            test += ["--score-column", name, *([] if higher else ["--higher", "YOURS"])]
             several = len(choice.names) > 1
             choices += [say("command.choose_score", names=choice.names)] if several else []
             choices += [] if higher else [say("command.choose_higher", name=name)]
@@ -195,7 +198,9 @@ def _files(folder: Path) -> Iterator[Path]:
                 if hidden or entry.is_symlink():
                     continue
                 if entry.is_dir():
-                    below += [] if entry.name.lower() in _ASIDE else [Path(entry.path)]
+                    # A run of calibrail's holds what it made of data that lie elsewhere.
+                    aside = entry.name.lower() in _ASIDE or Path(entry.path, "looks.json").exists()
+                    below += [] if aside else [Path(entry.path)]
                 elif entry.is_file() and suffix_of(Path(entry.name)) in SUFFIXES:
                     yield Path(entry.path)
         level = below
@@ -210,7 +215,10 @@ def _look(path: Path, encoding: str) -> tuple[str, tuple[str, ...], tuple[str, .
     head, names = peek(opened.items)
     rows = [item.values for item in head if isinstance(item, SourceRow)]
     fields = list(names)
-    pair = by_class([name for name in fields if any(" " in str(row.get(name)) for row in rows)])
+    # Guardrails, and what they decided, are no labelled answers.
+    if {"schema", "digest"} <= {*fields} or {"outcome", "guardrail"} <= {*fields}:
+        return None
+    pair = suggested_options.right_and_wrong(suggested_options.looks(rows))
     labels = aliases_of("label", fields) + likely_labels(rows)
     by_name = (spells_label, is_plain_name, is_of_people)
     labels += [name for name in fields if any(says(name) for says in by_name)]

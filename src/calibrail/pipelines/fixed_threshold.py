@@ -312,8 +312,8 @@ def _far(scored: scoring.Scored, edge: float) -> dict[str, Any] | None:
     scale, n_flagged = registry.scale_of(scored.detectors[0]), int(np.sum(known >= edge))
     shown, given = np.asarray(scale.shown(known)), float(scale.shown(edge))
     # As numpy's quantile, which loads more of numpy than all else here.
-    shares, ordered = np.linspace(0.0, 1.0, len(shown)), np.sort(shown)
-    low, high, most = map(float, np.interp((0.05, 0.95, 1.0 - _FAR), shares, ordered))
+    places = np.array((0.05, 0.95, 1.0 - _FAR)) * (len(shown) - 1)
+    low, high, most = map(float, np.interp(places, np.arange(len(shown)), np.sort(shown)))
     # A zero is of either unit.
     others = shown[shown != 0.0]
     nearer = float(f"{100 * given if given <= 1.0 else given / 100:.12g}")

@@ -103,10 +103,6 @@ class DataUse(Record):
         Digest of all answers with their labels and scores to the last digit, whatever their parts.
     whole : bool
         Whether no part is left that tests, so that parts change nothing.
-    tried : int
-        Other detectors that had looks of their own at these answers, in folders beside this one.
-    again : int
-        Other looks of this detector at them, there.
     order : int
         Its place among all looks of the file, from 1 on; 0 in older ones.
     by : str
@@ -123,6 +119,9 @@ class DataUse(Record):
     sketches : str
         Of a sample of the answers (`Sketches.sample`), 82 kB at most, from which no text can be
         read; empty without texts, and in older files.
+    near : str
+        What was tried beside it, here and in the folders beside this one, as JSON; empty in older
+        files.
     share : float or None
         Of the error that verdicts may have, what this look may err with; None in older files.
     declared : int or None
@@ -131,11 +130,11 @@ class DataUse(Record):
 
     later: ClassVar = (
         *("answers", "told", "limits", "names", "values", "repeated", "ranks", "share", "declared"),
-        *("by", "order", "compared", "tried", "again", "given", "rows", "whole", "sketches"),
-        *("placed", "score"),
+        *("by", "order", "compared", "given", "rows", "whole", "sketches"),
+        *("placed", "score", "near"),
     )
     #: By which earlier versions knew a look again.
-    derived: ClassVar = ("split", "answers_split", "valued")
+    derived: ClassVar = ("split", "answers_split", "valued", "tried", "again")
 
     n: int
     seed: int | None
@@ -161,14 +160,13 @@ class DataUse(Record):
     by: str = ""
     order: int = 0
     compared: tuple[str, ...] = ()
-    tried: int = 0
-    again: int = 0
     given: str = ""
     rows: str = ""
     whole: bool = False
     sketches: str = ""
     placed: tuple[str, ...] = ()
     score: str = ""
+    near: str = ""
 
     def __post_init__(self) -> None:
         for item in fields(self):

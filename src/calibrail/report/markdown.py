@@ -90,23 +90,18 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
     """Return what is said first, the rest, and what is said at the end whatever is left out."""
     document = document.shown_on("page")
     begin = [f"# calibrail {_text(document.title)} {_text(document.subject)}".rstrip(), ""]
-    if document.headline:
-        begin += [f"**{_text(document.headline)}**", ""]
-    if document.summary:
-        begin += [_text(document.summary), ""]
-    if document.lead:
-        begin += [*bullets(document.lead), ""]
+    begin += [f"**{_text(document.headline)}**", ""] if document.headline else []
+    begin += [_text(document.summary), ""] if document.summary else []
+    begin += [*bullets(document.lead), ""] if document.lead else []
     if document.tiles:
         asked = parts.asked_heading(tile.asked for tile in document.tiles)
         columns = parts.texts("", "Value", "Interval", *asked)
         tiles = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
         rows = [tile[: len(columns)] for tile in tiles]
         begin += [*_table(parts.Table("", columns, rows)), ""]
-    if document.warnings:
-        begin += ["## Warnings", "", *bullets(document.warnings), ""]
+    begin += ["## Warnings", "", *bullets(document.warnings), ""] if document.warnings else []
     body = _blocks(document.blocks, 2, "")
-    if document.notes:
-        body += ["## Notes", "", *bullets(document.notes), ""]
+    body += ["## Notes", "", *bullets(document.notes), ""] if document.notes else []
     end: list[str] = []
     for number, (step, command) in enumerate(document.steps_and_commands()):
         head = "" if number else "Next: "

@@ -176,13 +176,6 @@ def _topic(name: str) -> Mapping[str, Any]:
     return tables_beside(str(file), file.name) if file.exists() else {}
 
 
-def catalogue() -> dict[str, dict[str, str]]:
-    """Return all messages by code: the text, and the title where one has it."""
-    files = sorted(Path(__file__).with_name("catalogue").glob("*.toml"))
-    codes = [f"{file.stem}.{name}" for file in files for name in _topic(file.stem)]
-    return {code: message(code) for code in codes}
-
-
 @cache
 def message(code: str) -> dict[str, str]:
     """Return the parts of a message; nothing else of the catalogue is read."""

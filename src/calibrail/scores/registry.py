@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import importlib.metadata
 import inspect
 import json
 import math
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -322,8 +323,8 @@ def _names_taken() -> frozenset[str]:
     return frozenset((*available(), *FEATURES))
 
 
-def _plug_ins() -> "metadata.EntryPoints":
-    return metadata.entry_points(group=ENTRY_POINTS)
+def _plug_ins() -> importlib.metadata.EntryPoints:
+    return importlib.metadata.entry_points(group=ENTRY_POINTS)
 
 
 def _defaults(factory: Factory) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import metadata
+from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -89,7 +89,7 @@ class TextLine(NamedTuple):
 @remembered(None)
 def sentences_version() -> str:
     """Return what pins the result of `sentences`: its own version and that of nupunkt."""
-    return f"{rules_version('sentences')} nupunkt/{metadata.version('nupunkt')}"
+    return f"{rules_version('sentences')} nupunkt/{version('nupunkt')}"
 
 
 def sentences(text: str) -> list[Sentence]:

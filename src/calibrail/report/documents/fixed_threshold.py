@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from calibrail.conformal import ClassCounts, certify_counts, minimum_n
-from calibrail.data.labels import is_unsaid
+from calibrail.data.labels import NO, PLAIN, YES, is_unsaid, label_key
 from calibrail.formatting import Scale
 from calibrail.options import Costs, ReadOptions, Requirement
 from calibrail.options.data import judge_of
@@ -109,6 +109,7 @@ def _about(report: Json) -> dict[str, Any]:
             "several": labels["several"],
             "unsaid": turned and not labels["by_user"] and is_unsaid(labels["column"], one),
             "turned": spell_words(ReadOptions, turned),
+            "said": not labels["by_user"] and not {*map(label_key, one)} & (PLAIN | YES | NO),
         },
         "turned": turned,
         "verdict": report["score"]["params"].get("positive"),
@@ -242,7 +243,8 @@ def _elsewhere(report: Json, about: Json) -> str:
     """Return how another threshold is found on these answers, or that none does both there."""
     least = ((sections.possible(report) or {}).get("alarms") or {"rate": 0.0})["rate"]
     if not about["yes_no"] and least < report["min_coverage"]:
-        return say("fixed_threshold.change", about, command=next_steps.for_several(report))
+        target = f" --alpha {1.0 - report['min_coverage']:.6g}"
+        return say("fixed_threshold.change", about, command=next_steps.for_several(report, target))
     words, params, score = _command(report), report["score"]["params"], list[str]()
     kept = shlex.join(next_steps.without_options(words, _GOALS | next_steps.ELSEWHERE)[2:])
     given = {word.partition("=")[0] for word in words}
@@ -292,7 +294,8 @@ def _next_step(report: Json, about: Json) -> str:
 def _turns(report: Json, about: Json) -> list[str]:
     """Return what to check where the score runs the wrong way, each with what turns it."""
     words, params = _command(report), report["score"]["params"]
-    given, reading = {word.partition("=")[0] for word in words}, about["turned"]
+    given, said = {word.partition("=")[0] for word in words}, (about["labels"] or {}).get("said")
+    reading = () if said else about["turned"]
     turned = [*next_steps.without_options(words, {"--positive=", "--label-map="}), *reading]
     command = cli_or_python(shlex.join(turned), f"test(..., {spell_words(ReadOptions, reading)})")
     steps = [say("fixed_threshold.turn", about, turn=command if reading else "")]
@@ -303,7 +306,7 @@ def _turns(report: Json, about: Json) -> list[str]:
         other = next_steps.without_options(words, {"--score-column=", "--higher="})
         other += ["--score-column", about["scale"].column, "--higher", higher]
         command = cli_or_python(shlex.join(other), f"test(..., higher={higher!r})")
-        more = {"column": about["scale"].column, "higher": higher, "turn": command}
+        more = {"column": about["scale"].column, "higher": higher, "turn": command, "said": said}
         steps.append(say("fixed_threshold.turn_score", more))
     return steps
 
