@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,20 @@ def test_length_that_tells_the_classes_apart(write: Write) -> None:
     (finding,) = [f for f in diagnosis.warnings if f.code == "length_separates"]
     assert "AUROC 1.000" in finding.message
     assert "longer" in finding.message
+
+
+def test_length_that_may_differ_by_chance_separates_nothing(write: Write) -> None:
+    lengths = {0: range(20, 84), 1: range(20, 116, 4)}
+    rows = [row for label, of in lengths.items() for row in _of_lengths(label, of)]
+    few, many = diagnose(write(*rows)), diagnose(write(*rows * 8))
+    assert few.length_auroc == many.length_auroc > 0.6
+    assert "length_separates" not in _codes(few) and "length_separates" in _codes(many)
+
+
+def _of_lengths(label: int, lengths: Iterable[int]) -> list[dict[str, Any]]:
+    return [
+        {"question": "q", "response": "x" * n, "contexts": ["c"], "label": label} for n in lengths
+    ]
 
 
 def test_texts_that_are_missing(write: Write) -> None:
