@@ -236,8 +236,7 @@ def test_nothing_heavy_is_imported_without_need(
 #: What a threshold on a column, tested in a terminal, does without.
 UNNEEDED = (
     *("scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.integrate", "matplotlib", "httpx2"),
-    *("numpy.ctypeslib", "numpy.f2py", "numpy.testing", "pydoc", "unittest"),
-    *("numpy.ma.core", "numpy.polynomial.polynomial"),
+    *("numpy.ctypeslib", "numpy.f2py", "numpy.testing", "numpy.ma.core", "pydoc", "unittest"),
     *("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "pydantic", "nupunkt"),
     *("multiprocessing", "concurrent.futures.process", "xml.etree.ElementTree"),
     *(f"calibrail.models.{name}" for name in ("loading", "networks", "classifiers", "embeddings")),

@@ -40,7 +40,7 @@ _PANEL_OF: Final = {name.split()[0]: panel for panel, of in _PANELS.items() for 
 #: How the commands that most people need are used, below their help.
 _EXAMPLES: Final = help_texts()["EXAMPLES"]
 #: What scipy.special loads for documents and tests, or since it asks numpy for all that it has.
-_UNUSED: Final = {f"numpy.{it}" for it in ("ctypeslib", "f2py", "ma", "random", "testing")}
+_LATE: Final = {f"numpy.{k}" for k in ("ctypeslib", "f2py", "ma", "random", "testing")} | {"pydoc"}
 
 
 class Commands(GroupHelp):
@@ -164,7 +164,7 @@ class _WhereUsed:
     @staticmethod
     def find_spec(name: str, path: Any, _: object = None) -> machinery.ModuleSpec | None:
         """Return where a module is that is loaded late, None for others."""
-        spec = machinery.PathFinder.find_spec(name, path) if name in _UNUSED else None
+        spec = machinery.PathFinder.find_spec(name, path) if name in _LATE else None
         if spec is not None and spec.loader is not None:
             spec.loader = util.LazyLoader(spec.loader)
         return spec

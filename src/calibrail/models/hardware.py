@@ -111,16 +111,19 @@ class Offer(NamedTuple):
         Its precisions and devices.
     modules : tuple of str
         What must be installed, by the name under which it is imported.
+    install : str
+        How it is installed.
     """
 
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     modules: tuple[str, ...]
+    install: str
 
 
 #: By backend.
 OFFERS: Final = {
-    name: Offer(tuple(of["dtypes"]), tuple(of["devices"]), tuple(of["modules"]))
+    name: Offer(tuple(of["dtypes"]), tuple(of["devices"]), tuple(of["modules"]), of["install"])
     for name, of in _KNOWN["backends"].items()
 }
 
