@@ -171,7 +171,7 @@ def test_the_next_step_is_one_that_these_scores_can_take(file: Path) -> None:
     )
     assert none in step(0.99, 0.01)
     # Data without texts has no score but those of its columns.
-    assert "--score-column NAME -o RUN-compared" in step(0.99, 0.01)
+    assert "--score-column NAME --alpha 0.01 -o RUN-compared" in step(0.99, 0.01)
     alarms = counted(answers(), 1.0).false_alarms / 100
     assert "Find another threshold on these answers" in step(0.3, alarms)
     assert "Find another" not in step(0.75, 0.25) and "no threshold" not in step(0.7, 0.3)
