@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from calibrail.errors import tables_beside
 from calibrail.report.messages import message
 
 
+@cache
 def catalogue() -> dict[str, dict[str, str]]:
     """Return all messages by code: the text, and the title where one has it."""
     folder = files("calibrail.report") / "catalogue"

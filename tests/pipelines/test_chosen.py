@@ -370,3 +370,14 @@ def test_verdicts_of_one_threshold_on_ever_fresh_answers_are_counted(tmp_path: P
     assert warned(5, "second") == warned(5, "again") == [{"n": 2, "errors": 0.25}]
     shown = command(0, "export", tmp_path / "runs" / "first", "-o", tmp_path / "g.json")
     assert "This threshold had 2 verdicts on other answers" in " ".join(shown.split())
+
+
+def test_select_says_that_its_answers_chose_the_detector(tmp_path: Path) -> None:
+    rows = table(2.6, 2.4)
+    chosen = compared(rows).freeze(best=True)
+    named = calibrail.calibrate(rows, "column:column=a,higher=hallucinated", alpha=0.2).freeze()
+    fresh = table(2.6, 2.4, n=60, seed=3, prefix="new")
+    for guardrail, says in ((chosen, True), (named, False)):
+        made = calibrail.select(guardrail, fresh, fdr=0.2)
+        assert made.to_dict()["detector_chosen"] is says
+        assert ("chose this detector among others" in " ".join(made.markdown().split())) is says
