@@ -1,5 +1,6 @@
 """Evaluate() -> Report with findings."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -314,6 +315,10 @@ class Report(Shown, Record):
             content[name] = scale.beside(content[name])
         content["detectors"] = [Scale.of(row["score"]).beside(row) for row in content["detectors"]]
         return content | beside
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON text; the same report gives the same bytes."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

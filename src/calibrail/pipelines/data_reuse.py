@@ -432,10 +432,8 @@ def certificate_after_reuse(
         few = certificate["verdict"] == "certified" and sum(row["shared"] for row in looks) > 0.0
         if not few or spends or exceeds_reuse_limit(standing.earlier):
             return dict(certificate)
-        return {
-            **certificate,
-            "reason": f"{spell(certificate['reason'])} {few_looked_before(looks)}",
-        }
+        why = f"{spell(certificate['reason'])} {few_looked_before(looks)}"
+        return {**certificate, "reason": why}
     # What runs beside it have shown of these answers is no look at the guardrail.
     own = standing.declared or not exceeds_reuse_limit(standing.earlier)
     own = own or any(row["folder"] for row in looks)

@@ -149,9 +149,7 @@ def words_of_file(item: FoundFile) -> tuple[list[str], list[str], list[str]]:
         found = read(item.path, how, require=(), labelled=False, allow_none=True)
         choice, judge = choose_score(found, 0.0), choose_score(found)
         # How sure a judge is of what it says tells not which of both it says.
-        sure = choice.higher is None and all(
-            "confidence" in words_of(name) for name in choice.names
-        )
+        sure = choice.higher is None and all("confidence" in words_of(it) for it in choice.names)
         choice = judge if judge.verdict and sure else choice
         name, strange = choice.names[0], choice.strange
         if strange:
