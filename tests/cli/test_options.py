@@ -61,6 +61,21 @@ def test_fields_become_options_and_options_the_object() -> None:
         called(run, "--map", "x")
 
 
+def test_what_is_given_counts_where_it_is_the_default_and_one_value_is_given_once() -> None:
+    seen: list[Some | None] = []
+
+    def run(some: Annotated[Some | None, Pick()] = None) -> None:
+        seen.append(some)
+
+    called(run)
+    called(run, "--rate", "0.5")
+    assert seen == [None, Some()]
+    done = called(run, "--rate", "0.1", "--kind", "b", "--rate=0.2")
+    assert done.exit_code == 2 and "--rate is given twice, and takes one value" in done.output
+    called(run, "--name", "x", "--name", "y", "--loud", "--loud")
+    assert seen[-1] == Some(names=("x", "y"))
+
+
 def test_what_a_command_picks_replaces_what_its_type_offers() -> None:
     seen: list[Some] = []
 

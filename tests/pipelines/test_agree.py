@@ -1118,8 +1118,15 @@ def test_labels_that_lie_in_one_segment_say_nothing_of_all(tmp_path: Path) -> No
     assert {row["segment"]: row["verdict"] for row in found.by}["en"] == "certified"
     assert any("--probability" in text or "probability=" in text for text in found.warnings)
     # With the probabilities nothing is left of the difference.
-    alike = only(agree(made, **COLUMNS, **LIMITS, by="lang", probability="p"))
-    assert alike["certificate"]["reason_code"] != "no_sample"
+    weighed = agree(made, **COLUMNS, **LIMITS, by="lang", probability="p")
+    assert only(weighed)["certificate"]["reason_code"] != "no_sample"
+    # Within a segment all labels were drawn alike: none of its own is set aside.
+    assert weighed.data["n_thinned"] > 100
+    for with_p, alone in zip(weighed.by, found.by, strict=True):
+        assert with_p["counts"] == alone["counts"] and with_p["caught"] == alone["caught"]
+    one = agree(made, **COLUMNS, **LIMITS, probability="p")
+    assert one.judges[0]["caught"] == weighed.judges[0]["caught"]
+    assert one.judges[0]["counts"] == weighed.judges[0]["counts"]
 
 
 def test_one_answer_of_groups_that_were_drawn_is_a_random_sample_of_them() -> None:
@@ -1162,6 +1169,18 @@ def test_what_stands_in_the_way_of_a_join_or_a_draw_is_shown(tmp_path: Path) -> 
     assert agree(source, judge_column="judge", labels=lines).data["n_human"] == 20
     with pytest.raises(DataError, match=r"field p: .*got 2.0; write it there"):
         agree(source, judge_column="judge", labels=lines, probability="p")
+
+
+def test_a_named_column_of_ids_is_the_one_of_the_file_that_has_it(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", ["id,judge", *(f"{i},{i % 2}" for i in range(20))])
+    other = table(tmp_path / "b.csv", ["key,judge", *(f"{i},{i % 2}" for i in range(20))])
+    people = table(tmp_path / "l.csv", ["key,human", *(f"{i},{i % 2}" for i in range(20))])
+    plain = table(tmp_path / "p.csv", ids([(i, i % 2) for i in range(20)]))
+    asked: Any = {"judge_column": "judge", "id_column": "key"}
+    for data, labels in ((source, people), (other, people), (other, plain)):
+        assert agree(data, labels=labels, **asked).data["n_human"] == 20
+    with pytest.raises(DataError, match="no id column 'key'"):
+        agree(source, labels=plain, **asked)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

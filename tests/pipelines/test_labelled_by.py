@@ -95,6 +95,22 @@ def test_labels_that_name_a_program_are_its(
     assert calibrail.calibrate(path, score, **how, labelled_by="people").verdict == "certified"
 
 
+def test_a_threshold_from_labels_of_a_judge_is_told_where_people_test_it(
+    source: Path, score: Any, tmp_path: Path
+) -> None:
+    made = {by: calibrail.calibrate(source, score, labelled_by=by).freeze() for by in (None, JUDGE)}
+    items = [
+        {**item, "detector": 3 * item["label"] + item["detector"]}
+        for item in rows(240, seed=9, prefix="Upper ")
+    ]
+    later = write(tmp_path / "later.jsonl", items)
+    for by, named in ((None, False), (JUDGE, True)):
+        found = calibrail.certify(made[by], later, **LIMITS, labelled_by="people")
+        assert any(JUDGE in text and "people's" in text for text in found.warnings) == named
+    own = calibrail.certify(made[JUDGE], later, **LIMITS)
+    assert own.verdict == "inconclusive" and not any("people's" in it for it in own.warnings)
+
+
 def test_run_guardrail_and_card_keep_who_labelled(source: Path, score: Any, tmp_path: Path) -> None:
     run = calibrail.calibrate(source, score, labelled_by=JUDGE)
     assert run.report.data["reading"]["settings"]["labelled_by"] == JUDGE

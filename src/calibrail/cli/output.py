@@ -12,7 +12,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -350,6 +350,10 @@ class CommandHelp(click.Command):
         parts = (word.partition("=") for word in args)
         former = FORMER_FLAGS | FORMER_OF_COMMANDS.get(str(ctx.info_name), {})
         words = [former.get(name, name) + given + value for name, given, value in parts]
+        times = Counter(self.make_parser(ctx).parse_args([*words])[2])
+        for item, n in times.items():
+            if n > 1 and isinstance(item, click.Option) and not (item.multiple or item.is_flag):
+                raise click.UsageError(say("refused.given_twice", flag=item.opts[-1]), ctx)
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:

@@ -419,9 +419,11 @@ def command(run: Callable[..., None], **about: Any) -> CommandHelp:
         words = dict(given)
         if added:
             del given["force"]
+        default = click.core.ParameterSource.DEFAULT
+        source = click.get_current_context().get_parameter_source
         for name, (kind, optional, offered) in objects.items():
             values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
-            absent = optional and all(values[it.field.name] == it.field.default for it in offered)
+            absent = optional and all(source(item.name) is default for item in offered)
             given[name] = None if absent else kind(**values)
         # One name stands for itself, several for one source.
         for name, value in given.items():

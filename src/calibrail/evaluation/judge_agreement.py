@@ -154,8 +154,10 @@ def drawn_by_unit(people: Mask, unit: NDArray[np.int64]) -> bool:
     return any(seen.all() and chance.sum() < math.log(SAMPLE_LEVEL) for seen, chance in ways)
 
 
-def evenly_met(people: Mask, unit: NDArray[np.int64], lots: Floats) -> Mask:
-    """Return the rows of units that stay, so that people met each as often, whatever its size.
+def evenly_met(
+    people: Mask, unit: NDArray[np.int64], lots: Floats, parts: NDArray[np.int64]
+) -> Mask:
+    """Return the labelled rows that stay, so that people met each unit as often in each part.
 
     Where rows are drawn singly, with probability p, a unit of s rows has a label with probability
     1 - (1 - p)^s. It stays with that of the smallest one over its own.
@@ -168,17 +170,23 @@ def evenly_met(people: Mask, unit: NDArray[np.int64], lots: Floats) -> Mask:
         What rows share.
     lots : ndarray of float64, shape (n,)
         In [0, 1), one of each unit.
+    parts : ndarray of int64, shape (n,)
+        In which part, numbered from 0, a row is: a unit may be in several.
 
     Examples
     --------
     >>> people, unit = np.arange(60) % 4 < 2, np.repeat(np.arange(40), [1, 2] * 20)
-    >>> int(evenly_met(people, unit, unit / 40).sum())
-    46
+    >>> int(evenly_met(people, unit, unit / 40, 0 * unit).sum())
+    23
     """
-    if not people.any() or drawn_by_unit(people, unit):
-        return np.full(len(unit), True)
-    met = -np.expm1(np.log1p(-min(float(people.mean()), 1.0 - 1e-9)) * np.bincount(unit))
-    return cast(Mask, lots < (met.min() / met)[unit])
+    even = people.copy()
+    for here in np.split(np.argsort(parts), np.cumsum(np.bincount(parts))[:-1]):
+        own, labelled = np.unique(unit[here], return_inverse=True)[1], people[here]
+        if labelled.any() and not drawn_by_unit(labelled, own):
+            share = min(float(labelled.mean()), 1.0 - 1e-9)
+            met = -np.expm1(np.log1p(-share) * np.bincount(own))
+            even[here] &= lots[here] < (met.min() / met)[own]
+    return even
 
 
 def sample_tests(counts: LabelCounts, level: float = SAMPLE_LEVEL) -> list[dict[str, Any]]:

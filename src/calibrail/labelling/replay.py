@@ -331,19 +331,24 @@ def _left_out(answer: LedgerAnswer, *, counts: bool) -> str | None:
     return "nobody could tell" if answer.label is None else None
 
 
-def evenly_labelled(people: Mapping[int, Example], chances: Sequence[float]) -> dict[int, Example]:
+def evenly_labelled(
+    people: Mapping[int, Example], chances: Sequence[float], parts: Sequence[str] | None = None
+) -> dict[int, Example]:
     """Return the labelled rows that stay, so that all were drawn with equal probabilities.
 
-    A row that was drawn with probability q stays with min q / q, by a hash of its content. Rows of
-    which nothing tells them apart are numbered, by what is ``alike`` before them: else all that
-    have the same labels would stay, or none.
+    A row that was drawn with probability q stays with min q / q, by a hash of its content; of
+    several ``parts``, all those of one. Rows of which nothing tells them apart are numbered, by
+    what is ``alike`` before them: else all that have the same labels would stay, or none.
     """
-    least, alike = min(chance for chance in chances if chance > 0.0), Counter[str]()
+    least, alike = dict[str, float](), Counter[str]()
+    parts = parts or [""] * len(chances)
+    for part, chance in zip(parts, chances, strict=True):
+        least[part] = min(chance or 1.0, least.get(part, 1.0))
     stay: dict[int, Example] = {}
     for row, example in people.items():
         number = alike[digest := example.digest()]
         alike[digest] += example.known_by in ("content", "nothing")
         lot = Order(0).lot("alike", f"{digest} {number}") if number else int(digest, 16) / 2.0**64
-        if lot < least / chances[row]:
+        if lot < least[parts[row]] / chances[row]:
             stay[row] = example
     return stay

@@ -1,6 +1,5 @@
 """Agree()."""
 
-import json
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -201,7 +200,9 @@ def agree(
         source, labels = [example for example, _ in of_folder], folder
     if labelled_by := next((item.judge for _, item in of_folder if item.judge), None):
         reading = replace(reading, labelled_by=labelled_by)
-    source = reusable(source)
+    source, ids = reusable(source), reading.id_column
+    if labels is not None and folder is None:
+        reading = loading.reading_by_ids(reading, source, labels)
     seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
     missing = [item for item in judges if item not in seen.fields]
     if missing and of_folder and labels is asked:
@@ -231,7 +232,7 @@ def agree(
         if not by_people:
             raise DataError(say("refused.nobody_labelled", folder=folder))
     elif labels is not None:
-        by_people, found = loading.labels_by_id(labels, reading)
+        by_people, found = loading.labels_by_id(labels, replace(reading, id_column=ids))
         n_unread, whose = found.n_quarantined, found.labellers
         reading = replace(reading, labelled_by=reading.labelled_by or judge_of(found.how()))
     generator = next(iter(aliases_of("generator", others)), None)
@@ -290,25 +291,15 @@ def agree(
     pairs.append()
     table = np.array(table_rows, np.float64).reshape(len(table_rows), len(judges) + 1)
     pairs.call_two_ratings(table)
-    for place, column in enumerate((human, *judges)):
-        # What is blank is 2 in the first column, and no number in the others.
-        if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
-            continue
-        if not place and by_people is not None:
-            theirs, here = (next(filter(None, ids), "") for ids in (by_people, alone))
-            raise DataError(say("refused.no_id_met", name=name, first=theirs, here=here))
-        if not table_rows and pairs.entries:
-            # What stands in the way may be a judge's label, where people's are fine.
-            column = json.loads(pairs.entries[0])["field"]
-        role = "human" if column == human else "judge"
-        first = next(iter(pairs.first.values()), None)
-        raise DataError(words.no_label(name, column, role, len(pairs.entries), first))
+    pairs.require_labels(table, alone)
     n_unmet = len(by_people.keys() - {item.id for item in people.values()}) if by_people else 0
     drawn = evenly_labelled(people, chances) if chances else people
+    # Within a segment labels may have been drawn alike of which too many are of all.
+    counted = evenly_labelled(people, chances, segments) if chances and by else drawn
     if not drawn:
         least = min(chance for chance in chances if chance > 0.0)
         raise DataError(say("refused.no_label_stays", n=len(people), least=least))
-    table[[row for row in people if row not in drawn], 0] = NONE
+    table[[row for row in people if row not in counted], 0] = NONE
     unit = group_numbers(None if assume_independent else units, len(units))
     if not assume_independent and examples.repeated_ids():
         # What shares an id, as answers to a question may, is a group unless it has one.
@@ -318,20 +309,21 @@ def agree(
         # Where labels are handed out, one answer of each group is drawn, or all of fewer groups.
         # What the answers of a group say draws its lot, so that another name draws no other one.
         lowest = dict(sorted(zip(unit.tolist(), keys, strict=True), reverse=True))
-        lots[[*drawn]] = [Order(0).lot("group", lowest[int(unit[row])]) for row in drawn]
+        lots[[*counted]] = [Order(0).lot("group", lowest[int(unit[row])]) for row in counted]
     if chances and not drawn_with:
         drawing = judge_agreement.drawing_tests([*people], unit, np.array(chances))
     divided: dict[str, Sequence[Any]] = {
-        "position": [places[row] for row in drawn],
-        "generator": [item.columns.get(generator or "") for item in drawn.values()],
+        "position": [places[row] for row in counted],
+        "generator": [item.columns.get(generator or "") for item in counted.values()],
     }
     parts = np.array(flags, np.int64), np.array(segments, object)
     # Whether people's answers are a random sample of all that are here, one by one. Of what is set
     # aside since its label is none that counts, only rows with a label are known.
     singly = folder is None and len({*unit.tolist()}) == len(unit) and all(c > 0.0 for c in chances)
     singly &= not pairs.entries and SKIP not in (reading.label_map or {}).values()
-    rows = _Rows(table, *parts, unit, divided, drawing, lots, singly)
-    gate = _Gate(rows, drawn, judges, pairs.signs, limits, looks, judge_of(examples.how()))
+    whole = np.array([row in drawn for row in range(len(table))], bool)
+    rows = _Rows(table, *parts, unit, divided, drawing, lots, singly, whole)
+    gate = _Gate(rows, counted, judges, pairs.signs, limits, looks, judge_of(examples.how()))
     about, found_by = gate.results(decided=described is not None, by=by is not None)
     turning = pairs.turning()
     about = tuple(row | {"turned": turning.get(row["judge"], ())} for row in about)
@@ -449,6 +441,7 @@ class _Rows(NamedTuple):
     ``unit`` numbers groups in which copies are together, and ``lots`` are theirs. ``divided`` is by
     what else judges may err, a value of each row that people labelled, ``drawing`` tests whether
     as many rows are labelled as was stated, and ``singly`` says that each was drawn alone, of all.
+    Labels of which too many were drawn of all count in their segment, and are not of the ``whole``.
     """
 
     table: NDArray[np.float64]
@@ -459,6 +452,7 @@ class _Rows(NamedTuple):
     drawing: Sequence[dict[str, Any]]
     lots: NDArray[np.float64]
     singly: bool
+    whole: NDArray[np.bool_]
 
 
 class _Gate:
@@ -514,7 +508,11 @@ class _Gate:
         self._here = self._segments[self._rows]
         self._parts = np.unique(self._segments, return_inverse=True)[1]
         # A group counts once in all (1), and where it is in several segments once in each (0).
-        self._even = [self._evenly_met(self._parts * k) for k in (1, 0)]
+        among = table[:, 0] < NONE, (table[:, 0] < NONE) & rows.whole
+        self._even = [
+            judge_agreement.evenly_met(people, rows.unit, rows.lots, parts)[self._rows]
+            for people, parts in zip(among, (self._parts, 0 * self._parts), strict=True)
+        ]
         #: By judge, and whether in all: which answers test it where near copies count once.
         self._tests: dict[tuple[int, bool], NDArray[np.bool_]] = {}
         self._edges = [self._edge(k, limits) for k in range(len(judges))]
@@ -522,8 +520,11 @@ class _Gate:
         self.n_calibrating = int(calibrating.sum())
         table[self._rows[calibrating], 0] = NONE
         silent = np.isnan(table) & (np.isnan(table) & (table[:, :1] < NONE)).any(axis=0)
-        #: The same labels, where silence before answers that people labelled calls none of all so.
-        self._heard = np.where(silent, -np.inf, table)
+        #: Labels that count in segments, and in all.
+        self._labels = [table, table.copy()]
+        self._labels[True][~rows.whole, 0] = NONE
+        #: The same, where silence before answers that people labelled calls none of all so.
+        self._heard = [np.where(silent, -np.inf, labels) for labels in self._labels]
         self._promise = asked_of(limits, undefined="flag")
         history = data_reuse.DataUseHistory(looks or None)
         asked: dict[str, Any] = {"threshold": self._edges, "asked": self._asked}
@@ -553,22 +554,13 @@ class _Gate:
             raise DataError(say("refused.no_class_to_calibrate", judge=self._judges[k]))
         return edge
 
-    def _evenly_met(self, parts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of the answers that people labelled stay: see `evenly_met`."""
-        labelled = self._table[:, 0] < NONE
-        even = labelled.copy()
-        for here in np.split(np.argsort(parts), np.cumsum(np.bincount(parts))[:-1]):
-            unit = np.unique(self._data.unit[here], return_inverse=True)[1]
-            even[here] &= judge_agreement.evenly_met(labelled[here], unit, self._data.lots[here])
-        return even[self._rows]
-
     def _counts(self, sample: Sample, k: int, *, whole: bool) -> dict[_Key, ClassCounts]:
         """Count what a judge calls hallucinated, in all or in segments; silence calls none."""
-        apart = () if whole else (self._parts[self._rows],)
-        rows, even = sample.drawn(TEST, sample.labels, *apart), self._even[whole]
+        counts, even = self._data.whole[self._rows], self._even[whole]
+        rows = sample.drawn(TEST, sample.labels, counts if whole else self._parts[self._rows])
         if whole:
             self.n_set_aside = max(self.n_set_aside, sample.n_set_aside)
-            self.n_larger = max(self.n_larger, int((rows & ~even).sum()))
+            self.n_larger = max(self.n_larger, int((rows & counts & ~even).sum()))
         rows = rows & even
         self._tests.setdefault((k, whole), rows)
         called, names = self._values[k] >= self._edges[k], sorted({*self._segments})
@@ -610,13 +602,14 @@ class _Gate:
         here = np.full(len(self._table), True) if segment is None else self._segments == segment
         level, n = self.limits.confidence, len({*self._segments})
         n = n if segment is not None else 1 + bool(self._spread)
-        counts, weighed = self._counted(k, here, self._table), self._counted(k, here)
-        tested = np.isin(self._each, self._rows[self._tests[k, segment is None]]) & here
+        whole = segment is None
+        counts, weighed = self._counted(k, here, whole, each=True), self._counted(k, here, whole)
+        tested = np.isin(self._each, self._rows[self._tests[k, whole]]) & here
         # Rows of one group are alike, and may have been drawn together: a lot chooses one of each.
-        among_units = self._data.unit[here], self._table[here, 0] < NONE
+        among_units = self._data.unit[here], self._labels[whole][here, 0] < NONE
         alone = np.flatnonzero(here)[judge_agreement.one_of_each(*among_units)]
-        each, tail = self._counted(k, alone), judge_agreement.SAMPLE_LEVEL / n
-        drawing = [*self._data.drawing, *(self._spread if segment is None else ())]
+        each, tail = self._counted(k, alone, whole), judge_agreement.SAMPLE_LEVEL / n
+        drawing = [*self._data.drawing, *(self._spread if whole else ())]
         sample = [*judge_agreement.sample_tests(each, tail), *drawing]
         content = self._contents[k, segment]
         rates: dict[Any, Any] = {**judge_agreement.corrected_rates(weighed, level)}
@@ -640,15 +633,20 @@ class _Gate:
             "false_alarms": region["fpr"],
             "certificate": content,
             "counts": counts,
-            "agreement": judge_agreement.agreement(self._counted(k, tested, self._table), level),
+            "agreement": judge_agreement.agreement(
+                self._counted(k, tested, whole, each=True), level
+            ),
             "rates": rates,
             "among": among,
             "random_sample": sample,
         }
 
-    def _counted(self, k: int, rows: NDArray[Any], table: Any = None) -> LabelCounts:
-        """Count rows by all labels, of a table of them as they are, and else of each unit one."""
-        unit, table = (self._data.unit, self._heard) if table is None else (self._each, table)
+    def _counted(
+        self, k: int, rows: NDArray[Any], whole: bool, *, each: bool = False
+    ) -> LabelCounts:
+        """Count rows by all labels, ``each`` as they are and else of each unit one."""
+        unit, tables = (self._each, self._labels) if each else (self._data.unit, self._heard)
+        table = tables[whole]
         values = table[rows, k + 1]
         called = np.where(np.isnan(values), NONE, values >= self._edges[k]).astype(np.int64)
         places = table[rows, 0].astype(np.int64), called, self._data.flags[rows]
@@ -657,7 +655,7 @@ class _Gate:
     def results(self, *, decided: bool, by: bool) -> tuple[Any, Any]:
         """Return what is known of every judge, and of every judge in every segment."""
         judges, parts, errs, self._flagged = [], [], self._errs(), decided
-        drawn = self._table[:, 0] < NONE, self._data.unit
+        drawn = self._labels[True][:, 0] < NONE, self._data.unit
         self._spread = judge_agreement.segment_test(self._segments, *drawn)
         for k, sign in enumerate(self._signs):
             row = self._about(k, None)
@@ -665,7 +663,7 @@ class _Gate:
             if by:
                 names = sorted(set(self._segments))
                 here = [self._about(k, name) for name in names]
-                counts = [self._counted(k, self._segments == name) for name in names]
+                counts = [self._counted(k, self._segments == name, False) for name in names]
                 level, rates = self.limits.confidence, row["rates"]["prevalence"]
                 rates["stratified"] = missing("prediction-powered", "no_sample", level)
                 if not any(words.differing(part["random_sample"]) for part in here):

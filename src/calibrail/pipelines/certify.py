@@ -524,7 +524,7 @@ def certify(
         same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,
         policy=guardrail.config.policy.undefined,
     )
-    return replace(result, warnings=tuple(warnings))
+    return replace(result, warnings=independence.naming_judge(warnings, guardrail.config, judge))
 
 
 def _begun(

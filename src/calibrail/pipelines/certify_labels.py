@@ -319,7 +319,8 @@ def certify_labels(
         torn=replayed.torn,
     )
     content = result.to_dict()
-    return replace(result, warnings=(*words.warnings(content), *words.doubts(content)))
+    warnings = *words.warnings(content), *words.doubts(content)
+    return replace(result, warnings=independence.naming_judge(warnings, frozen, judge))
 
 
 def write_verdict(result: Certification, folder: str | PathLike[str]) -> Path:

@@ -4,7 +4,7 @@ Equal rows are copies of an answer, or answers that are alike by chance: nothing
 Taken for independent, six copies of each made 37 of 100 certificates wrong at a stated 12.5.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -27,6 +27,7 @@ from calibrail.scores.table import ScoreTable
 
 if TYPE_CHECKING:
     from calibrail.evaluation.compare import Comparison
+    from calibrail.guardrail.file import FrozenConfig
 
 
 def settled(
@@ -57,6 +58,18 @@ def settled(
         return dict(certificate)
     reason = say("verdict.rows_alike", n_alike=n_alike)
     return {**certificate, **calibration_overlap.withdrawn_for("rows_alike", reason)}
+
+
+def naming_judge(
+    warnings: Iterable[str], config: "FrozenConfig", judge: str | None
+) -> tuple[str, ...]:
+    """Return warnings, and before them whose labels set a threshold that people's labels test.
+
+    ``judge`` gave those that test it, in people's place.
+    """
+    by = judge_of(config.data.reading)
+    told = (say("certify.judged_threshold", judge=by),) if by and judge is None else ()
+    return *told, *warnings
 
 
 def settled_report(report: Report) -> Report:

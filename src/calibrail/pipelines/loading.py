@@ -330,6 +330,19 @@ def is_label_folder(source: object) -> bool:
     return has_labels(place)
 
 
+def reading_by_ids(reading: ReadOptions, source: Source, labels: Source) -> ReadOptions:
+    """Return how to read data that ids join with labels: by its own where they have the column."""
+    if reading.id_column is None or _has_ids(source, reading) or not _has_ids(labels, reading):
+        return reading
+    return replace(reading, id_column=None)
+
+
+def _has_ids(source: Source, reading: ReadOptions) -> bool:
+    """Return whether the column of ids that is named is there."""
+    own = replace(reading, id_column=None, group_column=None, label_column=None, quarantine=None)
+    return reading.id_column in read(source, own, require=(), labelled=False).fields
+
+
 def labels_by_id(labels: Source, reading: ReadOptions) -> tuple[dict[str, Any], Reading]:
     """Return the labels of people by the ids of their answers, and how these were read.
 
@@ -339,7 +352,10 @@ def labels_by_id(labels: Source, reading: ReadOptions) -> tuple[dict[str, Any], 
         An answer has no id, or one id has two labels.
     """
     by_id, name = dict[str, Any](), spoken(labels)
-    found = read(labels, replace(reading, quarantine=None, group_column=None), require=())
+    reading = replace(reading, quarantine=None, group_column=None)
+    if reading.id_column is not None and not _has_ids(labels, reading):
+        reading = replace(reading, id_column=None)
+    found = read(labels, reading, require=())
     for item in found:
         if item.content is not None:
             raise DataError(say("refused.labels_without_ids", name=name))
@@ -399,6 +415,36 @@ class JudgedLabels:
             elif of_people[:1] == ("--positive",) and label_key(of_people[1]) not in seen:
                 options[judge.column] = of_people
         return options
+
+    def require_labels(self, table: NDArray[np.float64], ids: Iterable[str | None]) -> None:
+        """Refuse rows of which people, or a judge, labelled none.
+
+        Parameters
+        ----------
+        table : ndarray of float64, shape (n, judges + 1)
+            Labels: where there is none 2 in the first column, and no number in the others.
+        ids : iterable of str or None
+            Of the rows without a group.
+        """
+        for place, column in enumerate(self._names):
+            if (table[:, place] < NONE).any() or (place and not np.isnan(table[:, place]).all()):
+                continue
+            if not place and self._by_people is not None:
+                theirs, here = (next(filter(None, it), "") for it in (self._by_people, ids))
+                where = {"name": self._source, "first": theirs, "here": here}
+                raise DataError(say("refused.no_id_met", where))
+            if not len(table) and self.entries:
+                # What stands in the way may be a judge's label, where people's are fine.
+                column = json.loads(self.entries[0])["field"]
+            about = {
+                "column": repr(column),
+                "role": "human" if column == self._names[0] else "judge",
+                "name": self._source,
+                "first": next(iter(self.first.values()), None),
+                "n_unreadable": len(self.entries),
+            }
+            code = "agree.no_labels" if about["first"] is None else "agree.unreadable_labels"
+            raise DataError(say(code, about))
 
     def warnings(self) -> Iterator[str]:
         """Yield that options which say what labels mean were not used for a column."""

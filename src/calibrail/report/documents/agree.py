@@ -315,13 +315,6 @@ def warnings(result: Json) -> Iterator[str]:
     yield from labellers_note(data.get("labellers"))
 
 
-def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:
-    """Return that a column of labels is empty, and what stands in its way."""
-    cases = {"agree.unreadable_labels": first is not None, "agree.no_labels": True}
-    about = {"column": repr(column), "role": role, "name": name, "first": first}
-    return say_first(cases, about, n_unreadable=n_unreadable)
-
-
 def versus_document(result: Json) -> Document:
     """Return which of two systems hallucinates less often, and what that rests on.
 
