@@ -196,22 +196,73 @@ def other_texts(rng: Rng, place: Path) -> bool:
     )
 
 
+def other_responses(rng: Rng, place: Path) -> bool:
+    """Test each of six detectors on the same ids and labels, and responses that begin otherwise."""
+    rows = _answers(rng)
+    said = [" ".join(rng.choice(WORDS, 20)) for _ in range(_N)]
+    rows["question"] = ["What of " + " ".join(rng.choice(WORDS, 5)) for _ in range(_N)]
+    return any(
+        _certified(rows | {"response": [f"{preamble} {text}" for text in said]}, name, place, rng)
+        for name, preamble in zip("abcdef", rng.choice(WORDS, (6, 60)).tolist(), strict=True)
+    )
+
+
+def scarce(rng: Rng, place: Path) -> bool:
+    """Test ten detectors on the same hallucinated answers, each beside faithful ones of its own."""
+    ids = [f"{name:x}" for name in rng.integers(1 << 60, size=100).tolist()]
+    for number in range(_TRIED):
+        fresh = [f"{name:x}" for name in rng.integers(1 << 60, size=1000).tolist()]
+        rows = {"id": ids + fresh, "label": [1] * 100 + [0] * 1000}
+        if _certified(rows, f"s{number}", place, rng):
+            return True
+    return False
+
+
+def _certified(rows: Rows, name: str, place: Path, rng: Rng) -> bool:
+    """Return whether a detector of that name is certified on answers, a look of one run."""
+    looks = place / "run" / "looks.json"
+    found = calibrail.test(
+        rows | {name: _scores(rng, rows["label"])},
+        _spec(name),
+        threshold=_THRESHOLD,
+        looks=looks,
+        **_ASKED,
+    )
+    return found.verdict == "certified"
+
+
 def _object(rng: Rng) -> str:
     told = {"answer": "The order was delivered to the customer on time in the afternoon."}
     return json.dumps(told | {"order": int(rng.integers(10_000, 99_999))})
+
+
+def _indented(rng: Rng, number: int) -> str:
+    """Return a program: what it does hangs on how its lines are indented."""
+    lines = (f"def f{number}(x):", "    for a in x:", "x = g(a)", "y += x", "z = h(y)", "return z")
+    deep = ["", "", *rng.choice(["    ", "        ", "            "], 3), "    "]
+    return "\n".join(space + line for space, line in zip(deep, lines, strict=True))
 
 
 def one_score(kind: str, verb: str, rng: Rng, place: Path) -> bool:
     """Certify what misses a fifth of the hallucinations, which share a text and a score."""
     rows = _answers(rng, 600)
     scores, n = _scores(rng, rows["label"]), len(rows["label"])
-    said = {"case": letter_case, "apology": apology, "object": _object, "asked": apology}[kind]
-    if kind == "asked":
+    own = kind in ("unread", "indented")
+    said = {"case": letter_case, "object": _object}.get(kind, apology)
+    if own:
+        rows["contexts"] = [["The handbook of the service team, in its third edition."]] * n
+    if kind in ("asked", "indented"):
         rows["question"] = ["Where is my order?"] * n
     rows["response"] = [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
     for row in range(n):
         if rows["label"][row] and rng.random() < 0.2:
             rows["response"][row], scores[row] = said(rng), -2.7182818
+            if own:
+                # No two have a score of their own, or ten share text and score.
+                ten = row // 50
+                scores[row] = float(rng.normal(-3.0, 0.3)) if kind == "unread" else -3.0 - ten
+            if kind == "indented":
+                rows["response"][row] = _indented(rng, ten)
     rows["score"] = scores
     if verb == "test":
         asked: dict[str, Any] = {"min_caught": 0.9, "max_false_alarms": 0.97, "threshold": -1.0}
@@ -272,6 +323,38 @@ ATTACKS = [
         (6, 8),
         other_texts,
         100,
+    ),
+    Attack(
+        "certified one of six detectors, another preamble before the same responses",
+        f"{_LOW}, the same ids, labels and questions",
+        _ERROR,
+        (16, 20),
+        other_responses,
+        100,
+    ),
+    Attack(
+        "certified any of ten detectors on the same hallucinated answers",
+        f"coverage just too low, 100 of them, each beside 1,000 other faithful ones, confidence "
+        f"{1.0 - _ERROR:g}",
+        _ERROR,
+        (12, 18),
+        scarce,
+        100,
+    ),
+    *(
+        Attack(
+            f"{verb}: a fifth of the hallucinations {what}",
+            "600 answers with one context, 90 % required, confidence 0.95",
+            0.05,
+            (20, 20),
+            partial(one_score, kind, verb),
+            100,
+        )
+        for kind, what in (
+            ("unread", "are one apology to questions that the file does not hold"),
+            ("indented", "differ in their indentation, ten of a score"),
+        )
+        for verb in ("test", "calibrate")
     ),
     *(
         Attack(

@@ -669,9 +669,9 @@ class CopyGroups:
     groups : ndarray of int64, shape (n,)
         0, 1, ... for the groups of what may be copies; -1 for an example that can be none.
     same : ndarray of int64, shape (n,)
-        The same of examples that hold the same texts, which are copies: spelt alike and with
-        contexts, or, of a dozen at most, with the same scores. Texts without contexts, or whose
-        spelling differs, may be those of different answers: other scores, or many, are a sign.
+        The same of examples that hold the same question, contexts and response, spelt alike, which
+        are copies. Without question or contexts, which nobody may have read, or with other letter
+        case or indentation, texts may be those of different answers.
     n_by_scores : int
         Examples that may be copies by their scores alone, as they have no texts.
     sketches : Sketches or None
@@ -724,7 +724,7 @@ class CopyFinder:
         self._columns = {name: array("d") for name in columns}
         self._labels, self._without = array("b"), bytearray()
         self._sketcher: Sketcher | None = None
-        self._has_answer, self._has_contexts = bytearray(), bytearray()
+        self._has_answer, self._is_whole = bytearray(), bytearray()
 
     def add(self, example: Example) -> None:
         """Remember one example."""
@@ -741,7 +741,7 @@ class CopyFinder:
             number = number_in(example.columns.get(name))
             values.append(np.nan if number is None else number)
         self._has_answer.append(example.known_by == "texts")
-        self._has_contexts.append(bool(example.contexts))
+        self._is_whole.append(bool(example.question and example.contexts))
 
     def finish(self, digests: NDArray[Any], spelt: NDArray[Any]) -> CopyGroups:
         """Return the copies among all examples, in order; none can be added after.
@@ -757,15 +757,7 @@ class CopyFinder:
             groups = find_copies(sketches)
             # Short answers to nothing may be alike by chance.
             able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
-            alike = np.unique(digests, return_inverse=True)[1]
-            for values in scores:
-                alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
-                alike = np.unique(alike, return_inverse=True)[1]
-            closed = able & np.frombuffer(self._has_contexts, np.bool_)
-            # One text and score for many may be those of answers about different things.
-            many = able & _crowded(np.bincount(alike[able], minlength=n))[alike]
-            alike = np.where(many, n + np.arange(n), alike)
-            same = _repeated(merge_groups(alike, _repeated(spelt, closed)), able)
+            same = _repeated(spelt, able & np.frombuffer(self._is_whole, np.bool_))
             texts = _repeated(digests, able)
             groups = _repeated(merge_groups(_alone(groups), texts), able | (groups >= 0))
         without = np.flatnonzero(np.frombuffer(self._without, np.bool_))

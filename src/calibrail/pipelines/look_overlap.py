@@ -9,7 +9,7 @@ each, by which they are known again where a fifth of them are reworded.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -119,6 +119,8 @@ class DataUse(Record):
     sketches : str
         Of a sample of the answers (`Sketches.sample`), 82 kB at most, from which no text can be
         read; empty without texts, and in older files.
+    faithful, hallucinated : tuple of str
+        As ``answers``, the lowest digests of each class; empty in older files.
     near : str
         What was tried beside it, here and in the folders beside this one, as JSON; empty in older
         files.
@@ -131,7 +133,7 @@ class DataUse(Record):
     later: ClassVar = (
         *("answers", "told", "limits", "names", "values", "repeated", "ranks", "share", "declared"),
         *("by", "order", "compared", "given", "rows", "whole", "sketches"),
-        *("placed", "score", "near"),
+        *("placed", "score", "near", "faithful", "hallucinated"),
     )
     #: By which earlier versions knew a look again.
     derived: ClassVar = ("split", "answers_split", "valued", "tried", "again")
@@ -167,6 +169,8 @@ class DataUse(Record):
     placed: tuple[str, ...] = ()
     score: str = ""
     near: str = ""
+    faithful: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -229,6 +233,8 @@ class DataUse(Record):
             _of_all(numbers),
             _lowest(numbers, most) if apart else (),
             answers=_lowest(answers, most) if apart else (),
+            faithful=_lowest(answers[labels == 0]) if apart else (),
+            hallucinated=_lowest(answers[labels == 1]) if apart else (),
             told=told,
             rows=rows,
             by=by,
@@ -319,8 +325,11 @@ class DataUse(Record):
             return set(mine) or {self.content}, len(mine) or 1
         # Earlier versions took other spellings for the same, or for another answer.
         ways = [_common(self.answers, other.answers), _common(self.lowest, other.lowest)]
+        # What is caught rests on one class, and false alarms on the other one.
+        ways.append(_common(self.faithful, other.faithful))
+        ways.append(_common(self.hallucinated, other.hallucinated))
         by_texts = self.by == other.by == "texts"
-        ways += [] if by_texts else [self._by_name(other)]
+        ways += self._by_name(other)
         # Texts may lack a column that they had: labels and scores tell, too.
         ways.append(_beyond(_common(self.values, other.values), self, other, other.repeated))
         ways.append(_by_ranks(self, other))
@@ -338,8 +347,8 @@ class DataUse(Record):
             ways.append(_beyond((both, size), self, other, repeated, _REWORDED))
         return max(ways, key=lambda way: len(way[0]) / max(1, way[1]))
 
-    def _by_name(self, other: "DataUse") -> tuple[set[str], int]:
-        """Return which answers have the ids and the labels of the other look's.
+    def _by_name(self, other: "DataUse") -> list[tuple[set[str], int]]:
+        """Return which answers, of all and of each class, have the other look's ids and labels.
 
         Another batch may be numbered alike: its labels are others, and so is what one detector
         says of its answers.
@@ -347,11 +356,14 @@ class DataUse(Record):
         mine, theirs = ({it[:16]: it[16:].split() for it in k.names} for k in (self, other))
         both, size = _common(tuple(mine), tuple(theirs))
         if not both:
-            return both, size
+            return []
         cells = [[names[key] for key in both] for names in (mine, theirs)]
         labels, scores = np.moveaxis(np.array(cells, np.float64), 2, 0)
         agree = labels[0] == labels[1]
         shares = (labels == 1).mean(axis=1)
+        if self.by == other.by == "texts" and min(*shares, *(1.0 - shares)) * len(both) < _ROWS:
+            # Texts are others, and few labels of a class are the same by chance.
+            return []
         chance = shares.prod() + (1.0 - shares).prod()
         usable = agree & ~np.isnan(scores).any(axis=0)
         # A guardrail's own report is by its own detector.
@@ -364,7 +376,11 @@ class DataUse(Record):
                 # Labels that follow no pattern are not the same by chance, whatever the scores.
                 told = related or min(len(self.placed), len(other.placed)) >= _ROWS
                 least = _SAME if related else _BY_LABELS if told else np.inf
-        return (both if agree.mean() >= chance + least * (1.0 - chance) else set()), size
+        if agree.mean() < chance + least * (1.0 - chance):
+            return []
+        parts = [{key for key, (label, _) in mine.items() if label == name} for name in ("0", "1")]
+        of_class = [_common(tuple(mine), tuple(theirs), part) for part in parts]
+        return [(both, size), *of_class]
 
 
 def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -398,11 +414,16 @@ def _by_ranks(look: DataUse, other: DataUse) -> tuple[set[str], int]:
     return _beyond(_common(look.ranks, other.ranks), look, other, float(few))
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
-    """Return which of a fair sample of one look's digests the other's hold, and its size."""
+def _common(
+    one: Sequence[str], other: Sequence[str], among: Container[str] | None = None
+) -> tuple[set[str], int]:
+    """Return which of a fair sample of one look's digests the other's hold, and its size.
+
+    Of all of them, or those that are ``among`` some.
+    """
     # Only below the lower of both limits do both samples hold all that there is.
     limit = min(kept[-1] if len(kept) >= KEPT else "g" for kept in (one, other))
-    sample = {item for item in one if item <= limit}
+    sample = {item for item in one if item <= limit and (among is None or item in among)}
     return sample & set(other), len(sample)
 
 
