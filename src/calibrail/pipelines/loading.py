@@ -29,10 +29,10 @@ from calibrail.data.labels import (
     names_people,
 )
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Source, spoken
+from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
-from calibrail.data.values import column_value, number_in, parse_cell, value_at
+from calibrail.data.values import column_value, name_of, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ScoreThreshold, fields
@@ -330,20 +330,30 @@ def is_label_folder(source: object) -> bool:
     return has_labels(place)
 
 
-def labels_by_id(labels: Source, reading: ReadOptions) -> tuple[dict[str, Any], Reading]:
+def labels_by_id(
+    labels: Source, reading: ReadOptions, column: str | None = None
+) -> tuple[dict[Any, Any], Reading]:
     """Return the labels of people by the ids of their answers, and how these were read.
+
+    Where a column says whose they are, they are known by what it holds and the id.
 
     Raises
     ------
     DataError
         An answer has no id, or one id has two labels.
     """
-    by_id, name = dict[str, Any](), spoken(labels)
-    found = read(labels, replace(reading, quarantine=None, group_column=None), require=())
+    by_id, name, labels = dict[Any, Any](), spoken(labels), reusable(labels)
+    how = replace(reading, quarantine=None, group_column=None)
+    seen = open_source(labels, replace(how, label_column=None), labelled=False)
+    if not reading.label_column and "human" in seen.fields:
+        # By its name, though all labels there are alike.
+        how = replace(how, label_column="human")
+    found = read(labels, how, keep=() if column is None else (column,), require=())
     for item in found:
         if item.content is not None:
             raise DataError(say("refused.labels_without_ids", name=name))
-        if by_id.setdefault(item.id, item.label) != item.label:
+        key = item.id if column is None else (name_of(item.columns.get(column)), item.id)
+        if by_id.setdefault(key, item.label) != item.label:
             raise DataError(say("refused.two_labels", name=name, id=item.id, rows=None))
     return by_id, found
 
