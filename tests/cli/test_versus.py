@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import calibrail
-from tests.pipelines.test_versus import answers, files
+from tests.pipelines.test_versus import answers, apart, files
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,25 @@ def test_two_labels_of_one_answer_leave_its_pair_out(tmp_path: Path) -> None:
     assert once["counts"] == twice["counts"]
     assert unlike["data"]["n_labelled"] == once["data"]["n_labelled"] - 1
     assert [item["n_repeated"] for item in unlike["systems"]] == [2, 1]
+
+
+def test_labels_stand_in_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside = calibrail("versus", *files(Path(), *answers(60, (0.1, 0.2), 30)), "-o", "in", "--json")
+    paths, labels = apart(Path(), rates=(0.1, 0.2))
+    given = [
+        word for path in files(Path(), *labels, names=("la", "lb")) for word in ("--labels", path)
+    ]
+    done = calibrail("versus", *paths, *given, "-o", "run")
+    found = json.loads(Path("run/versus.json").read_text("utf-8"))
+    assert found["counts"] == json.loads(inside.stdout)["counts"] and done.returncode == 4
+    anew = "calibrail versus NEW-A NEW-B --labels NEW-LABELS-A --labels NEW-LABELS-B -o run-new"
+    assert anew in " ".join(done.stdout.split())
+    # Looks stand beside the answers, whoever has the labels.
+    assert [path.name for path in Path().glob("bare*.looks.json")] == ["bare-a.looks.json"]
+    refused = calibrail("versus", *paths, *given[:2], "-o", "other")
+    said = " ".join(refused.stderr.split())
+    assert refused.returncode == 1 and "may be of bare-a.jsonl or of bare-b.jsonl" in said
+    assert "give a file of labels for each (--labels LABELS-A --labels LABELS-B)" in said

@@ -592,3 +592,165 @@ def test_systems_whose_names_letter_case_tells_apart_are_told(tmp_path: Path) ->
     content = asked(write(tmp_path / "both.jsonl", rows), system_column="rag")
     assert [item["name"] for item in content["systems"]] == ["GPT", "gpt"]
     assert content["warnings"][0].startswith("rag holds 'GPT' and 'gpt': letter case and spaces")
+
+
+def apart(
+    folder: Path,
+    b: str = "{}",
+    names: tuple[str, str] = ("bare-a", "bare-b"),
+    rates: tuple[float, float] = (0.1, 0.6),
+) -> tuple[tuple[Path, ...], list[list[dict[str, Any]]]]:
+    """Return files of answers whose labels are taken out, and these; ids of B are spelt so."""
+    sides = answers(60, rates, 30)
+    labels: list[list[dict[str, Any]]] = []
+    for side, spelt in zip(sides, ("{}", b), strict=True):
+        for row in side:
+            row["id"] = spelt.format(row["id"])
+        known = [row for row in side if row["human"] is not None]
+        labels.append([{"id": row["id"], "human": row["human"]} for row in known])
+    bare = [[{k: v for k, v in row.items() if k != "human"} for row in side] for side in sides]
+    return files(folder, *bare, names=names), labels
+
+
+def told(content: Mapping[str, Any]) -> tuple[Any, ...]:
+    return content["counts"], ends(content), content["data"]["n_labelled"], content["outcome"]
+
+
+@pytest.mark.parametrize("b", ["{}", "b{}"])
+def test_labels_in_files_of_their_own_are_joined_by_id(tmp_path: Path, b: str) -> None:
+    inside = asked(*files(tmp_path, *answers(60, (0.1, 0.6), 30)))
+    paths, (ours, theirs) = apart(tmp_path, b)
+    more = [*theirs, {"id": "new", "human": 1}, {"id": "7", "human": None}]
+    of_each = files(tmp_path, ours, more, names=("la", "lb"))
+    each = calibrail.versus(*paths, labels=of_each)
+    content = each.to_dict()
+    assert told(content) == told(inside) and inside["outcome"] == "better"
+    data = [content["data"][name] for name in ("n_unmet", "n_quarantined")]
+    assert data == [1, 1] and not inside["data"]["n_unmet"]
+    assert "1 human label has an id that the data does not have" in page(each, tmp_path)
+    turned = asked(*paths[::-1], labels=[str(path) for path in of_each[::-1]])
+    assert turned["outcome"] == "worse" and turned["counts"]["neither"] == 17
+    both = write(tmp_path / "both.jsonl", [*ours, *theirs])
+    if b == "b{}":
+        one = asked(*paths, labels=both)
+        # A copy of a file says nothing of B alone.
+        assert told(one) == told(asked(*paths, labels=(both, both))) == told(inside)
+        assert one["data"]["n_unmet"] == one["data"]["n_quarantined"] == 0
+        return
+    for given in (both, of_each[:1] * 2):
+        with pytest.raises(
+            DataError, match=r"a human label of id .* may be of .* or of .*b\.jsonl"
+        ):
+            asked(*paths, labels=given, label_column="human")
+
+
+def test_a_file_of_labels_may_say_whose_they_are(tmp_path: Path) -> None:
+    inside = asked(*files(tmp_path, *answers(60, (0.1, 0.6), 30)))
+    paths, labels = apart(tmp_path)
+    pairs = list(zip(("x", "y"), labels, strict=True))
+    long = write(
+        tmp_path / "long.jsonl", [{**row, "rag": name} for name, side in pairs for row in side]
+    )
+    columns: dict[str, dict[str, Any]] = {}
+    for name, side in pairs:
+        for row in side:
+            columns.setdefault(row["id"], {"id": row["id"]})[name] = row["human"]
+    wide = write(tmp_path / "wide.jsonl", [*columns.values()])
+    how: dict[str, Any] = {"system": ("x", "y")}
+    for found in (
+        asked(*paths, labels=long, system_column="rag", **how),
+        asked(*paths, labels=wide, positive="1", **how),
+    ):
+        assert told(found) == told(inside)
+    rows = [
+        {**json.loads(line), "rag": name}
+        for name, path in zip("xy", paths, strict=True)
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    source, how["system_column"] = write(tmp_path / "rows.jsonl", rows), "rag"
+    each = files(tmp_path, *labels, names=("lx", "ly"))
+    for given in (long, wide, each):
+        found = asked(source, labels=given, positive="1", **how)
+        assert told(found) == told(inside)
+    turned = asked(source, labels=each[::-1], system_column="rag", system=("y", "x"))
+    assert turned["outcome"] == "worse"
+    with pytest.raises(InputError, match="holds 'x', 'y'; name two of them, A first"):
+        asked(*paths, labels=long, system_column="rag", system=("x", "z"))
+    with pytest.raises(InputError, match="holds 'x', 'y'; name two of them, A first"):
+        # The order of answers is none of labels.
+        asked(source, labels=each, system_column="rag")
+    with pytest.raises(DataError, match=r"a human label of id .* may be of x or of y"):
+        asked(source, labels=each[0], **how)
+    for wrong in ({"system": ("x", "z")}, {"system": ("x",)}, {}):
+        with pytest.raises(DataError, match=r"may be of .* or of .*; columns seen: id, x, y"):
+            asked(*paths, labels=wide, positive="1", **wrong)
+    with pytest.raises(InputError, match="name two sources"):
+        asked(*paths, labels=each, **how)
+
+
+def test_labels_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
+    paths, (ours, theirs) = apart(tmp_path)
+    good, rows = write(tmp_path / "good.jsonl", theirs), list[list[dict[str, Any]]]()
+    rows.append([{"id": "x", "human": 1}])
+    rows.append([*ours, {**ours[0], "human": 1 - ours[0]["human"]}])
+    rows.append([{"human": 1}, {"human": 0}])
+    says = ("no id of the human labels is one of .*a.jsonl: the first is x, there it is 0",)
+    says += (f"gives id {ours[0]['id']} two labels", "holds rows without an id")
+    for said, bad in zip(says, rows, strict=True):
+        with pytest.raises(DataError, match=said):
+            asked(*paths, labels=(write(tmp_path / "bad.jsonl", bad), good))
+    with pytest.raises(InputError, match="name two sources"):
+        asked(*paths, labels=(good, good, good))
+    one = write(tmp_path / "one.jsonl", ours)
+    again = {"id": ours[0]["id"], "question": "Else?", "response": "Another one."}
+    twice = write(tmp_path / "twice.jsonl", [again])
+    with pytest.raises(DataError, match=f"several answers of id {ours[0]['id']}"):
+        asked([paths[0], twice], paths[1], labels=(one, good))
+    with pytest.raises(DataError, match=r"name the\s+file that has them \(labels="):
+        asked(*paths)
+
+
+def test_labels_of_another_file_are_the_same_look_and_whose_they_are(tmp_path: Path) -> None:
+    sides, looks = answers(60, (0.1, 0.6), 30), tmp_path / "looks.json"
+    inside = files(tmp_path, *sides, names=("c", "d"))
+    assert asked(*inside, judge_column="judge", looks=looks)["verdict"] == "certified"
+    paths, labels = apart(tmp_path, names=("c", "d"))
+    given = files(
+        tmp_path,
+        *[[{"id": row["id"], "faulty": row["human"]} for row in side] for side in labels],
+        names=("la", "lb"),
+    )
+    how: dict[str, Any] = {"labels": given, "label_column": "faulty", "looks": looks}
+    again = asked(*paths, judge_column="judge", **how)
+    assert again["verdict"] == "certified" and again["columns"]["human"] == "faulty"
+    assert asked(*paths, **how)["reason_code"] == "looked_before"
+    # What a judge says of an answer may be unreadable beside labels that are.
+    text = paths[0].read_text("utf-8").replace('"judge": 0', '"judge": "perhaps"', 1)
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text(text, "utf-8")
+    content = asked(odd, paths[1], judge_column="judge", labels=given, label_column="faulty")
+    assert content["data"]["n_quarantined"] == 1
+    # The file of labels says whose they are, and that of answers does not.
+    by_model = [[{**row, "annotator": "gpt-4o"} for row in side] for side in labels]
+    found = asked(*paths, labels=files(tmp_path, labels[0], by_model[1], names=("lc", "ld")))
+    assert found["reason_code"] == "labels_of_judge"
+    assert found["data"]["labelled_by"].startswith("gpt-4o")
+    rows = [[{**row, "annotator": "gpt-4o"} for row in side] for side in sides]
+    people = files(tmp_path, *labels, names=("le", "lf"))
+    found = asked(*files(tmp_path, *rows, names=("e", "f")), labels=people)
+    assert found["data"]["labelled_by"] is None and found["verdict"] == "certified"
+
+
+def test_labels_of_a_folder_are_joined_by_id(tmp_path: Path) -> None:
+    paths, (ours, theirs) = apart(tmp_path)
+    known = {row["id"]: row["human"] for row in theirs}
+    drawn = [row for row in answers(60)[1] if row["id"] in known]
+    folder = tmp_path / "labels"
+    with calibrail.label(write(tmp_path / "d.jsonl", drawn), folder, looks=False) as session:
+        while (task := session.next("Ann")) is not None:
+            session.put("Ann", task.order, known[task.id])
+    given = write(tmp_path / "ours.jsonl", ours), folder
+    found = asked(*paths, labels=given)
+    assert found["data"]["n_labelled"] == 30 and found["outcome"] == "better"
+    with pytest.raises(InputError, match="says not how its answers were drawn"):
+        asked(*paths, labels=(given[0], folder / "labels.jsonl"))

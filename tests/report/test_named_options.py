@@ -70,7 +70,6 @@ NEVER = {
         "of a split, which `audit` and `test` have not",
     ),
     "refused.no_winner": "of a comparison that `export` freezes",
-    "refused.no_people": "`versus` has its labels beside the answers, and is told of no file",
     "refused.labels_without_ids": "of a file of labels; `recalibrate` has a folder",
     "refused.two_labels": "of a file of labels; `recalibrate` has a folder",
 }

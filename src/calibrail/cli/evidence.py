@@ -177,6 +177,7 @@ class SystemColumns:
     """Which systems are compared, and what a judge says of them."""
 
     judge_column: str | None = setting(default=None, main=True)
+    labels: tuple[Path, ...] = setting(default=(), metavar="FILE")
     margin: float | None = setting(default=None, main=True)
     system_column: str | None = setting(default=None, main=True)
     system: tuple[str, ...] = setting(default=(), metavar="NAME", main=True)

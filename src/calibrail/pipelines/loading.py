@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -29,10 +29,10 @@ from calibrail.data.labels import (
     names_people,
 )
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Source, spoken
+from calibrail.data.sources import Source, reusable, spoken
 from calibrail.data.suggested_options import direction_of
 from calibrail.data.tables import ACCEPTED, columns_of
-from calibrail.data.values import column_value, number_in, parse_cell, value_at
+from calibrail.data.values import column_value, name_of, number_in, parse_cell, value_at
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.models.hardware import installed_versions
 from calibrail.options import ScoreThreshold, fields
@@ -332,34 +332,43 @@ def is_label_folder(source: object) -> bool:
 
 def reading_by_ids(reading: ReadOptions, source: Source, labels: Source) -> ReadOptions:
     """Return how to read data that ids join with labels: by its own where they have the column."""
-    if reading.id_column is None or _has_ids(source, reading) or not _has_ids(labels, reading):
-        return reading
-    return replace(reading, id_column=None)
+    own = replace(reading, id_column=None)
+    name, here = reading.id_column, (_fields(it, own) for it in (source, labels))
+    return own if [name in fields for fields in here] == [False, True] else reading
 
 
-def _has_ids(source: Source, reading: ReadOptions) -> bool:
-    """Return whether the column of ids that is named is there."""
-    own = replace(reading, id_column=None, group_column=None, label_column=None, quarantine=None)
-    return reading.id_column in read(source, own, require=(), labelled=False).fields
+def _fields(source: Source, reading: ReadOptions) -> Collection[str]:
+    """Return the fields of a source whose labels and groups nobody asks for."""
+    plain = replace(reading, group_column=None, label_column=None, quarantine=None)
+    return open_source(source, plain, labelled=False).fields
 
 
-def labels_by_id(labels: Source, reading: ReadOptions) -> tuple[dict[str, Any], Reading]:
+def labels_by_id(
+    labels: Source, reading: ReadOptions, column: str | None = None
+) -> tuple[dict[Any, Any], Reading]:
     """Return the labels of people by the ids of their answers, and how these were read.
+
+    Where a column says whose they are, they are known by what it holds and the id.
 
     Raises
     ------
     DataError
         An answer has no id, or one id has two labels.
     """
-    by_id, name = dict[str, Any](), spoken(labels)
-    reading = replace(reading, quarantine=None, group_column=None)
-    if reading.id_column is not None and not _has_ids(labels, reading):
-        reading = replace(reading, id_column=None)
-    found = read(labels, reading, require=())
+    by_id, name, labels = dict[Any, Any](), spoken(labels), reusable(labels)
+    how = replace(reading, quarantine=None, group_column=None)
+    seen = _fields(labels, replace(how, id_column=None))
+    if not reading.label_column and "human" in seen:
+        # By its name, though all labels there are alike.
+        how = replace(how, label_column="human")
+    if how.id_column not in seen:
+        how = replace(how, id_column=None)
+    found = read(labels, how, keep=() if column is None else (column,), require=())
     for item in found:
         if item.content is not None:
             raise DataError(say("refused.labels_without_ids", name=name))
-        if by_id.setdefault(item.id, item.label) != item.label:
+        key = item.id if column is None else (name_of(item.columns.get(column)), item.id)
+        if by_id.setdefault(key, item.label) != item.label:
             raise DataError(say("refused.two_labels", name=name, id=item.id, rows=None))
     return by_id, found
 

@@ -16,7 +16,7 @@ from calibrail.conformal import exact_bound
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading
-from calibrail.data.sources import Source, reusable, spoken
+from calibrail.data.sources import Source, names_of, reusable, spoken
 from calibrail.data.splits import merge_groups
 from calibrail.data.values import canonical_text, name_of
 from calibrail.errors import DataError, InputError
@@ -81,9 +81,10 @@ class SystemComparison(ShownContent):
 
 
 class _Reply(NamedTuple):
-    """An answer, and what people (`NONE`) and the judge (NaN for nothing) say of it."""
+    """An answer, its file, and what people (`NONE`) and the judge (NaN for nothing) say of it."""
 
     example: Example
+    file: str
     human: float
     judge: float
 
@@ -102,6 +103,7 @@ def versus(
     second: Source | None = None,
     *,
     judge_column: str | None = None,
+    labels: Source | tuple[Source, ...] | None = None,
     margin: float | None = None,
     system_column: str | None = None,
     system: Sequence[str] = (),
@@ -129,12 +131,16 @@ def versus(
         the first that joins most. Or ``first`` holds both.
     judge_column : str, optional
         What a judge says of all answers: 1 = hallucinated, 0 = faithful, or ratings.
+    labels : path or data in memory, or two of them, optional
+        Where the human labels are, by the ids of the answers, if not in their label column: those
+        of both systems, or of A in the first and of B in the second.
     margin : float, optional
         Ask whether A hallucinates at most so much more often than B, e.g. 0.03.
     system_column : str, optional
-        Column of one source that says which system gave an answer.
+        Column of one source that says which system gave an answer; of ``labels``, whose they are.
     system : sequence of str
-        Its values for A and for B; without, the two that there are, as they come.
+        Its values for A and for B; without, the two that there are, as they come. In ``labels``
+        they may be two columns, of the labels of either system.
     judge_higher : {"hallucinated", "faithful"}, optional
         What a higher rating means; what the column's name says where that is clear.
     probability : str, optional
@@ -159,7 +165,8 @@ def versus(
     InputError
         If it is not said which are the two systems, or an option is outside its domain.
     DataError
-        If no question has answers of both, or none of them two human labels.
+        If no question has answers of both, or none of them two human labels; if an id of ``labels``
+        may stand for several answers, or none stands for any.
 
     Examples
     --------
@@ -174,46 +181,64 @@ def versus(
     reading = fields.optional(reading, ReadOptions, "reading")
     asked = Requirement(confidence=confidence, n_looks=n_looks)
     margin = None if margin is None else fields.share(margin, "margin")
-    if (second is None) == (system_column is None):
+    given = () if labels is None else labels
+    apart = given if isinstance(given, tuple) else names_of(given) or (given,)
+    called = [*dict.fromkeys(name_of(name) or "" for name in fields.texts(system, "system"))]
+    # Of two sources one file of labels may name the systems.
+    named = bool(system_column or called) and len(apart) != 1
+    if len(apart) > 2 or (system_column is None if second is None else named):
         raise InputError(say("refused.which_systems"))
-    first = reusable(first)
-    seen = loading.open_source(first, replace(reading, label_column=None), labelled=False)
-    others = [name for name in seen.fields if name != system_column]
-    human, reading = loading.column_of_people(seen, reading, others, here=True)
-    if judge_column == human:
-        raise InputError(say("refused.judge_is_human", column=human))
+    first, human = reusable(first), "human"
+    if not apart:
+        seen = loading.open_source(first, replace(reading, label_column=None), labelled=False)
+        others = [name for name in seen.fields if name != system_column]
+        human, reading = loading.column_of_people(seen, reading, others, here=True, apart=True)
+        if judge_column == human:
+            raise InputError(say("refused.judge_is_human", column=human))
     plainly = replace(reading, label_column=None)
     columns = {"human": human, "judge": judge_column, "probability": probability}
-    judges, keep = () if judge_column is None else (judge_column,), [human, system_column]
+    judges = () if judge_column is None else (judge_column,)
+    keep = [None if apart else human, system_column if second is None else None]
     sources = [first] if second is None else [first, second]
-    opened, labels, answers = list[Reading](), list[loading.JudgedLabels](), list[list[_Reply]]()
+    opened, readers, answers = list[Reading](), list[loading.JudgedLabels](), list[list[_Reply]]()
     for source, further in zip(sources, (probability, None), strict=False):
         wanted = [item for item in (*keep, *judges, further) if item is not None]
         plainly = replace(plainly, quarantine=reading.quarantine)
         rows = loading.open_source(source, plainly, keep=wanted, labelled=False)
-        reader = loading.JudgedLabels(spoken(source), reading, human, judges, judge_higher, rows)
-        read = ((item, reader.read(item)) for item in rows)
-        answers.append([_Reply(item, *(*row, np.nan)[:2]) for item, row in read if row])
+        about = spoken(source), reading, human, judges, judge_higher, rows
+        reader = loading.JudgedLabels(*about, {} if apart else None)
+        read = ((item, rows.place[0], reader.read(item)) for item in rows)
+        answers.append([_Reply(item, file, *(*row, np.nan)[:2]) for item, file, row in read if row])
         reader.append()
-        if reader.first and all(row.human == NONE for row in answers[-1]):
+        if reader.first and not apart and all(row.human == NONE for row in answers[-1]):
             # Else what is missed would be pairs, or a system.
             raise DataError(next(iter(reader.first.values())))
         opened.append(rows)
-        labels.append(reader)
+        readers.append(reader)
         if reading.quarantine is not None:
             path = reading.quarantine
             reading = replace(reading, quarantine=path.with_stem(f"{path.stem}-b"))
     names, found = [spoken(source) for source in sources], list[str]()
     if second is not None and opened[0].digest() == opened[1].digest():
         raise InputError(say("refused.same_source", a=names[0], b=names[1]))
-    if labels[0].signs != labels[-1].signs:
+    if readers[0].signs != readers[-1].signs:
         raise InputError(say("refused.judge_differs", column=judge_column))
-    if system_column is not None:
-        answers, names, found = _parted(answers[0], system_column, fields.texts(system, "system"))
+    if second is None and system_column is not None:
+        answers, names, found = _parted(answers[0], system_column, called)
+        if len(apart) == 2 and not called:
+            # Whose answers come first says not whose labels do.
+            raise InputError(say("refused.two_systems", column=system_column, found=found))
+    whose, n_unmet = opened, 0
+    if apart:
+        called = names if second is None else called
+        answers, whose, n_unmet = _labelled(answers, names, apart, reading, system_column, called)
+        held = (name for item in whose for name in item.columns.label_columns)
+        columns["human"] = ", ".join(dict.fromkeys(held))
     joined_by, (pairs, left_out, unlike) = _joined(answers, names)
-    table = _Table.of(pairs, columns, sign=sum(labels[0].signs), source=names[0])
+    table = _Table.of(pairs, columns, sign=sum(readers[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
-    look = table.look([columns, sorted(names)], asked)
+    # What the column of these labels is called asks for nothing.
+    look = table.look([judge_column, probability, sorted(names)], asked)
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
@@ -222,7 +247,7 @@ def versus(
     content |= {"needed": None, "difference": gap, "margin": margin, "confidence": level}
     content["reason"] = words.versus_reason(content, names)
     # A judge that labelled for one of the systems labelled for the comparison.
-    judge = next(filter(None, (judge_of(item.how()) for item in opened)), None)
+    judge = next(filter(None, (judge_of(item.how()) for item in whose)), None)
     left = data_reuse.certificate_after_reuse(content, standing)
     if judge is not None and left["verdict"] == "certified":
         left |= withdrawn_for("labels_of_judge", say("versus.by_judge", left, judge=judge))
@@ -241,9 +266,10 @@ def versus(
     for side, name, said, out in zip("ab", names, table.judge.T, left_out, strict=True):
         people = exact_bound(counts["both"] + counts[f"only_{side}"], n, level)
         # A mean of ratings is no share.
-        mean = np.nanmean(said) if np.isfinite(said).any() and not any(labels[0].signs) else None
+        mean = np.nanmean(said) if np.isfinite(said).any() and not any(readers[0].signs) else None
         systems.append({"name": name, "people": people, "judge": mean, **out})
-    aside = [item.n_quarantined for item in opened] + [len(reader.entries) for reader in labels]
+    aside = [item.n_quarantined for item in dict.fromkeys([*opened, *whose])]
+    aside += [len(reader.entries) for reader in readers]
     one, both = (~np.isnan(table.human)).any(axis=1), (~np.isnan(table.judge)).all(axis=1)
     data: dict[str, Any] = {
         "source": ", ".join(spoken(item) for item in sources),
@@ -255,12 +281,13 @@ def versus(
     said = [[canonical_text(item.example.response) for item in both] for _, *both in pairs]
     data |= {"n_near": table.n_near, "n_same": sum(bool(one) and one == two for one, two in said)}
     data |= {"n_unlike": len(unlike), "first_unlike": unlike[:1], "labelled_by": judge}
+    data["n_unmet"] = n_unmet
     content |= {"systems": systems, "counts": counts, "data": data, "random_sample": sample}
     content["columns"] = {**columns, "system": system_column, "joined_by": joined_by}
     content["looks"] = standing.to_dict(confidence)
-    content["warnings"] = [text for reader in labels for text in reader.warnings()]
+    content["warnings"] = [text for reader in readers for text in reader.warnings()]
     content["warnings"] += alike_names(system_column or "", found, "systems")
-    for rows in opened:
+    for rows in whose:
         content["warnings"] += labellers_note(rows.labellers.found())
     content["reproduce"] = fields.optional(context, loading.Context, "context").reproduce()
     return SystemComparison(plain(content))
@@ -274,10 +301,76 @@ def _parted(
     for row in rows:
         if name := name_of(row.example.columns.get(column)):
             by_system.setdefault(name, []).append(row)
-    names = [name_of(name) or "" for name in wanted] or [*by_system]
+    names = [*(wanted or by_system)]
     if len({*names}) != 2 or len(names) != 2 or not {*names} <= by_system.keys():
         raise InputError(say("refused.two_systems", column=column, found=[*by_system]))
     return [by_system[name] for name in names], names, [*by_system]
+
+
+def _labelled(
+    answers: Sequence[Sequence[_Reply]],
+    names: Sequence[str],
+    given: Sequence[Source],
+    reading: ReadOptions,
+    column: str | None,
+    systems: Sequence[str],
+) -> tuple[list[list[_Reply]], list[Reading], int]:
+    """Return answers with other files' labels, how these were read, and how many have no answer."""
+    ids = [[row.example.id for row in rows if row.example.content is None] for rows in answers]
+    either = {"a": names[0], "b": names[1], "ids": sorted({*ids[0]} & {*ids[1]})}
+    labels, read = _labels_apart(given, reading, column, systems, either)
+    labelled, met = list[list[_Reply]](), list[dict[str, Example]]()
+    for name, rows, here, by_id in zip(names, answers, ids, [*labels, labels[0]], strict=False):
+        labelled.append([])
+        met.append({})
+        for row in rows:
+            # An id that several files have is told apart by their names.
+            known = row.example.id, row.example.id.removeprefix(f"{row.file}:")
+            id = next((id for id in known if id in by_id), None)
+            if id is not None and met[-1].setdefault(id, row.example) != row.example:
+                raise DataError(say("refused.two_answers", name=name, id=id))
+            labelled[-1].append(row._replace(human=by_id.get(id, NONE)))
+        if not met[-1]:
+            first = {"first": next(iter(by_id)), "here": next(iter(here), "")}
+            raise DataError(say("refused.no_id_met", first, name=name))
+    if len(labels) == 1 and (both := [id for id in met[0] if id in met[1]]):
+        raise DataError(say("refused.label_of_either", either, ids=both))
+    return labelled, read, sum(map(len, labels)) - sum(map(len, met))
+
+
+def _labels_apart(
+    given: Sequence[Source],
+    reading: ReadOptions,
+    column: str | None,
+    systems: Sequence[str],
+    either: Mapping[str, Any],
+) -> tuple[list[dict[Any, Any]], list[Reading]]:
+    """Return labels by id, of A and of B or all together, and how they were read.
+
+    One file says whose they are by a column of ``systems``, by a column for each, or by ids that
+    ``either`` does not share.
+    """
+    for item in given:
+        loading.is_label_folder(item)
+    ways = [(reusable(item), reading) for item in given]
+    if len(given) == 1:
+        (source, _), plainly = ways[0], replace(reading, label_column=None, quarantine=None)
+        seen = loading.open_source(source, plainly, labelled=False).fields
+        if column in seen:
+            by_key, found = loading.labels_by_id(source, reading, column)
+            sides = [{id: it for (of, id), it in by_key.items() if of == name} for name in systems]
+            if len(systems) != 2 or not all(sides):
+                names = dict.fromkeys(name for name, _ in by_key)
+                raise InputError(say("refused.two_systems", column=column, found=[*names]))
+            return sides, [found]
+        if len(systems) == 2 and {*systems} <= {*seen} and not reading.label_column:
+            ways = [(source, replace(reading, label_column=name)) for name in systems]
+        elif either["ids"]:
+            raise DataError(say("refused.label_of_either", either, seen=", ".join(seen)))
+    each = [loading.labels_by_id(*way) for way in ways]
+    # Two copies of a file say no more than one.
+    n = len({found.digest() for _, found in each}) if len(given) == 2 else len(each)
+    return [labels for labels, _ in each[:n]], [found for _, found in each[:n]]
 
 
 #: What names a pair, and its answers.

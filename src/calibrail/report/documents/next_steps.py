@@ -77,7 +77,11 @@ def again(content: Json, name: str, command: str = "", without: Collection[str] 
     kept = without_options(_words(content, name), {*without, *ELSEWHERE})[2:]
     files = list(takewhile(lambda word: not word.startswith("-"), kept))
     if kept and not command:
-        kept[: len(files)] = ["NEW"] if len(files) == 1 else ["NEW-A", "NEW-B"]
+        n_labels, kept = len(_values(kept, "--labels")), without_options(kept, {"--labels="})
+        sides = [""] if n_labels == 1 else ["-A", "-B"][:n_labels]
+        labels = [word for side in sides for word in ("--labels", f"NEW-LABELS{side}")]
+        news = ["NEW"] if len(files) == 1 else ["NEW-A", "NEW-B"]
+        kept = [*news, *labels, *kept[len(files) :]]
     into = f"RUN-{'calibrated' if command else 'new'}"
     return shlex.join(["calibrail", command or name, *kept, "-o", into]) if kept else ""
 
