@@ -59,7 +59,9 @@ class Known:
 @pytest.mark.parametrize("design", ["uniform", "active"])
 def test_bounds_through_a_judge_hold_the_truth(design: str) -> None:
     rng, runs, delta = np.random.default_rng(1), 60, 0.2
-    truths, outside, shown = {"": BASE, "coverage": COVERAGE, "fpr": FPR}, 0, 0
+    truths, outside, shown = {"": BASE}, 0, 0
+    if design == "uniform":
+        truths |= {"coverage": COVERAGE, "fpr": FPR}
     for run in range(runs):
         full = Known(300, design, run)
         status = judge_status(judged(full, 0.95, 0.03, rng), full.audited, ROWS, delta)
@@ -70,7 +72,7 @@ def test_bounds_through_a_judge_hold_the_truth(design: str) -> None:
         )
         shown += status["upper"] - status["lower"] < 0.6
     assert outside <= binom.isf(1e-4, runs, delta)
-    assert design == "active" or shown > runs / 2
+    assert shown > runs / 2
 
 
 def test_a_judge_who_errs_otherwise_where_people_do_not_look_is_believed_wrongly() -> None:
@@ -97,11 +99,11 @@ def test_a_judge_must_label_the_draws_that_the_lot_passed_over() -> None:
     full, rng = Known(600, "active", 3), np.random.default_rng(4)
     all_of_them = judged(full, 0.95, 0.03, rng)
     known = judge_status(all_of_them, full.audited, ROWS, 0.05)
-    assert known["reason"] != "draws_not_judged" and known["n"] > 100
+    assert known["reason"] is None and known["n"] > 100 and known["share_judged"] == 1.0
     ids = full.audited.id[full.audited.handed_out].tolist()
     some = replace(all_of_them, labels={name: all_of_them.labels[name] for name in ids})
     status = judge_status(some, full.audited, ROWS, 0.05)
-    assert status["reason"] == "draws_not_judged" and status["passed"]["share_judged"] == 1.0
+    assert status["reason"] == "draws_not_judged" and status["share_judged"] == 1.0
     assert (status["lower"], status["upper"]) == (0.0, 1.0)
 
 

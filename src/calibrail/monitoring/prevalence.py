@@ -15,9 +15,13 @@ the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's 
 which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
 each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
 corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
-holds while the judge errs among all answers of a stratum as among those that people labelled. Of
-answers drawn with probabilities of their own, those that the lot passed over count, too: what is
-known of the judge's errors is known only where it labelled every answer drawn.
+holds while the judge errs among all answers of a stratum as among those that people labelled.
+
+Of answers labelled with probabilities of their own, nothing like it is assumed: bets on people's
+labels take out of each what the judge says of the drawn answer, and give back what it says of all
+(see ``drawn_share``). Where it labelled all rows that share is known; else the bounds among flagged
+and among passed answers each have a third of the error. So it must have labelled every draw, those
+that the lot passed over, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +39,6 @@ from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.monitoring import promise
 from calibrail.monitoring.promise import LabelledBets
-from calibrail.options.labelling import Drawing
-
-#: What each way rests on.
-ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
 
 Json = dict[str, Any]
 
@@ -75,7 +75,7 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     return {
         **_rate(estimate, interval),
         "confidence": _together(delta, [getattr(headline, name) for name in bounds]),
-        "assumption": ASSUMPTIONS["flags"],
+        "assumption": "within_class_scores",
         "reason": shown,
         "notes": sorted(set(notes)),
         "flag_rate": flag_rate,
@@ -132,7 +132,7 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
     return {
         **_rate(estimate, intervals.Interval(lower, upper)),
         "confidence": level,
-        "assumption": ASSUMPTIONS["labels"],
+        "assumption": "audited",
         "reason": None if len(sample) else "nothing_drawn",
         "n": int(np.count_nonzero(~unknown & ~np.isnan(sample.label))),
         "n_unknown": int(np.count_nonzero(unknown)),
@@ -307,8 +307,12 @@ def judge_status(
         ``share_judged`` of the rows of the log, and ``reason``, where nothing follows; ``saved``:
         how many more labels of people alone would
         give an interval as narrow, from draws like those so far (None: more than can be said, or
-        there is nothing to go by).
+        there is nothing to go by). Of draws with probabilities of their own, ``positive``: the
+        judge's share among all rows, in place of coverage, FPR and what they follow from.
     """
+    alone = delta if alone is None else alone
+    if sample.drawing.weighted:
+        return _beside_status(judged, sample, rows, delta, alone)
     level = 1.0 - delta / _BOUNDS
     parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
     rate = flag_rate(*rows, level)
@@ -329,37 +333,70 @@ def judge_status(
     return {
         **shown[0],
         "confidence": 1.0 - delta,
-        "assumption": ASSUMPTIONS["judge"],
+        "assumption": "judge",
         "reason": reasons[0] if len(reasons) == len(parts) else None,
         "n": sum(part["n"] for part in parts.values()),
         "flag_rate": rate,
         "coverage": shown[1],
         "fpr": shown[2],
         **parts,
-        "saved": labels_saved(sample, delta if alone is None else alone, prevalence.width),
+        "saved": labels_saved(sample, alone, prevalence.width),
+    }
+
+
+def _beside_status(
+    judged: JudgeSample, sample: LabelledSample, rows: tuple[int, int], delta: float, alone: float
+) -> Json:
+    """Return prevalence from draws with probabilities of their own, whatever the judge does."""
+    n, among = rows[1], intervals.Interval(*[rows[0] / max(1, rows[1])] * 2)
+    strata = ((judged.flagged, rows[0]), (judged.passed, n - rows[0]))
+    error = delta / (1 + sum(part[1] < of for part, of in strata))
+    rates = [flag_rate(*part, 1.0 - error) for part, _ in strata]
+    points = [intervals.Interval(*[rate["estimate"] or 0.0] * 2) for rate in rates]
+    known = zip(rates, points, strata, strict=True)
+    ends = [point if part[1] >= of else _interval(rate) for rate, point, (part, of) in known]
+    share, point = intervals.mixed_share(among, *ends), intervals.mixed_share(among, *points).lower
+    said = np.array([judged.labels.get(item, np.nan) for item in sample.id.tolist()], np.float64)
+    reason = (
+        "draws_not_judged" if np.isnan(said).any() else None if len(sample) else "nothing_drawn"
+    )
+    found, estimate, unknown = intervals.ANYTHING, None, promise.is_unresolved(sample)
+    if reason is None:
+        weight, floor = _rows(sample), sample.drawing.floors[0]
+        least, most = (
+            promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
+        )
+        low, high = (
+            intervals.drawn_share(mass, weight, 1.0 - error, floor=floor, beside=(said, share))
+            for mass in (least, most)
+        )
+        found = intervals.Interval(low.lower, high.upper)
+        part = min(intervals.BESIDE, key=lambda part: float(np.var(least - part * said)))
+        if (weight := weight * ~unknown).any():
+            estimate = float(np.average(least - part * (said - point), weights=weight))
+    labelled = ~unknown & ~np.isnan(sample.label) & ~np.isnan(said)
+    return {
+        **_rate(None if estimate is None else min(1.0, max(0.0, estimate)), found),
+        "confidence": 1.0 - delta,
+        "assumption": "judge_beside",
+        "reason": reason,
+        "n": int(np.count_nonzero(labelled)),
+        "positive": _rate(point, share),
+        "share_judged": min(1.0, sum(part[1] for part, _ in strata) / max(1, n)),
+        "saved": labels_saved(sample, alone, found.width),
     }
 
 
 def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:
     """Return what the judge's labels say of the flagged, or of the passed answers."""
     judgements = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.int64)
-    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
-    lacking = sample.drawing.weighted and bool((judgements < 0).any())
-    both = (judgements >= 0) & (sample.flagged == (name == "flagged")) & (not lacking)
+    both = (judgements >= 0) & (sample.flagged == (name == "flagged"))
     part = replace(promise.take_rows(sample, both), flagged=judgements[both] == 1)
-    if part.drawing.weighted:
-        # Whatever the judge says, the floor is that of the stratum; a drawing has two.
-        floor = part.drawing.floors[0 if name == "flagged" else 1]
-        part = replace(part, drawing=Drawing("active", floor / 2.0))
     tpr, fpr = LabelledBets(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
     count, n = getattr(judged, name)
     positive = flag_rate(count, n, level)
     seen, high, low = map(_interval, (positive, tpr.to_dict(), fpr.to_dict()))
-    share: intervals.Interval
-    reason: str | None
     share, reason = intervals.share_behind(seen, high, low)
-    if lacking:
-        share, reason = intervals.ANYTHING, "draws_not_judged"
     estimate = None
     rates = (positive["estimate"], tpr.estimate, fpr.estimate)
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
@@ -451,6 +488,9 @@ def prevalence_status(
         known = promise.take_rows(sample, np.arange(len(sample)) < until)
         ways["labels"] = labels_status(known, part)
         if judged is not None:
+            if sample.drawing.weighted:
+                # Decisions without a score are drawn, too, and a judge may label them.
+                rows = sum(item["flagged"] for item in timeline), sum(it["n"] for it in timeline)
             ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)
     given = {name: item for name in _WAYS if (item := ways[name]) is not None}
     if (labels := given.get("labels")) is not None:
