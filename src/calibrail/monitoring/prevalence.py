@@ -18,10 +18,10 @@ corners follow the shares of hallucinated answers, and with these prevalence, co
 holds while the judge errs among all answers of a stratum as among those that people labelled.
 
 Of answers labelled with probabilities of their own, nothing like it is assumed: bets on people's
-labels take out of each what the judge says of the drawn answer, and give back what it says of all
-(see ``drawn_share``). Where it labelled all rows that share is known; else the bounds among flagged
-and among passed answers each have a third of the error. So it must have labelled every draw, those
-that the lot passed over, too.
+labels take out of each a part of what the judge says of the answer, and add that part of its share
+among all rows. The mean stays the same whatever the judge says, and where it says what people do,
+values vary less. Where it labelled all rows its share is known; otherwise its bounds among flagged
+and among passed ones have a part of the error. It must have labelled every draw, handed out or not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
+from calibrail.conformal import (
+    argument_checks,
+    clopper_pearson,
+    confidence_sequence,
+    estimated_labels,
+)
 from calibrail.conformal import bounds as intervals
 from calibrail.conformal.argument_checks import Floats
 from calibrail.conformal.threshold import first_where
@@ -113,24 +118,19 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
     ever : bool
         Whether it has to hold at all times, or for one look.
     """
-    unknown = promise.is_unresolved(sample)
-    least, most = (
-        promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
-    )
-    rows, level = _rows(sample), 1.0 - delta
-    # A flagged answer has the lower floor.
-    floor = sample.drawing.floors[0] if sample.drawing.weighted else None
-    if not ever and floor is None and not np.ptp(sample.share):
+    unknown, level, rows = promise.is_unresolved(sample), 1.0 - delta, _rows(sample)
+    least, most = _either(sample)
+    if not ever and not sample.drawing.weighted and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
-        lower, upper = ends[0][0], ends[1][1]
+        interval = intervals.Interval(ends[0][0], ends[1][1])
     else:
-        lower = intervals.drawn_share(least, rows, level, floor=floor).lower
-        upper = intervals.drawn_share(most, rows, level, floor=floor).upper
+        interval = _drawn(sample, level)
     estimate, weight = None, rows * ~unknown
     if weight.any():
-        estimate = float(np.clip(np.sum(least * weight) / weight.sum(), 0.0, 1.0))
+        mass = promise.masses(sample, least)
+        estimate = float(np.clip(np.average(mass, weights=weight), 0.0, 1.0))
     return {
-        **_rate(estimate, intervals.Interval(lower, upper)),
+        **_rate(estimate, interval),
         "confidence": level,
         "assumption": "audited",
         "reason": None if len(sample) else "nothing_drawn",
@@ -143,9 +143,61 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
 def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> float:
     """Return how wide an interval is from so many times the final labels that there are."""
     known = promise.take_rows(sample, ~promise.is_unresolved(sample))
-    floor = sample.drawing.floors[0] if sample.drawing.weighted else None
-    masses = promise.masses(known, known.label)
-    return intervals.drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
+    return _drawn(known, 1.0 - delta, times=times).width
+
+
+#: Ways to bet on one mean: how much of the guess counts, and how much of a judge's label is taken
+#: out. With half of the guess a draw loses half as much at most, so that bets are larger, which
+#: pays up to some hundred labels; half of the judge's label suits one that errs (simulated).
+_ALONE: Final = ((1.0, 0.0), (0.5, 0.0))
+_BESIDE: Final = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
+
+
+def _drawn(
+    sample: LabelledSample,
+    level: float,
+    *,
+    times: float = 1.0,
+    said: Floats | None = None,
+    share: intervals.Interval = intervals.ANYTHING,
+) -> intervals.Interval:
+    """Return the interval of the share of hallucinated rows, open labels counting as either.
+
+    ``said`` holds the labels of a judge, and ``share`` bounds their mean over all rows.
+    """
+    least, most = _either(sample)
+    if not sample.drawing.weighted:
+        ends = [
+            intervals.drawn_share(it, _rows(sample), level, times=times) for it in (least, most)
+        ]
+        return intervals.Interval(ends[0].lower, ends[1].upper)
+    # A flagged answer has the lower floor.
+    worst, ways = (
+        1.0 - 1.0 / sample.drawing.floors[0],
+        np.array(_ALONE if said is None else _BESIDE),
+    )
+
+    def at_least(labels: Floats, guess: Floats, judge: Floats | float, mean: float) -> float:
+        estimated = [
+            estimated_labels(labels, sample.probability, guessed * guess) - taken * (judge - mean)
+            for guessed, taken in ways
+        ]
+        lowest = ways @ np.array([worst, mean - 1.0])
+        return intervals.drawn_at_least(
+            np.array(estimated), lowest, _rows(sample), level, times=times
+        )
+
+    judge = np.zeros(len(sample)) if said is None else said
+    lower = at_least(least, sample.guess, judge, share.lower)
+    return intervals.Interval(
+        lower, 1.0 - at_least(1.0 - most, 1.0 - sample.guess, 1.0 - judge, 1.0 - share.upper)
+    )
+
+
+def _either(sample: LabelledSample) -> tuple[Floats, Floats]:
+    """Return labels with open ones as faithful, and as hallucinated; NaN where none is due."""
+    unknown = promise.is_unresolved(sample)
+    return np.where(unknown, 0.0, sample.label), np.where(unknown, 1.0, sample.label)
 
 
 def _rows(sample: LabelledSample) -> Floats:
@@ -362,18 +414,11 @@ def _beside_status(
     )
     found, estimate, unknown = intervals.ANYTHING, None, promise.is_unresolved(sample)
     if reason is None:
-        weight, floor = _rows(sample), sample.drawing.floors[0]
-        least, most = (
-            promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
-        )
-        low, high = (
-            intervals.drawn_share(mass, weight, 1.0 - error, floor=floor, beside=(said, share))
-            for mass in (least, most)
-        )
-        found = intervals.Interval(low.lower, high.upper)
-        part = min(intervals.BESIDE, key=lambda part: float(np.var(least - part * said)))
-        if (weight := weight * ~unknown).any():
-            estimate = float(np.average(least - part * (said - point), weights=weight))
+        found = _drawn(sample, 1.0 - error, said=said, share=share)
+        mass = promise.masses(sample, _either(sample)[0])
+        taken = min((0.5, 1.0), key=lambda part: float(np.var(mass - part * said)))
+        if (weight := _rows(sample) * ~unknown).any():
+            estimate = float(np.average(mass - taken * (said - point), weights=weight))
     labelled = ~unknown & ~np.isnan(sample.label) & ~np.isnan(said)
     return {
         **_rate(None if estimate is None else min(1.0, max(0.0, estimate)), found),
