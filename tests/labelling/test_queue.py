@@ -109,7 +109,7 @@ def test_two_judges_and_an_earlier_label_need_no_guardrail(tmp_path: Path) -> No
 
 
 def test_a_rating_beyond_a_cut_that_no_label_sets_is_compared(
-    tmp_path: Path, guardrail: Guardrail
+    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = judged(300)
     for i, row in enumerate(rows):
@@ -131,17 +131,19 @@ def test_a_rating_beyond_a_cut_that_no_label_sets_is_compared(
     with pytest.raises(InputError, match="judge_higher was faithful and is now hallucinated"):
         calibrail.label(rows, tmp_path / "a", **{**alone, "judge_higher": "hallucinated"})
     # With a guardrail as many are hallucinated as it flagged of the answers it was made from.
+    guardrail.save(tmp_path / "g.json")
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     shown = command(
         *("label", write(tmp_path / "rows.jsonl", rows), "-o", tmp_path / "b", "--terminal"),
-        *("--guardrail", guardrail.save(tmp_path / "g.json"), "--max-false-alarms", 0.55),
+        *("--guardrail", tmp_path / "g.json", "--max-false-alarms", 0.55),
         *("--queue", "disagreements", "--judge-column", "score", "--judge-higher", "faithful"),
     )
     said = re.search(r"A rating of score below (\S+) counts", " ".join(shown.stderr.split()))
     rates = guardrail.config.headline
     share = (rates.coverage["estimate"] + rates.fpr["estimate"]) / 2.0
-    assert said and float(said[1]) == pytest.approx(share, abs=0.01) and share > 0.52
+    assert said and float(said[1]) == pytest.approx(share, abs=0.004) and share > 0.505
     for unclear, why in (
-        ({"judge_higher": None}, "does a higher rating of 'stars' speak for"),
+        ({"judge_higher": None}, "does a higher rating of stars speak for"),
         ({"judge_column": ("judge", "lazy_judge")}, "these columns hold labels"),
         ({"queue": None, "judge_column": ()}, "says what ratings mean that queue="),
         ({"judge_column": ("stars", "stars")}, "two columns; got 'stars' twice"),
