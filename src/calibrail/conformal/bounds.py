@@ -901,7 +901,7 @@ def drawn_at_least(
     def won(limit: float) -> bool:
         gains = (estimated - limit) / (limit - least)[:, None]
         wealth = mixture(weight @ np.log1p(gains[..., None] * FRACTIONS))
-        return float(np.logaddexp.reduce(wealth)) >= goal + np.log(len(least))
+        return float(np.logaddexp.reduce(wealth)) >= goal + float(np.log(len(least)))
 
     return turning_point(won, _HALVINGS)[0]
 

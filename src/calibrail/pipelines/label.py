@@ -8,6 +8,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final, Literal, Unpack
 
+import numpy as np
+
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import parse_risk
 from calibrail.conformal.sequential.forecast import fewest_drawn
@@ -175,10 +177,10 @@ def _flagged(guardrail: Guardrail) -> float:
     """Return which share the guardrail flagged of the answers it was made from; half if unknown."""
     headline, traffic = guardrail.config.headline, guardrail.config.traffic
     caught, alarms = (rate.get("estimate") for rate in (headline.coverage, headline.fpr))
-    if traffic is None or None in (caught, alarms):
+    if traffic is None or caught is None or alarms is None:
         return 0.5
-    hallucinated = sum(traffic.hallucinated) / len(traffic.hallucinated)
-    return hallucinated * caught + (1.0 - hallucinated) * alarms
+    hallucinated = float(np.mean(traffic.hallucinated))
+    return float(hallucinated * caught + (1.0 - hallucinated) * alarms)
 
 
 def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
