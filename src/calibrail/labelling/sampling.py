@@ -270,6 +270,10 @@ class Pool:
 Clues: TypeAlias = tuple[float | None, float | None]
 
 
+#: What a higher rating means, and beyond which it counts as hallucinated.
+Cut: TypeAlias = tuple[str, float]
+
+
 class JudgeColumn:
     """Reads a judge's column: its labels, or any numbers that it gives.
 
@@ -290,10 +294,7 @@ class JudgeColumn:
     """
 
     def __init__(
-        self,
-        name: str,
-        label_map: Mapping[str, Any] | None = None,
-        cut: tuple[str, float] | None = None,
+        self, name: str, label_map: Mapping[str, Any] | None = None, cut: Cut | None = None
     ) -> None:
         self.name, self.cut = name, cut
         #: An answer with a number that is no label, and one with a word; None where none was met.
@@ -319,9 +320,7 @@ class JudgeColumn:
         if self._labels.is_missing(value := example.columns.get(self.name)):
             return None
         if self.cut is not None and (number := number_in(value)) is not None:
-            return int(
-                number > self.cut[1] if self.cut[0] == "hallucinated" else number < self.cut[1]
-            )
+            return int((number > self.cut[1]) == (self.cut[0] == "hallucinated"))
         if self.cut is not None or (label := self._labels(value)) not in (0, 1):
             raise DataError.on("call_not_read", id=example.id, value=value, name=self.name)
         return label

@@ -26,18 +26,14 @@ and among passed ones have a part of the error. It must have labelled every draw
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from calibrail.conformal import (
-    argument_checks,
-    clopper_pearson,
-    confidence_sequence,
-    estimated_labels,
-)
+from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
 from calibrail.conformal import bounds as intervals
 from calibrail.conformal.argument_checks import Floats
+from calibrail.conformal.sequential.betting import estimated_labels
 from calibrail.conformal.threshold import first_where
 from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
@@ -143,7 +139,7 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
 def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> float:
     """Return how wide an interval is from so many times the final labels that there are."""
     known = promise.take_rows(sample, ~promise.is_unresolved(sample))
-    return _drawn(known, 1.0 - delta, times=times).width
+    return _drawn(known, 1.0 - delta, times).width
 
 
 #: Ways to bet on one mean: how much of the guess counts, and how much of a judge's label is taken
@@ -152,46 +148,33 @@ def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> fl
 _ALONE: Final = ((1.0, 0.0), (0.5, 0.0))
 _BESIDE: Final = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
 
+#: A judge's labels of the draws, and between what its share among all rows lies.
+_Judge: TypeAlias = tuple[Floats, intervals.Interval]
+
 
 def _drawn(
-    sample: LabelledSample,
-    level: float,
-    *,
-    times: float = 1.0,
-    said: Floats | None = None,
-    share: intervals.Interval = intervals.ANYTHING,
+    sample: LabelledSample, level: float, times: float = 1.0, judge: _Judge | None = None
 ) -> intervals.Interval:
-    """Return the interval of the share of hallucinated rows, open labels counting as either.
-
-    ``said`` holds the labels of a judge, and ``share`` bounds their mean over all rows.
-    """
-    least, most = _either(sample)
+    """Return the interval of the share of hallucinated rows, open labels counting as either."""
+    (least, most), rows = _either(sample), _rows(sample)
     if not sample.drawing.weighted:
-        ends = [
-            intervals.drawn_share(it, _rows(sample), level, times=times) for it in (least, most)
-        ]
-        return intervals.Interval(ends[0].lower, ends[1].upper)
-    # A flagged answer has the lower floor.
-    worst, ways = (
-        1.0 - 1.0 / sample.drawing.floors[0],
-        np.array(_ALONE if said is None else _BESIDE),
-    )
+        few, many = (intervals.drawn_share(it, rows, level, times=times) for it in (least, most))
+        return intervals.Interval(few.lower, many.upper)
+    ways = np.array(_ALONE if judge is None else _BESIDE)
+    said, share = judge or (np.zeros(len(sample)), intervals.ANYTHING)
 
-    def at_least(labels: Floats, guess: Floats, judge: Floats | float, mean: float) -> float:
+    def at_least(labels: Floats, guess: Floats, said: Floats, mean: float) -> float:
         estimated = [
-            estimated_labels(labels, sample.probability, guessed * guess) - taken * (judge - mean)
+            estimated_labels(labels, sample.probability, guessed * guess) - taken * (said - mean)
             for guessed, taken in ways
         ]
-        lowest = ways @ np.array([worst, mean - 1.0])
-        return intervals.drawn_at_least(
-            np.array(estimated), lowest, _rows(sample), level, times=times
-        )
+        # A flagged answer has the lower floor.
+        lowest = ways @ [1.0 - 1.0 / sample.drawing.floors[0], mean - 1.0]
+        return intervals.drawn_at_least(np.array(estimated), lowest, rows, level, times=times)
 
-    judge = np.zeros(len(sample)) if said is None else said
-    lower = at_least(least, sample.guess, judge, share.lower)
-    return intervals.Interval(
-        lower, 1.0 - at_least(1.0 - most, 1.0 - sample.guess, 1.0 - judge, 1.0 - share.upper)
-    )
+    lower = at_least(least, sample.guess, said, share.lower)
+    others = at_least(1.0 - most, 1.0 - sample.guess, 1.0 - said, 1.0 - share.upper)
+    return intervals.Interval(lower, 1.0 - others)
 
 
 def _either(sample: LabelledSample) -> tuple[Floats, Floats]:
@@ -409,23 +392,22 @@ def _beside_status(
     ends = [point if part[1] >= of else _interval(rate) for rate, point, (part, of) in known]
     share, point = intervals.mixed_share(among, *ends), intervals.mixed_share(among, *points).lower
     said = np.array([judged.labels.get(item, np.nan) for item in sample.id.tolist()], np.float64)
-    reason = (
-        "draws_not_judged" if np.isnan(said).any() else None if len(sample) else "nothing_drawn"
-    )
+    reason = None if len(sample) else "nothing_drawn"
+    reason = "draws_not_judged" if np.isnan(said).any() else reason
     found, estimate, unknown = intervals.ANYTHING, None, promise.is_unresolved(sample)
     if reason is None:
-        found = _drawn(sample, 1.0 - error, said=said, share=share)
+        found = _drawn(sample, 1.0 - error, judge=(said, share))
         mass = promise.masses(sample, _either(sample)[0])
         taken = min((0.5, 1.0), key=lambda part: float(np.var(mass - part * said)))
         if (weight := _rows(sample) * ~unknown).any():
             estimate = float(np.average(mass - taken * (said - point), weights=weight))
-    labelled = ~unknown & ~np.isnan(sample.label) & ~np.isnan(said)
+            estimate = min(1.0, max(0.0, estimate))
     return {
-        **_rate(None if estimate is None else min(1.0, max(0.0, estimate)), found),
+        **_rate(estimate, found),
         "confidence": 1.0 - delta,
         "assumption": "judge_beside",
         "reason": reason,
-        "n": int(np.count_nonzero(labelled)),
+        "n": int(np.count_nonzero(~unknown & ~np.isnan(sample.label + said))),
         "positive": _rate(point, share),
         "share_judged": min(1.0, sum(part[1] for part, _ in strata) / max(1, n)),
         "saved": labels_saved(sample, alone, found.width),
