@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from calibrail.conformal import confidence_sequence
 from calibrail.conformal.bounds import (
     ANYTHING,
     Interval,
+    drawn_at_least,
     drawn_share,
     mixed_share,
     rates_behind,
@@ -67,6 +70,15 @@ def test_nothing_known_says_nothing() -> None:
     assert drawn_share(np.zeros(0), np.zeros(0), 0.95) == ANYTHING
 
 
+def share_of(mass: Any, rows: Any, floor: float | None, times: float = 1.0) -> Interval:
+    """Return the interval of labels, or of draws labelled with probabilities above a floor."""
+    if floor is None:
+        return drawn_share(mass, rows, 0.8, times=times)
+    least = np.array([1.0 - 1.0 / floor])
+    ends = [drawn_at_least(it[None], least, rows, 0.8, times=times) for it in (mass, 1.0 - mass)]
+    return Interval(ends[0], 1.0 - ends[1])
+
+
 @pytest.mark.parametrize("floor", [None, 0.2])
 @pytest.mark.parametrize("drifting", [False, True])
 def test_shares_of_all_rows_hold_at_all_times(floor: float | None, drifting: bool) -> None:
@@ -84,15 +96,15 @@ def test_shares_of_all_rows_hold_at_all_times(floor: float | None, drifting: boo
             q = np.clip(guess, floor, 1.0)
             mass = estimated_labels(np.where(rng.random(n) < q, mass, np.nan), q, guess)
         looks = range(5, n + 1, 12)
-        ends = [drawn_share(mass[:at], rows[:at], 0.8, floor=floor) for at in looks]
+        ends = [share_of(mass[:at], rows[:at], floor) for at in looks]
         outside += any(
             not end.lower <= mean[at - 1] <= end.upper for at, end in zip(looks, ends, strict=True)
         )
     assert outside <= binom.isf(1e-4, runs, 0.2)
     assert ends[-1].width < 0.85
     # As if each draw had been made four times: the same as drawing it four times.
-    four = drawn_share(np.repeat(mass, 4), np.repeat(rows, 4), 0.8, floor=floor)
-    assert drawn_share(mass, rows, 0.8, floor=floor, times=4.0) == pytest.approx(four)
+    four = share_of(np.repeat(mass, 4), np.repeat(rows, 4), floor)
+    assert share_of(mass, rows, floor, 4.0) == pytest.approx(four)
 
 
 def test_draws_that_stand_for_as_many_rows_pay_twice_the_error() -> None:

@@ -108,6 +108,50 @@ def test_two_judges_and_an_earlier_label_need_no_guardrail(tmp_path: Path) -> No
         calibrail.calibrate(tmp_path, "length", alpha=0.2)
 
 
+def test_a_rating_beyond_a_cut_that_no_label_sets_is_compared(
+    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = judged(300)
+    for i, row in enumerate(rows):
+        # Half of the answers have 1 to 3 stars; the other judge uses the whole scale.
+        row["stars"] = 1 + i % 2 if truth(row["id"]) else 3 if i % 6 == 1 else 4 + i % 2
+        row["score"] = i / 300
+    alone = {"judge_column": ("stars", "judge"), "judge_higher": "faithful", **QUEUE}
+    with calibrail.label(rows, tmp_path / "a", **alone) as session:
+        label_all(session, 20)
+        assert session.plan.cuts == {"stars": ("faithful", 3.5)}
+    draws, stars = lines(tmp_path / "a" / "draws.jsonl"), {row["id"]: row for row in rows}
+    for line in draws:
+        differ = (stars[line["id"]]["stars"] < 3.5) != stars[line["id"]]["judge"]
+        assert line["probability"] == (1.0 if differ else 0.1)
+    # The same command goes on, and another meaning is refused.
+    with calibrail.label(rows, tmp_path / "a", **alone) as session:
+        assert session.plan.to_dict()["cuts"] == {"stars": ["faithful", 3.5]}
+        label_all(session, 3)
+    with pytest.raises(InputError, match="judge_higher was faithful and is now hallucinated"):
+        calibrail.label(rows, tmp_path / "a", **{**alone, "judge_higher": "hallucinated"})
+    # With a guardrail as many are hallucinated as it flagged of the answers it was made from.
+    guardrail.save(tmp_path / "g.json")
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    shown = command(
+        *("label", write(tmp_path / "rows.jsonl", rows), "-o", tmp_path / "b", "--terminal"),
+        *("--guardrail", tmp_path / "g.json", "--max-false-alarms", 0.55),
+        *("--queue", "disagreements", "--judge-column", "score", "--judge-higher", "faithful"),
+    )
+    said = re.search(r"A rating of score below (\S+) counts", " ".join(shown.stderr.split()))
+    rates = guardrail.config.headline
+    share = (rates.coverage["estimate"] + rates.fpr["estimate"]) / 2.0
+    assert said and float(said[1]) == pytest.approx(share, abs=0.004) and share > 0.505
+    for unclear, why in (
+        ({"judge_higher": None}, "does a higher rating of stars speak for"),
+        ({"judge_column": ("judge", "lazy_judge")}, "these columns hold labels"),
+        ({"queue": None, "judge_column": ()}, "says what ratings mean that queue="),
+        ({"judge_column": ("stars", "stars")}, "two columns; got 'stars' twice"),
+    ):
+        with pytest.raises(InputError, match=why):
+            calibrail.label(rows, tmp_path / "c", **{**alone, **unclear})
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

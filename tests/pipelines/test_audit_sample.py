@@ -313,6 +313,11 @@ def test_a_judge_of_logged_answers_moves_the_guess(tmp_path: Path, guardrail: Gu
     # What a watch bets on are these guesses.
     guesses = audited_labels(audit, guardrail.config).guess.tolist()
     assert guesses[-len(late) :] == [line["guess"] for line in late]
+    # What the judge said stands in the draws, whatever the log or the pool holds.
+    with calibrail.label(None, audit) as session:
+        label_some(session, "ada", sum(line["handed_out"] for line in late))
+    (found,) = calibrail.agree(audit, judge_column="judge").judges
+    assert found["caught"]["estimate"] == 1.0 and found["false_alarms"]["estimate"] == 0.0
 
 
 def test_what_people_say_late_or_divided_or_not_at_all_is_in_the_order_drawn(

@@ -247,7 +247,7 @@ def test_figures_need_neither_times_nor_labels() -> None:
     [
         (
             "kept",
-            {"prevalence.judge": made.rate(0.07, 0.05, 0.09) | {"reason": None, "saved": 1200}},
+            {"prevalence.judge": made.JUDGE},
             "people alone would have to label 1,200 more answers",
         ),
         (
@@ -405,7 +405,7 @@ def heavy() -> dict[str, Any]:
     ]
     groups = [{**status["promise"], "group": f"customers {at}"} for at in range(12)]
     status["promise"]["groups"] = groups
-    status["prevalence"]["judge"] = made.rate(0.07, 0.05, 0.09) | {"reason": None, "saved": 1200}
+    status["prevalence"]["judge"] = made.JUDGE
     return status
 
 

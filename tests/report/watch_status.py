@@ -55,6 +55,11 @@ def rate(estimate: float | None, lower: float = 0.0, upper: float = 1.0, n: int 
     return {"estimate": estimate, "lower": lower, "upper": upper, "n": n, "method": "beta-mixture"}
 
 
+#: What flags alone rest on, and what a judge says.
+FLAGS = {"assumption": "within_class_scores"}
+JUDGE = rate(0.07, 0.05, 0.09) | {"assumption": "judge", "reason": None, "saved": 1200}
+
+
 def few(n: int = 10) -> dict[str, Any]:
     """Return a watch that has seen a few answers, and no labels."""
     return {
@@ -70,7 +75,7 @@ def few(n: int = 10) -> dict[str, Any]:
             **rate(None),
             "method": "flags",
             "assumption": "within_class_scores",
-            "flags": {**rate(None), "flag_rate": rate(0.3, 0.07, 0.65, n)},
+            "flags": rate(None) | FLAGS | {"flag_rate": rate(0.3, 0.07, 0.65, n)},
             "labels": None,
             "judge": None,
             "periods": [],
@@ -261,8 +266,8 @@ def year(state: str = "broken") -> dict[str, Any]:
             **rate(0.07, 0.045, 0.098),
             "method": "labels",
             "assumption": "audited",
-            "flags": {**rate(0.09, 0.01, 0.21), "flag_rate": rate(0.24, 0.23, 0.25, total)},
-            "labels": rate(0.07, 0.045, 0.098),
+            "flags": rate(0.09, 0.01, 0.21) | FLAGS | {"flag_rate": rate(0.24, 0.23, 0.25, total)},
+            "labels": rate(0.07, 0.045, 0.098) | {"assumption": "audited"},
             "judge": None,
             "periods": periods,
         },

@@ -163,6 +163,8 @@ def label_command(
             raise InputError(
                 say("refused.nothing_to_review", labels=output, name=annotator, others=others)
             )
+        for column, (higher, cut) in session.plan.cuts.items():
+            note(say("label.rating_cut", column=column, higher=higher, cut=cut))
         for text in look_first(session.plan, output, purpose.guardrail):
             note(text)
         exchanged: dict[str, Any] = {}

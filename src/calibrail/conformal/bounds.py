@@ -843,14 +843,7 @@ def rates_behind(
     return coverage, fpr
 
 
-def drawn_share(
-    estimated: Floats,
-    rows: Floats,
-    confidence: float,
-    *,
-    floor: float | None = None,
-    times: float = 1.0,
-) -> Interval:
+def drawn_share(labels: Floats, rows: Floats, confidence: float, *, times: float = 1.0) -> Interval:
     """Return the interval, at all times, of a share of all rows, from draws that stand for some.
 
     A draw that stands for v rows counts with w = v / scale <= 1: its bet is a factor f^w. As
@@ -860,14 +853,12 @@ def drawn_share(
 
     Parameters
     ----------
-    estimated : ndarray of float64, shape (n,)
-        Of each draw its label, or W (see ``betting``) where ``floor`` is given.
+    labels : ndarray of float64, shape (n,)
+        Of each draw, 0 or 1.
     rows : ndarray of float64, shape (n,)
         How many rows each draw stands for, known before its label; only their ratios matter.
     confidence : float
         Two-sided level.
-    floor : float, optional
-        Least probability of a label.
     times : float
         As if each draw had been made so often.
 
@@ -877,35 +868,50 @@ def drawn_share(
     >>> [round(end, 3) for end in drawn_share(labels, np.ones(100), 0.95)]
     [0.083, 0.353]
     """
-    if not len(estimated):
+    if not len(labels):
         return ANYTHING
+    weight, goal = _weighed(rows, confidence, times)
+    hits = float(np.sum(weight * labels))
+    misses = float(np.sum(weight)) - hits
+    lower, upper = lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
+    return Interval(float(lower), float(upper))
+
+
+def drawn_at_least(
+    estimated: Floats, least: Floats, rows: Floats, confidence: float, *, times: float = 1.0
+) -> float:
+    """Return the lower end of such an interval from draws labelled with known probabilities.
+
+    A factor is 1 + f (W - c) / (c - least), f a fraction: it is positive, and the higher the lower
+    c is, so that bisection finds the end.
+
+    Parameters
+    ----------
+    estimated : ndarray of float64, shape (k, n)
+        W of each draw (see ``betting``) in k ways, which share the capital evenly.
+    least : ndarray of float64, shape (k,)
+        What no W falls below in each way; not above 0.
+    rows, confidence, times
+        As for `drawn_share`.
+    """
+    if not len(rows):
+        return 0.0
+    weight, goal = _weighed(rows, confidence, times)
+
+    def won(limit: float) -> bool:
+        gains = (estimated - limit) / (limit - least)[:, None]
+        wealth = mixture(weight @ np.log1p(gains[..., None] * FRACTIONS))
+        return float(np.logaddexp.reduce(wealth)) >= goal + float(np.log(len(least)))
+
+    return turning_point(won, _HALVINGS)[0]
+
+
+def _weighed(rows: Floats, confidence: float, times: float) -> tuple[Floats, float]:
+    """Return with which weight each draw counts, and what the log of a wealth has to reach."""
     powers = np.ceil(np.log(np.max(rows) / rows[0]) / np.log(_STEP) - _ROUNDING)
     k = 1.0 + max(0.0, float(powers))
     weight = np.minimum(1.0, rows / (rows[0] * _STEP ** (k - 1.0))) * times
-    goal = float(np.log(2.0 * k * (k + 1.0) / (1.0 - confidence)))
-    if floor is None:
-        hits = float(np.sum(weight * estimated))
-        misses = float(np.sum(weight)) - hits
-        lower, upper = lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
-        return Interval(float(lower), float(upper))
-    return Interval(
-        _least(estimated, weight, floor, goal), 1.0 - _least(1.0 - estimated, weight, floor, goal)
-    )
-
-
-def _least(estimated: Floats, weight: Floats, floor: float, goal: float) -> float:
-    """Return the lowest c against which a bet on a mean of W above it has not won ``goal``.
-
-    A factor is 1 + f (W - c) / (c + m), f a fraction and m = 1 / floor - 1: it is positive, and the
-    higher the lower c is, so that bisection finds the end.
-    """
-    most = 1.0 / floor - 1.0
-
-    def won(limit: float) -> bool:
-        gains = (estimated - limit) / (limit + most)
-        return float(mixture(weight @ np.log1p(gains[:, None] * FRACTIONS))) >= goal
-
-    return turning_point(won, _HALVINGS)[0]
+    return weight, float(np.log(2.0 * k * (k + 1.0) / (1.0 - confidence)))
 
 
 def _part(of: float, other: float) -> float | None:

@@ -613,6 +613,8 @@ class SessionPlan(Record):
         How many traces those labels stand for, beside how many there are.
     share : float
         Of the error that all looks at the guardrail may have, what these labels were begun with.
+    cuts : mapping of str to (str, float)
+        By column of ratings, what a higher one means, and beyond which it counts as hallucinated.
     """
 
     purpose: Purpose
@@ -632,9 +634,10 @@ class SessionPlan(Record):
     per_day: float | None = None
     share: float = 1.0
     judges: tuple[str, ...] = ()
+    cuts: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     schema: ClassVar = "calibrail.labels/1"
-    later = ("share", "judges")
+    later = ("share", "judges", "cuts")
 
     @property
     def asked(self) -> Requirement | None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,8 @@ from calibrail.conformal.sequential.sequential_test import (
     UnsureTest,
     course_of_intervals,
 )
-from calibrail.data.example import TEXT_FIELDS, Example, Filtered, LabelOrigin, SourceRow
+from calibrail.data.example import FAITHFUL, TEXT_FIELDS, Example, Filtered, LabelOrigin, SourceRow
+from calibrail.data.labels import meaning_of_one
 from calibrail.errors import DataError, error_text
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import ROUNDING, Draw, LabelLedger, LedgerAnswer, Order, SessionPlan
@@ -274,13 +275,18 @@ def drawn_answers(folder: Path) -> tuple[list[tuple[Example, LedgerAnswer]], int
 
     By the probabilities of the draws, labels of answers that were drawn unequally stay a sample.
     Of batches of which more was drawn, so many are set aside that all came alike; the number of
-    their labels is returned, too.
+    their labels is returned, too. What a judge said when answers were drawn is in its column.
     """
     files, pool = LabelFolder(folder), Pool(folder / POOL_FILE)
     with files.up_to_date():
         pool.refresh()
     answers, stay = files.ledger.answers[: files.ledger.counted], _evenly_drawn(files.ledger)
     kept = [(pool[i].example, it) for i, it in enumerate(answers) if it.draw.order in stay]
+    # A draw keeps 1 for hallucinated, and under some names a 1 would be read as faithful.
+    if (judge := files.plan.judge) is not None and meaning_of_one(judge) != FAITHFUL:
+        said = [{} if it.draw.column is None else {judge: it.draw.column} for _, it in kept]
+        both = zip(kept, said, strict=True)
+        kept = [(replace(ex, columns={**own, **ex.columns}), it) for (ex, it), own in both]
     aside = (it.label is not None for it in answers if it.draw.order not in stay)
     return kept, sum(aside)
 

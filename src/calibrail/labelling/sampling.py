@@ -25,6 +25,7 @@ from calibrail.conformal.sequential.sequential_test import UnsureTest
 from calibrail.data.duplicates import CopyFinder
 from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
+from calibrail.data.values import number_in
 from calibrail.errors import DataError, InputError, errors_as, file_errors
 from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import Draw, Log, Lots, Order, json_line
@@ -269,6 +270,10 @@ class Pool:
 Clues: TypeAlias = tuple[float | None, float | None]
 
 
+#: What a higher rating means, and beyond which it counts as hallucinated.
+Cut: TypeAlias = tuple[str, float]
+
+
 class JudgeColumn:
     """Reads a judge's column: its labels, or any numbers that it gives.
 
@@ -278,6 +283,8 @@ class JudgeColumn:
         Of the column; it may say what a judge's yes means, as it may for labels.
     label_map : mapping, optional
         What its words mean, as for labels.
+    cut : (str, float), optional
+        Of a column of ratings: what a higher one means, and beyond which it is hallucinated.
 
     Examples
     --------
@@ -286,8 +293,14 @@ class JudgeColumn:
     (0.25, 0.0)
     """
 
-    def __init__(self, name: str, label_map: Mapping[str, Any] | None = None) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, label_map: Mapping[str, Any] | None = None, cut: Cut | None = None
+    ) -> None:
+        self.name, self.cut = name, cut
+        #: An answer with a number that is no label, and one with a word; None where none was met.
+        self.rated: Example | None = None
+        self._worded: Example | None = None
+        self._numbers = array("d")
         # A judge may have any name.
         self._labels = LabelReader(ReadOptions(label_map=label_map), name, beside=())
         self._said = set[float]()
@@ -306,9 +319,41 @@ class JudgeColumn:
         """
         if self._labels.is_missing(value := example.columns.get(self.name)):
             return None
-        if (label := self._labels(value)) not in (0, 1):
+        if self.cut is not None and (number := number_in(value)) is not None:
+            return int((number > self.cut[1]) == (self.cut[0] == "hallucinated"))
+        if self.cut is not None or (label := self._labels(value)) not in (0, 1):
             raise DataError.on("call_not_read", id=example.id, value=value, name=self.name)
         return label
+
+    def take_in(self, example: Example) -> None:
+        """Keep a number, which may be a rating; errors as of ``call`` on anything else."""
+        value = example.columns.get(self.name)
+        if (number := number_in(value)) is None or self._labels.is_missing(value):
+            if self.call(example) is not None:
+                self._worded = example
+            return
+        self._numbers.append(number)
+        if self.rated is None and self._labels(value) not in (0, 1):
+            self.rated = example
+
+    def set_cut(self, higher: str, share: float) -> None:
+        """Cut the ratings so that about a share of them is hallucinated.
+
+        Raises
+        ------
+        DataError
+            There are words, too.
+        InputError
+            All ratings are the same.
+        """
+        values, counts = np.unique(self._numbers, return_counts=True)
+        if len(values) < 2:
+            raise InputError.on("judge_constant", name=self.name, value=values[0])
+        below = np.cumsum(counts)[:-1] / counts.sum()
+        place = np.argmin(np.abs(below - (1.0 - share if higher == "hallucinated" else share)))
+        self.cut = higher, float(np.mean(values[place : place + 2]))
+        if self._worded is not None:
+            self.call(self._worded)
 
     def __call__(self, value: float | str | None, id: str) -> float:
         """Return what the column says of an answer.
@@ -436,7 +481,8 @@ class Sampler:
         judged = folder.plan.judge
         words = folder.plan.reading.get("settings", {}).get("label_map")
         self._column = None if judged is None else JudgeColumn(judged, words)
-        self._judges = [JudgeColumn(name, words) for name in folder.plan.judges]
+        cuts = folder.plan.cuts
+        self._judges = [JudgeColumn(it, words, cuts.get(it)) for it in folder.plan.judges]
         self._guesser = Guesser(folder)
 
     @property

@@ -15,30 +15,31 @@ the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's 
 which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
 each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
 corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
-holds while the judge errs among all answers of a stratum as among those that people labelled. Of
-answers drawn with probabilities of their own, those that the lot passed over count, too: what is
-known of the judge's errors is known only where it labelled every answer drawn.
+holds while the judge errs among all answers of a stratum as among those that people labelled.
+
+Of answers labelled with probabilities of their own, nothing like it is assumed: bets on people's
+labels take out of each a part of what the judge says of the answer, and add that part of its share
+among all rows. The mean stays the same whatever the judge says, and where it says what people do,
+values vary less. Where it labelled all rows its share is known; otherwise its bounds among flagged
+and among passed ones have a part of the error. It must have labelled every draw, handed out or not.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from calibrail.conformal import argument_checks, clopper_pearson, confidence_sequence
 from calibrail.conformal import bounds as intervals
 from calibrail.conformal.argument_checks import Floats
+from calibrail.conformal.sequential.betting import estimated_labels
 from calibrail.conformal.threshold import first_where
 from calibrail.errors import InputError
 from calibrail.guardrail.file import Headline
 from calibrail.labelling.log_sampling import LabelledSample, seconds
 from calibrail.monitoring import promise
 from calibrail.monitoring.promise import LabelledBets
-from calibrail.options.labelling import Drawing
-
-#: What each way rests on.
-ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
 
 Json = dict[str, Any]
 
@@ -75,7 +76,7 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     return {
         **_rate(estimate, interval),
         "confidence": _together(delta, [getattr(headline, name) for name in bounds]),
-        "assumption": ASSUMPTIONS["flags"],
+        "assumption": "within_class_scores",
         "reason": shown,
         "notes": sorted(set(notes)),
         "flag_rate": flag_rate,
@@ -113,26 +114,21 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
     ever : bool
         Whether it has to hold at all times, or for one look.
     """
-    unknown = promise.is_unresolved(sample)
-    least, most = (
-        promise.masses(sample, np.where(unknown, given, sample.label)) for given in (0.0, 1.0)
-    )
-    rows, level = _rows(sample), 1.0 - delta
-    # A flagged answer has the lower floor.
-    floor = sample.drawing.floors[0] if sample.drawing.weighted else None
-    if not ever and floor is None and not np.ptp(sample.share):
+    unknown, level, rows = promise.is_unresolved(sample), 1.0 - delta, _rows(sample)
+    least, most = _either(sample)
+    if not ever and not sample.drawing.weighted and not np.ptp(sample.share):
         ends = [clopper_pearson(int(mass.sum()), len(sample), level) for mass in (least, most)]
-        lower, upper = ends[0][0], ends[1][1]
+        interval = intervals.Interval(ends[0][0], ends[1][1])
     else:
-        lower = intervals.drawn_share(least, rows, level, floor=floor).lower
-        upper = intervals.drawn_share(most, rows, level, floor=floor).upper
+        interval = _drawn(sample, level)
     estimate, weight = None, rows * ~unknown
     if weight.any():
-        estimate = float(np.clip(np.sum(least * weight) / weight.sum(), 0.0, 1.0))
+        mass = promise.masses(sample, least)
+        estimate = float(np.clip(np.average(mass, weights=weight), 0.0, 1.0))
     return {
-        **_rate(estimate, intervals.Interval(lower, upper)),
+        **_rate(estimate, interval),
         "confidence": level,
-        "assumption": ASSUMPTIONS["labels"],
+        "assumption": "audited",
         "reason": None if len(sample) else "nothing_drawn",
         "n": int(np.count_nonzero(~unknown & ~np.isnan(sample.label))),
         "n_unknown": int(np.count_nonzero(unknown)),
@@ -143,9 +139,48 @@ def labels_status(sample: LabelledSample, delta: float, *, ever: bool = True) ->
 def labels_width(sample: LabelledSample, delta: float, times: float = 1.0) -> float:
     """Return how wide an interval is from so many times the final labels that there are."""
     known = promise.take_rows(sample, ~promise.is_unresolved(sample))
-    floor = sample.drawing.floors[0] if sample.drawing.weighted else None
-    masses = promise.masses(known, known.label)
-    return intervals.drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
+    return _drawn(known, 1.0 - delta, times).width
+
+
+#: Ways to bet on one mean: how much of the guess counts, and how much of a judge's label is taken
+#: out. With half of the guess a draw loses half as much at most, so that bets are larger, which
+#: pays up to some hundred labels; half of the judge's label suits one that errs (simulated).
+_ALONE: Final = ((1.0, 0.0), (0.5, 0.0))
+_BESIDE: Final = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
+
+#: A judge's labels of the draws, and between what its share among all rows lies.
+_Judge: TypeAlias = tuple[Floats, intervals.Interval]
+
+
+def _drawn(
+    sample: LabelledSample, level: float, times: float = 1.0, judge: _Judge | None = None
+) -> intervals.Interval:
+    """Return the interval of the share of hallucinated rows, open labels counting as either."""
+    (least, most), rows = _either(sample), _rows(sample)
+    if not sample.drawing.weighted:
+        few, many = (intervals.drawn_share(it, rows, level, times=times) for it in (least, most))
+        return intervals.Interval(few.lower, many.upper)
+    ways = np.array(_ALONE if judge is None else _BESIDE)
+    said, share = judge or (np.zeros(len(sample)), intervals.ANYTHING)
+
+    def at_least(labels: Floats, guess: Floats, said: Floats, mean: float) -> float:
+        estimated = [
+            estimated_labels(labels, sample.probability, guessed * guess) - taken * (said - mean)
+            for guessed, taken in ways
+        ]
+        # A flagged answer has the lower floor.
+        lowest = ways @ [1.0 - 1.0 / sample.drawing.floors[0], mean - 1.0]
+        return intervals.drawn_at_least(np.array(estimated), lowest, rows, level, times=times)
+
+    lower = at_least(least, sample.guess, said, share.lower)
+    others = at_least(1.0 - most, 1.0 - sample.guess, 1.0 - said, 1.0 - share.upper)
+    return intervals.Interval(lower, 1.0 - others)
+
+
+def _either(sample: LabelledSample) -> tuple[Floats, Floats]:
+    """Return labels with open ones as faithful, and as hallucinated; NaN where none is due."""
+    unknown = promise.is_unresolved(sample)
+    return np.where(unknown, 0.0, sample.label), np.where(unknown, 1.0, sample.label)
 
 
 def _rows(sample: LabelledSample) -> Floats:
@@ -307,8 +342,12 @@ def judge_status(
         ``share_judged`` of the rows of the log, and ``reason``, where nothing follows; ``saved``:
         how many more labels of people alone would
         give an interval as narrow, from draws like those so far (None: more than can be said, or
-        there is nothing to go by).
+        there is nothing to go by). Of draws with probabilities of their own, ``positive``: the
+        judge's share among all rows, in place of coverage, FPR and what they follow from.
     """
+    alone = delta if alone is None else alone
+    if sample.drawing.weighted:
+        return _beside_status(judged, sample, rows, delta, alone)
     level = 1.0 - delta / _BOUNDS
     parts = {name: _stratum(judged, sample, name, level) for name in ("flagged", "passed")}
     rate = flag_rate(*rows, level)
@@ -329,37 +368,62 @@ def judge_status(
     return {
         **shown[0],
         "confidence": 1.0 - delta,
-        "assumption": ASSUMPTIONS["judge"],
+        "assumption": "judge",
         "reason": reasons[0] if len(reasons) == len(parts) else None,
         "n": sum(part["n"] for part in parts.values()),
         "flag_rate": rate,
         "coverage": shown[1],
         "fpr": shown[2],
         **parts,
-        "saved": labels_saved(sample, delta if alone is None else alone, prevalence.width),
+        "saved": labels_saved(sample, alone, prevalence.width),
+    }
+
+
+def _beside_status(
+    judged: JudgeSample, sample: LabelledSample, rows: tuple[int, int], delta: float, alone: float
+) -> Json:
+    """Return prevalence from draws with probabilities of their own, whatever the judge does."""
+    n, among = rows[1], intervals.Interval(*[rows[0] / max(1, rows[1])] * 2)
+    strata = ((judged.flagged, rows[0]), (judged.passed, n - rows[0]))
+    error = delta / (1 + sum(part[1] < of for part, of in strata))
+    rates = [flag_rate(*part, 1.0 - error) for part, _ in strata]
+    points = [intervals.Interval(*[rate["estimate"] or 0.0] * 2) for rate in rates]
+    known = zip(rates, points, strata, strict=True)
+    ends = [point if part[1] >= of else _interval(rate) for rate, point, (part, of) in known]
+    share, point = intervals.mixed_share(among, *ends), intervals.mixed_share(among, *points).lower
+    said = np.array([judged.labels.get(item, np.nan) for item in sample.id.tolist()], np.float64)
+    reason = None if len(sample) else "nothing_drawn"
+    reason = "draws_not_judged" if np.isnan(said).any() else reason
+    found, estimate, unknown = intervals.ANYTHING, None, promise.is_unresolved(sample)
+    if reason is None:
+        found = _drawn(sample, 1.0 - error, judge=(said, share))
+        mass = promise.masses(sample, _either(sample)[0])
+        taken = min((0.5, 1.0), key=lambda part: float(np.var(mass - part * said)))
+        if (weight := _rows(sample) * ~unknown).any():
+            estimate = float(np.average(mass - taken * (said - point), weights=weight))
+            estimate = min(1.0, max(0.0, estimate))
+    return {
+        **_rate(estimate, found),
+        "confidence": 1.0 - delta,
+        "assumption": "judge_beside",
+        "reason": reason,
+        "n": int(np.count_nonzero(~unknown & ~np.isnan(sample.label + said))),
+        "positive": _rate(point, share),
+        "share_judged": min(1.0, sum(part[1] for part, _ in strata) / max(1, n)),
+        "saved": labels_saved(sample, alone, found.width),
     }
 
 
 def _stratum(judged: JudgeSample, sample: LabelledSample, name: str, level: float) -> Json:
     """Return what the judge's labels say of the flagged, or of the passed answers."""
     judgements = np.array([judged.labels.get(item, -1) for item in sample.id.tolist()], np.int64)
-    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
-    lacking = sample.drawing.weighted and bool((judgements < 0).any())
-    both = (judgements >= 0) & (sample.flagged == (name == "flagged")) & (not lacking)
+    both = (judgements >= 0) & (sample.flagged == (name == "flagged"))
     part = replace(promise.take_rows(sample, both), flagged=judgements[both] == 1)
-    if part.drawing.weighted:
-        # Whatever the judge says, the floor is that of the stratum; a drawing has two.
-        floor = part.drawing.floors[0 if name == "flagged" else 1]
-        part = replace(part, drawing=Drawing("active", floor / 2.0))
     tpr, fpr = LabelledBets(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
     count, n = getattr(judged, name)
     positive = flag_rate(count, n, level)
     seen, high, low = map(_interval, (positive, tpr.to_dict(), fpr.to_dict()))
-    share: intervals.Interval
-    reason: str | None
     share, reason = intervals.share_behind(seen, high, low)
-    if lacking:
-        share, reason = intervals.ANYTHING, "draws_not_judged"
     estimate = None
     rates = (positive["estimate"], tpr.estimate, fpr.estimate)
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
@@ -451,6 +515,9 @@ def prevalence_status(
         known = promise.take_rows(sample, np.arange(len(sample)) < until)
         ways["labels"] = labels_status(known, part)
         if judged is not None:
+            if sample.drawing.weighted:
+                # Decisions without a score are drawn, too, and a judge may label them.
+                rows = sum(item["flagged"] for item in timeline), sum(it["n"] for it in timeline)
             ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)
     given = {name: item for name in _WAYS if (item := ways[name]) is not None}
     if (labels := given.get("labels")) is not None:

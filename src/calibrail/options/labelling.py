@@ -1,5 +1,6 @@
 """LabelOptions, Drawing, AuditOptions, RecalibrateOptions."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
@@ -39,6 +40,10 @@ class LabelOptions(Record):
         Of new answers: those come first about which such labels and the guardrail's flag disagree,
         by the design ``disagreements``. Of answers that are labelled: a review of one's own labels
         that any of them contradicts.
+    judge_higher : {"hallucinated", "faithful"} or None
+        With a queue: what a higher rating means, of judges who give numbers that are no labels. One
+        beyond a cut counts as hallucinated: it calls as many so as the guardrail flagged of the
+        answers that it was made from, or half of the answers. No label of people sets it.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
     fresh : bool
@@ -61,6 +66,7 @@ class LabelOptions(Record):
     shared: float | None = setting(default=None, metavar="SHARE")
     judge_column: tuple[str, ...] = setting(default=(), metavar="COL")
     queue: Literal["disagreements"] | None = setting(default=None)
+    judge_higher: str | None = setting(default=None, metavar="hallucinated|faithful")
     settle: bool = setting(default=False)
     fresh: bool = setting(default=False)
     elsewhere: str | None = setting(default=None, metavar="FILE")
@@ -68,6 +74,10 @@ class LabelOptions(Record):
     def __post_init__(self) -> None:
         fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
         fields.replace_checked(self, judge_column=_listed)
+        if repeated := [item for item, n in Counter(self.judge_column).items() if n > 1]:
+            raise InputError.on("column_named_twice", name=repeated[0])
+        if self.judge_higher is not None:
+            fields.one_of(self.judge_higher, Literal["hallucinated", "faithful"], "judge_higher")
         if self.queue is not None:
             fields.one_of(self.queue, Literal["disagreements"], "queue")
         fields.yes_or_no(self.settle, "settle")

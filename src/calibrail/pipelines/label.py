@@ -8,6 +8,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final, Literal, Unpack
 
+import numpy as np
+
 from calibrail.atomic_files import write_atomically
 from calibrail.conformal import parse_risk
 from calibrail.conformal.sequential.forecast import fewest_drawn
@@ -15,6 +17,7 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, is_named, names_of, open_source, reusable, spoken
+from calibrail.data.suggested_options import direction_of
 from calibrail.errors import DataError, InputError, ModelError, file_errors
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
@@ -95,12 +98,14 @@ def _begin(
             if column is not None:
                 column.read(example)
             # What cannot be read is told before anything begins.
-            sampling.calls_of(compared, example)
+            for judged in compared:
+                judged.take_in(example)
             yield example
 
     units = sampling.first_units(usable(), order, whole_groups=drawing.whole_groups)
     if column is not None:
         column.refuse_constant()
+    _cut_ratings(compared, options.judge_higher, 0.5 if guardrail is None else _flagged(guardrail))
     if lots is not None and unknown:
         row = next(row for id, row in lots.rows.items() if id in unknown)
         raise InputError(
@@ -131,6 +136,7 @@ def _begin(
         needed=needed,
         judge=judge,
         judges=judges,
+        cuts={judged.name: judged.cut for judged in compared if judged.cut is not None},
         reading=examples.how(),
         elsewhere=None if lots is None else lots.sha256,
         guardrail_file=asked.guardrail_file,
@@ -149,6 +155,34 @@ def _begin(
     return plan
 
 
+def _cut_ratings(judges: Sequence[sampling.JudgeColumn], higher: str | None, share: float) -> None:
+    """Set the cut of each judge that gives ratings, and has none yet.
+
+    Raises
+    ------
+    InputError
+        Nothing says what a higher rating means, or it is said where there are none.
+    """
+    for judge in judges:
+        if judge.rated is not None and judge.cut is None:
+            if (meant := higher or direction_of(judge.name)) is None:
+                about = {"column": judge.name, "value": judge.rated.columns[judge.name]}
+                raise InputError(say("refused.which_rating", about))
+            judge.set_cut(meant, share)
+    if higher is not None and all(judge.cut is None for judge in judges):
+        raise InputError(say("refused.no_ratings"))
+
+
+def _flagged(guardrail: Guardrail) -> float:
+    """Return which share the guardrail flagged of the answers it was made from; half if unknown."""
+    headline, traffic = guardrail.config.headline, guardrail.config.traffic
+    caught, alarms = (rate.get("estimate") for rate in (headline.coverage, headline.fpr))
+    if traffic is None or caught is None or alarms is None:
+        return 0.5
+    hallucinated = float(np.mean(traffic.hallucinated))
+    return float(hallucinated * caught + (1.0 - hallucinated) * alarms)
+
+
 def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
     """Refuse choices that do not go together."""
     options, design = asked.options, drawing.design
@@ -164,6 +198,7 @@ def _refuse_at_odds(asked: _LabelRequest, drawing: Drawing) -> None:
         "elsewhere_alone": no_guardrail and options.elsewhere is not None,
         "fresh_alone": no_guardrail and options.fresh,
         "judge_when_uniform": judged and design != "active",
+        "ratings_without_queue": options.judge_higher is not None and not queue,
     }
     for code, holds in refusals.items():
         if holds:
@@ -233,7 +268,10 @@ def _refuse_another(
     others = [] if asked.guardrail is None else [*other_guardrail(plan, asked.guardrail.config)]
     if requirement is not None and frozen is not None:
         requirement = _limits(frozen, requirement)
-    settings = {name: getattr(options, name) for name in ("seed", "shared", "judge_column")}
+    names = "seed", "shared", "judge_column", "judge_higher"
+    settings = {name: getattr(options, name) for name in names}
+    higher = next((cut[0] for cut in plan.cuts.values()), None)
+    begun = plan.to_dict() | {"judge_column": plan.judge_column, "judge_higher": higher}
     if options.elsewhere is not None:
         settings["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
     reading = None if asked.reading is None else changed(asked.reading)
@@ -241,7 +279,7 @@ def _refuse_another(
         (Requirement, requirement, plan.asked),
         (Promise, asked.promise, plan.promise),
         (Drawing, asked.drawing, plan.drawing),
-        (LabelOptions, settings, plan.to_dict() | {"judge_column": plan.judge_column}),
+        (LabelOptions, settings, begun),
         (ReadOptions, reading, plan.reading.get("settings")),
     ):
         others += changes(kind, plain(now) or {}, plain(then) or {})
@@ -295,10 +333,15 @@ def _reviewed(
         examples = [*read(traces, reading, keep=names, require=(), labelled=False)]
     known = {example.id: example for example in examples}
     words = plan.reading.get("settings", {}).get("label_map")
-    judges = [sampling.JudgeColumn(name, words) for name in names]
+    judges = [sampling.JudgeColumn(name, words, plan.cuts.get(name)) for name in names]
+    answers = [known.get(draw.id, Example()) for draw in drawn]
+    for judge in judges:
+        for example in answers:
+            judge.take_in(example)
+    _cut_ratings(judges, options.judge_higher, 0.5)
     return {
-        draw.order: sampling.calls_of(judges, known.get(draw.id, Example()), draw.flagged)
-        for draw in drawn
+        draw.order: sampling.calls_of(judges, example, draw.flagged)
+        for draw, example in zip(drawn, answers, strict=True)
     }
 
 
@@ -351,6 +394,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
     seed: int | None = None,
     shared: float | None = None,
     judge_column: str | Sequence[str] = (),
+    judge_higher: str | None = None,
     queue: Literal["disagreements"] | None = None,
     settle: bool = False,
     fresh: bool = False,
@@ -395,7 +439,7 @@ def label(  # type: ignore[misc]  # options are those of labelling
         Level of every interval and of the verdict.
     assume_independent, risks, min_kept, n_looks
         Further fields of `Requirement`, by themselves in its place.
-    seed, shared, judge_column, queue, settle, fresh, elsewhere
+    seed, shared, judge_column, judge_higher, queue, settle, fresh, elsewhere
         Fields of `LabelOptions`, by themselves in place of ``options``.
 
     Returns
@@ -448,7 +492,8 @@ def label(  # type: ignore[misc]  # options are those of labelling
                     about = {"copy": folder / folders.GUARDRAIL, "then": plan.guardrail[:19]}
                     raise DataError(say("refused.other_copy", about))
             if review:
-                asked = replace(asked, options=replace(options, judge_column=()), reading=None)
+                others = replace(options, judge_column=(), judge_higher=None)
+                asked = replace(asked, options=others, reading=None)
             _refuse_another(folder, plan, asked, frozen)
             _refuse_changed(folder, plan, None if review else traces, asked.reading)
         else:

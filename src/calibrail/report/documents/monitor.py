@@ -233,12 +233,8 @@ _LONGEST: Final = 400
 #: Alarms that the page shows, and answers behind all of them.
 _MOST_ALARMS: Final = 12
 
-#: The ways to tell how many answers are hallucinated: what each is called, and rests on.
-_WAYS: Final[Mapping[str, tuple[str, str]]] = {
-    "flags": ("From flags alone", "within_class_scores"),
-    "labels": ("From labels", "audited"),
-    "judge": ("With a judge", "judge"),
-}
+#: What the ways to tell how many answers are hallucinated are called.
+_WAYS: Final = {"flags": "From flags alone", "labels": "From labels", "judge": "With a judge"}
 
 #: What each state is called, its verdict and its colour.
 _STATES: Final[Mapping[str, tuple[str, Verdict, parts.Style]]] = {
@@ -308,10 +304,10 @@ def prevalence_section(status: Json) -> parts.Section:
     prevalence = status["prevalence"]
     title = "How many hallucinations are there?"
     rows, notes = list[parts.Row](), list[parts.Text]()
-    for name, (called, assumed) in _WAYS.items():
+    for name, called in _WAYS.items():
         if way := prevalence.get(name):
             style: parts.Style = "strong" if name == prevalence["method"] else ""
-            rows.append((parts.Cell(called, style=style), interval(way), _basis(way, assumed)))
+            rows.append((parts.Cell(called, style=style), interval(way), _basis(way)))
             notes += [parts.Text(_message(f"note_{code}", code)) for code in way.get("notes", ())]
     table = parts.Table(title, parts.texts("How", "Share", "What it rests on"), rows)
     figure = _figure("prevalence", figures.prevalence_svg, status)
@@ -324,11 +320,11 @@ def _figure(name: str, draw: Callable[..., str], status: Json) -> parts.Figure:
     return parts.Figure(name, partial(draw, status), say(f"monitor.{name}_figure", details))
 
 
-def _basis(way: Json, code: str) -> str:
+def _basis(way: Json) -> str:
     """Say what a way rests on; why it tells nothing; and what a judge has saved."""
     if reason := way.get("reason"):
         return f"nothing follows: {_message(f'reason_{reason}', reason)}"
-    assumption = say(f"monitor.assumes_{code}")
+    assumption = say(f"monitor.assumes_{way['assumption']}")
     if "saved" not in way:
         return assumption
     cases = {
