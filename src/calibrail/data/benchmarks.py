@@ -88,10 +88,8 @@ class Native(NamedTuple):
             if isinstance(row, RowProblem):
                 yield row
                 continue
-            for made in convert(row):
-                yield (
-                    made if isinstance(made, RowProblem | Filtered) else SourceRow(row.number, made)
-                )
+            for it in convert(row):
+                yield it if isinstance(it, RowProblem | Filtered) else SourceRow(row.number, it)
 
 
 class Folder(NamedTuple):

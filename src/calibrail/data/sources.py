@@ -188,9 +188,8 @@ def plugin_readers() -> dict[str, Reader]:
     ids are then checked as for every other format. Declare it in ``pyproject.toml`` under
     ``[project.entry-points."calibrail.readers"]``.
     """
-    if is_own_code("no"):
-        return {}
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+    points = () if is_own_code("no") else entry_points(group=ENTRY_POINTS)
+    return {point.name: point.load() for point in points}
 
 
 def format_names() -> tuple[str, ...]:
@@ -291,9 +290,7 @@ def class_names(described: Any) -> dict[str, tuple[str, ...]]:
     {'label': ('faithful', 'hallucinated')}
     """
     # A frame may have a column of that name.
-    features: Any = None
-    if hasattr(described, "column_names"):
-        features = getattr(described, "features", None)
+    features: Any = hasattr(described, "column_names") and getattr(described, "features", None)
     if hasattr(features, "to_dict"):
         return dict(_named_classes(features.to_dict(), ""))
     metadata = getattr(getattr(described, "schema", described), "metadata", None)
@@ -417,10 +414,8 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
     for position, item in enumerate(items, start=1):
         if isinstance(item, SourceRow | RowProblem | Filtered):
             yield item
-        elif isinstance(item, Example):
-            yield SourceRow(position, own_values(item))
         else:
-            yield SourceRow(position, item)
+            yield SourceRow(position, own_values(item) if isinstance(item, Example) else item)
 
 
 def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:

@@ -395,12 +395,6 @@ def _halves(cell: Any) -> Any:
     return doubles(np.float16(cell)).item() if isinstance(cell, float) else cell
 
 
-def validated(batch: Any) -> Any:
-    """Return a batch all of whose values can be read; raise one of `DAMAGE` else."""
-    batch.validate(full=True)
-    return batch
-
-
 def string_array(values: Sequence[str | None]) -> pa.Array:
     """Return an Arrow string array; None becomes null, a lone surrogate a replacement character.
 
@@ -470,7 +464,8 @@ def batch_rows(batches: Iterable[RowBatch]) -> Iterator[TableItem]:
             rows = batch.rows.slice(start, size)
             try:
                 # Texts that are not UTF-8, and places of texts that lie outside their buffer.
-                held: list[Any] = validated(rows).to_pylist()
+                rows.validate(full=True)
+                held: list[Any] = rows.to_pylist()
             except DAMAGE:
                 # A value of the batch cannot be read: find it, and lose no other row.
                 held = [_single(rows.slice(i, 1)) for i in range(rows.num_rows)]
@@ -633,8 +628,7 @@ def _aligned(columns: Mapping[str, Any]) -> dict[str, Any]:
         aligned[name] = values
         if not hasattr(values, "iloc"):
             continue
-        first = first or (name, values.index)
-        one, index = first[0], first[1]
+        one, index = first = first or (name, values.index)
         if len(values) != len(index) or values.index.equals(index):
             continue
         if not (index.is_unique and values.index.is_unique and values.index.isin(index).all()):
@@ -690,10 +684,8 @@ def _of_pandas(source: object) -> bool:
 def _item_rows(items: Iterable[object]) -> Iterator[TableItem]:
     """Yield dicts and examples, the latter under calibrail's own names."""
     for number, item in enumerate(items, start=1):
-        if isinstance(item, Example):
-            yield SourceRow(number, own_values(item))
-        elif isinstance(item, Mapping):
-            yield SourceRow(number, item)
+        if isinstance(item, Example | Mapping):
+            yield SourceRow(number, own_values(item) if isinstance(item, Example) else item)
         else:
             remedy = "give a dict or an Example"
             yield RowProblem(number, WHOLE_ROW, "wrong type", shorten(item), "", remedy)

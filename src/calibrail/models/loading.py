@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -74,11 +74,10 @@ class Location:
 
     def setting(self, file: str, key: str) -> Any:
         """Return one value of a JSON file of the model, None where there is none."""
-        try:
+        with suppress(OSError, ValueError):
             content = json.loads((self.folder / file).read_bytes())
-        except (OSError, ValueError):
-            return None
-        return content.get(key) if isinstance(content, dict) else None
+            return content.get(key) if isinstance(content, dict) else None
+        return None
 
     def config(self, key: str) -> Any:
         """Return one value of the model's configuration, None where there is none."""

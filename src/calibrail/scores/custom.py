@@ -260,7 +260,8 @@ class CustomScore:
         self.importable = isinstance(given, str) or leads_back(self.detector, detector)
         self.key = self.detector if self.importable else self.detector.rpartition(":")[2]
         self.stays_here = None if self.importable else f"no name imports it: {_NAMED}"
-        self.requires, self.columns = tuple[str, ...](), (ALL_COLUMNS,)
+        self.requires: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = (ALL_COLUMNS,)
         if estimates:
             if batch:
                 raise InputError("batch is for functions; an estimator always gets all at once")

@@ -251,7 +251,12 @@ def claims(text: str) -> list[Claim]:
     for line, below in zip(all_lines, [*all_lines[1:], None], strict=False):
         if _SOURCE.fullmatch(text, line.start, line.end):
             continue
-        _close(leads, line)
+        # Drop the lead-ins that the line no longer stands under.
+        if line.kind == "item":
+            while leads and leads[-1].indent >= line.indent:
+                leads.pop()
+        elif not line.indent:
+            leads.clear()
         lead = leads[-1] if leads and line.kind == "item" else _NO_LEAD
         parts = list(line_sentences(text, line))
         opener = parts.pop() if _introduces(text, line, below) else None
@@ -278,15 +283,6 @@ class _Lead(NamedTuple):
 
 
 _NO_LEAD: Final = _Lead(-1, "", False)
-
-
-def _close(leads: list[_Lead], line: TextLine) -> None:
-    """Drop the lead-ins that a line no longer stands under."""
-    if line.kind == "item":
-        while leads and leads[-1].indent >= line.indent:
-            leads.pop()
-    elif not line.indent:
-        leads.clear()
 
 
 def _open(leads: list[_Lead], line: TextLine, text: str, *, abstaining: bool) -> None:

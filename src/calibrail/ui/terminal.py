@@ -114,7 +114,9 @@ class Terminal:
             self._show(task)
             step: _NextStep = "stay"
             while step == "stay":
-                self._ask()
+                if self._keys.watched:
+                    self._console.print()
+                    self._console.print(Text(_KEYS, style="dim"))
                 try:
                     step = self._do(task, *(self._keys.read() or ("q", "")))
                 except CalibrailError as error:
@@ -203,11 +205,6 @@ class Terminal:
         if not task.contexts:
             parts += [Text("There are no chunks: judge by the question alone.")]
         self._console.print(*parts, sep="\n")
-
-    def _ask(self) -> None:
-        if self._keys.watched:
-            self._console.print()
-            self._console.print(Text(_KEYS, style="dim"))
 
     def _say(self, words: str) -> None:
         self._console.print(Text(words, style="bold"))

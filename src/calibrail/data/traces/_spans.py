@@ -10,7 +10,6 @@ any provider, LangChain's serialised objects, or JSON that spells one of these.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -582,9 +581,10 @@ def parsed(value: object) -> object:
     text = value.strip()
     if text[:1] + text[-1:] not in ("{}", "[]", '""') or len(text) < 2:
         return value
-    with suppress(ValueError):
+    try:
         return load_json(text)
-    return value
+    except ValueError:
+        return value
 
 
 def mapping(value: object, *names: str) -> Mapping[str, Any]:
@@ -724,15 +724,17 @@ def _text(value: object, keys: Sequence[str], roles: Sequence[str], depth: int) 
     return _text(value[-1 if roles is _USER else 0], keys, roles, depth - 1)
 
 
+#: What parts of a message say that they are which hold text.
+_OF_TEXTS: Final = ("text", "output_text", "input_text")
+
+
 def _parts(parts: Iterable[object]) -> str | None:
     """Return the text of a message's parts; calls of tools, pictures and thoughts hold none."""
     texts = []
     for part in parts:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, dict) and part.get("type", "text") in (
-            *("text", "output_text", "input_text"),
-        ):
+        elif isinstance(part, dict) and part.get("type", "text") in _OF_TEXTS:
             text = part.get("text", part.get("content"))
             texts.append(text if isinstance(text, str) else "")
     return "".join(texts) if any(text.strip() for text in texts) else None
