@@ -137,9 +137,8 @@ class Folder(NamedTuple):
 
 def missing_field(row: SourceRow, field: str, column: str) -> RowProblem:
     """Return the problem of a row that lacks an original column."""
-    return RowProblem(
-        row.number, field, "missing", "", f"no {column!r}", "take the benchmark's original file"
-    )
+    remedy = "take the benchmark's original file"
+    return RowProblem(row.number, field, "missing", "", f"no {column!r}", remedy)
 
 
 #: Columns of the context, the question, the right and the hallucinated text, by subset.
@@ -371,9 +370,8 @@ def _faithbench_rows(summaries: Path, spans: Path, reading: ReadOptions) -> Iter
     rows: dict[str, int] = {}
     for item in csv_rows(spans):
         if isinstance(item, RowProblem):
-            yield RowProblem(
-                item.row, "spans", item.reason, item.value, f"in {_SPANS}", file=item.file
-            )
+            where = f"in {_SPANS}"
+            yield RowProblem(item.row, "spans", item.reason, item.value, where, file=item.file)
             continue
         name, start, end, person, kind = (str(item.values.get(key) or "") for key in _SPAN)
         people[_batch(name)].add(person)

@@ -320,9 +320,7 @@ def given_in(value: object, labels: object) -> list[SentenceCell] | None:
     keys = [one[0] if isinstance(one, list | tuple) and len(one) == 2 else None for one in value]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         texts: list[Any] = [item[1] for item in value]
-        if isinstance(labels, list) and all(
-            isinstance(item, str) and item in keys for item in labels
-        ):
+        if isinstance(labels, list) and all(item in keys for item in labels):
             labels = [int(key in labels) for key in keys]
     else:
         texts = list(value)

@@ -237,7 +237,11 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         with file_errors(f"cannot read {path / _PLAN}"), (path / _PLAN).open("rb") as stream:
             is_labels = f'"{_SCHEMA}'.encode() in stream.read(4096)
     if is_labels:
-        return _labels(path, options)
+        _refuse_unknown("labels", options, ())
+        items, origin = resolve_name(_LABELS)(path)
+        written = (path / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
+        files = tuple(filter(Path.exists, written))
+        return Opened("labels", False, False, files, items, origin=origin)
     if (folder := folder_of(format, names)) is not None:
         return _folder(folder, path, reading)
     if path.is_dir():
@@ -422,13 +426,6 @@ def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
     _refuse_unknown(folder.name, reading.options or {}, folder.options)
     files = folder.files(path)
     return Opened(folder.name, False, folder.cells, files, folder.read(*files, reading))
-
-
-def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
-    _refuse_unknown("labels", options, ())
-    items, origin = resolve_name(_LABELS)(folder)
-    files = (folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
-    return Opened("labels", False, False, tuple(filter(Path.exists, files)), items, origin=origin)
 
 
 def _guesses(reading: ReadOptions) -> bool:

@@ -359,14 +359,8 @@ def _titled(title: object, text: str | None) -> str | None:
 
 def _without_keys(items: Sequence[Any]) -> Sequence[Any]:
     """Return the texts of ``[key, text]`` pairs, with a key of its own each; else the items."""
-    keys = {
-        item[0]
-        for item in items
-        if isinstance(item, (list, tuple))
-        and len(item) == 2
-        and all(isinstance(part, str) for part in item)
-        and _KEY.fullmatch(item[0])
-    }
+    pairs = (item for item in items if isinstance(item, (list, tuple)) and len(item) == 2)
+    keys = {k for k, v in pairs if isinstance(k, str) and isinstance(v, str) and _KEY.fullmatch(k)}
     return [text for _, text in items] if len(keys) == len(items) else items
 
 

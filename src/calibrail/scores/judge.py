@@ -489,14 +489,13 @@ class Judge(base.ModelScore):
             scale = RatingScale.parse(spelt, "faithful")
             spec = f"scale={spelt},higher=faithful (or hallucinated)"
             readers[spec] = partial(judge_replies.read_rating, scale=scale)
+        remedy = "no mode would read them: mend the template"
+        if any(reply.finish == "length" for reply in replies):
+            remedy = "they were cut off: allow more with max_tokens"
         for mode, read in readers.items():
             if not any(isinstance(read(reply), str) for reply in replies):
                 remedy = f"{mode} would read them"
                 break
-        else:
-            remedy = "no mode would read them: mend the template"
-            if any(reply.finish == "length" for reply in replies):
-                remedy = "they were cut off: allow more with max_tokens"
         return error_text("replies_unread", n=len(replies), shown=shown, remedy=remedy)
 
     def score(self, examples: Sequence[Example]) -> base.Scores:

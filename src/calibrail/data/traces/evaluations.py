@@ -192,10 +192,8 @@ def _results(annotation: Mapping[str, Any], prefix: str) -> Iterator[Verdict]:
     """Yield what one person or program says: of several regions all that is said, as one list."""
     said: dict[str, list[object]] = {}
     for result in objects(annotation.get("result")):
-        value = result.get("value")
-        chosen = next(
-            (value[key] for key in _CHOSEN if isinstance(value, dict) and key in value), None
-        )
+        held = result.get("value") if isinstance(result.get("value"), dict) else {}
+        chosen = next((held[key] for key in _CHOSEN if key in held), None)
         # A choice among several at once stays a list; of a taxonomy its paths do.
         if isinstance(chosen, list) and len(chosen) == 1:
             chosen = chosen[0]

@@ -107,9 +107,8 @@ def table_price(model: str) -> Price:
     InputError
         If the library is not installed, or does not know the model.
     """
-    entry: Mapping[str, Any] = {}
-    for name in (model, model.removeprefix("openai/"), model.removeprefix("anthropic/")):
-        entry = entry or _prices().get(name) or {}
+    known_as = (model, model.removeprefix("openai/"), model.removeprefix("anthropic/"))
+    entry: Mapping[str, Any] = next(filter(None, map(_prices().get, known_as)), {})
     names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
     costs = [entry.get(name) for name in names]
     if costs[0] is None or costs[1] is None:
