@@ -413,11 +413,8 @@ def byte_array(values: Sequence[str | None], surrogates: str = "surrogatepass") 
     offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
     np.cumsum([len(item) for item in encoded], out=offsets[1:])
     valid = np.array([value is not None for value in values], dtype=bool)
-    return pa.BinaryArray.from_buffers(
-        pa.binary(),
-        len(encoded),
-        [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))],
-    )
+    buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(encoded), buffers)
 
 
 def number_array(
