@@ -348,9 +348,8 @@ def content_digests(columns: Sequence[Any], n: int) -> tuple[NDArray[np.uint64],
         bits = np.sort(matrix[quick].astype(">f4").view(">u4"), axis=1)
         text, width = bits.tobytes().hex(bytes_per_sep=4, sep="\x1f"), 9 * len(floats)
         content = text.encode()
-        digests[quick] = _hashed(
-            b"content", [content[at : at + width - 1] for at in range(0, len(content), width)]
-        )
+        parts = [content[at : at + width - 1] for at in range(0, len(content), width)]
+        digests[quick] = _hashed(b"content", parts)
     rest = np.flatnonzero(~quick)
     cells = [list(map(spelling, matrix[rest, i].tolist())) for i in range(len(floats))]
     for values, codes in words:

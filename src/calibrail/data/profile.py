@@ -407,10 +407,8 @@ def _folded(text: str) -> str:
 
 def by_class(flags: NDArray[np.bool_], labels: NDArray[np.int8]) -> dict[str, int]:
     """Return how many answers of each class are marked."""
-    return {
-        name: int(np.count_nonzero(flags & (labels == label)))
-        for name, label in (("faithful", 0), ("hallucinated", 1))
-    }
+    classes = {"faithful": labels == 0, "hallucinated": labels == 1}
+    return {name: int(np.count_nonzero(flags & of_class)) for name, of_class in classes.items()}
 
 
 def text_lengths(survey: Survey) -> tuple[TextLengths, ...]:

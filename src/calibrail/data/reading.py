@@ -537,10 +537,9 @@ class Reading:
         if self._needs.labelled:
             self.columns.labels.refuse_others(self.source, self.n_examples + self.n_filtered)
         higher = spell_option(Detectors, "higher", "faithful")
+        mixed = partial(error_text, "verdict_mixed", higher=higher)
         for verdict in self.verdicts:
-            verdict.refuse_others(
-                self.source, by=lambda: error_text("verdict_mixed", higher=higher)
-            )
+            verdict.refuse_others(self.source, by=mixed)
         self.columns.refuse_mirrors(self.source)
 
 

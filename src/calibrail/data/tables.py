@@ -669,9 +669,8 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
 
 
 def _is_table(source: object) -> bool:
-    return _of_pandas(source) or any(
-        hasattr(source, f"__arrow_c_{kind}__") for kind in ("stream", "array")
-    )
+    offers = ("__arrow_c_stream__", "__arrow_c_array__")
+    return _of_pandas(source) or any(hasattr(source, offer) for offer in offers)
 
 
 def _of_pandas(source: object) -> bool:

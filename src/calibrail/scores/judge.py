@@ -374,9 +374,7 @@ class Judge(base.ModelScore):
     @property
     def companions(self) -> tuple[base.Score, ...]:
         """Scores to show beside this one at no further call: ``logprob`` beside ``verdict``."""
-        if self.mode != "verdict":
-            return ()
-        return (self._with(mode="logprob", _reading="logprob"),)
+        return (self._with(mode="logprob", _reading="logprob"),) if self.mode == "verdict" else ()
 
     def pinned(self) -> base.Score:
         """Return a copy with what the endpoint's answers so far tell: the mode, and its name."""

@@ -540,10 +540,8 @@ class SentenceStream:
         self._end_word()
         self._line.end()
         last = self._ended()
-        if self._unspoken is not None:
-            # A marker is all there is to say.
-            return sentences("".join(self._unspoken))
-        return last
+        # Where nothing was spoken a marker is all there is to say.
+        return last if self._unspoken is None else sentences("".join(self._unspoken))
 
     def _ended(self) -> list[Sentence]:
         if self._line.spoken:

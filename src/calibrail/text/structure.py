@@ -285,9 +285,7 @@ def inner_however(sentence: str) -> tuple[int, int] | None:
     'The bridge is old.'
     """
     match = _ASIDE.search(sentence)
-    if match is None or _CLAUSE.search(sentence, 0, match.start()):
-        return None
-    return match.span()
+    return None if match is None or _CLAUSE.search(sentence, 0, match.start()) else match.span()
 
 
 def depends_on_previous(sentence: str, before: str) -> bool:

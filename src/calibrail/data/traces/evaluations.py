@@ -41,9 +41,8 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     # What a test says beside its variables, a label among it, is no part of the prompt.
     fields = {**mapping(row.get("testCase"), "metadata"), **fields}
     questions, contexts = aliases_of("question", fields), aliases_of("contexts", fields)
-    question = question_in(
-        fields[questions[0]] if questions else mapping(row.get("prompt")).get("raw")
-    )
+    prompt = fields[questions[0]] if questions else mapping(row.get("prompt")).get("raw")
+    question = question_in(prompt)
     documents = documents_in(fields[contexts[0]]) if contexts else None
     # The answers of several prompts and providers to one test are no separate cases; the number of
     # a test says which one it is in one file only.

@@ -872,9 +872,8 @@ class Caller:
                 stop.wait(pause)
             except RefusedError as error:
                 # Too long is this request's own fault; all else may be that of every request.
-                raise (
-                    error if error.too_long else self._given_up(request, error, ALL_FAIL)
-                ) from None
+                fault = error if error.too_long else self._given_up(request, error, ALL_FAIL)
+                raise fault from None
             else:
                 self._in_a_row, self._ever_answered = 0, True
                 return result
@@ -918,8 +917,9 @@ class Caller:
                 if not error.too_long and self._learn(error.about, fields):
                     continue
                 if {*error.about} & fields.keys() == {"reasoning_effort"}:
+                    asked = fields["reasoning_effort"]
                     raise ModelError.on(
-                        "effort_refused", of=self, asked=fields["reasoning_effort"], error=error
+                        "effort_refused", of=self, asked=asked, error=error
                     ) from None
                 raise
             try:
