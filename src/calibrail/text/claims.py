@@ -307,11 +307,9 @@ def _introduces(text: str, line: TextLine, below: TextLine | None) -> bool:
 
 def _states_nothing(sentence: str) -> bool:
     bare = sentence.rstrip(by_edition("*_) \t", "*_) \t\uff09\u300d\u300f"))
-    if bare.endswith(("?", "?!", "!?", "\uff1f", "\u061f", "\u037e")):
-        return True
-    if bare[:1] in ('"', "\u201c") and bare.endswith(('?"', "?\u201d")):
-        return True
-    return len(sentence) <= _LONG and _COURTESY.fullmatch(sentence) is not None
+    asks = bare.endswith(("?", "?!", "\uff1f", "\u061f", "\u037e"))
+    asks |= bare[:1] in ('"', "\u201c") and bare.endswith(('?"', "?\u201d"))
+    return asks or (len(sentence) <= _LONG and _COURTESY.fullmatch(sentence) is not None)
 
 
 def _without_lead_in(text: str, start: int, end: int) -> int:

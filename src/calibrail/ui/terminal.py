@@ -212,10 +212,8 @@ class Terminal:
     def _response(self, task: Task) -> Text:
         """Return the answer with its marks."""
         segments, _, _ = excerpt(task.response, self._marks, len(task.response))
-        text = Text()
-        for words, marked in segments:
-            text.append(words, "bold underline red" if marked else "")
-        return text
+        parts = ((words, "bold underline red" if marked else "") for words, marked in segments)
+        return Text.assemble(*parts)
 
     def _chunk(self, task: Task, key: str) -> None:
         number = int(key[:6])
