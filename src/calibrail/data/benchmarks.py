@@ -401,9 +401,8 @@ def _faithbench_rows(summaries: Path, spans: Path, reading: ReadOptions) -> Iter
         label, said = (HALLUCINATED if counted else FAITHFUL), item.values.get("label")
         if (worst, annotators) == ("questionable", "any") and said not in (None, str(label)):
             remedy = f"take the benchmark's original files: {_SPANS} says otherwise"
-            yield RowProblem(
-                item.number, "label", "differs from the marks", shorten(said), "", remedy
-            )
+            seen = shorten(said)
+            yield RowProblem(item.number, "label", "differs from the marks", seen, "", remedy)
             continue
         yield SourceRow(item.number, {**item.values, "label": label, "spans": counted})
     for name, number in rows.items():
@@ -458,9 +457,8 @@ def _passage_spans(row: SourceRow) -> Made:
     unknown = [v for v in verdicts if not (isinstance(v, str) and v in _VERDICTS)]
     if unknown or not verdicts:
         remedy = f"annotation must be a list of {', '.join(sorted(_VERDICTS))}"
-        return RowProblem(
-            row.number, "label", "unknown annotation", shorten(annotation), "", remedy
-        )
+        seen = shorten(annotation)
+        return RowProblem(row.number, "label", "unknown annotation", seen, "", remedy)
     wrong = sum(verdict != "accurate" for verdict in verdicts)
     index = row.values.get("wiki_bio_test_idx", row.number)
     texts = row.values.get("gpt3_sentences")

@@ -422,9 +422,8 @@ class LocalModel:
             if architecture.strict:
                 wrong += report["unexpected_keys"]
             if wrong:
-                raise ValueError(
-                    error_text("weights_misfit", module=module, n=len(wrong), first=min(wrong))
-                )
+                n, first = len(wrong), min(wrong)
+                raise ValueError(error_text("weights_misfit", module=module, n=n, first=first))
             if not tokenizer.is_fast:
                 raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
             module.to(self.torch_device()).eval()
@@ -459,9 +458,8 @@ class LocalModel:
                 made_of, lambda folder: networks.export(make(), folder, self.runtime, self.model)
             )
             session = networks.GraphSession(entry, self.runtime)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(entry / networks.TOKENIZER_FOLDER), **CLOSED
-            )
+            written = str(entry / networks.TOKENIZER_FOLDER)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(written, **CLOSED)
         return networks.Network(session, tokenizer, self.model)
 
     def torch_dtype(self) -> Any:

@@ -631,8 +631,7 @@ def _parts(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_parts(item) for item in value]
     if hasattr(value, "get_params") and not isinstance(value, type):
-        kept = {
-            k: _parts(v) for k, v in vars(value).items() if not (k[0] == "_" and k[-3:] == "_id")
-        }
+        held = vars(value).items()
+        kept = {k: _parts(v) for k, v in held if (k[:1], k[-3:]) != ("_", "_id")}
         return [type(value).__qualname__, kept]
     return value

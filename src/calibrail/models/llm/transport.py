@@ -674,11 +674,8 @@ def explained(
     quoted = named == message and not wording("no_temperature").search(message)
     if "temperature" in about and quoted:
         about.remove("temperature")
-    too_long = (
-        status == 413
-        or code in ("context_length_exceeded", "string_above_max_length")
-        or any(sign in message for sign in _TOO_LONG)
-    )
+    said = code in ("context_length_exceeded", "string_above_max_length")
+    too_long = said or status == 413 or any(sign in message for sign in _TOO_LONG)
     if too_long:
         reason += ": longer than the model reads"
     elif about:
