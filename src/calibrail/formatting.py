@@ -37,9 +37,8 @@ def outward(value: float, digits: int, *, upper: bool) -> str:
     ['0.91', '0.92', '0.29', '0.29']
     """
     # The digits that the number is written with: 100 * 0.29 lies below 29 in binary.
-    exact = Decimal(repr(float(value))).quantize(
-        Decimal(1).scaleb(-digits), ROUND_CEILING if upper else ROUND_FLOOR
-    )
+    step, side = Decimal(1).scaleb(-digits), ROUND_CEILING if upper else ROUND_FLOOR
+    exact = Decimal(repr(float(value))).quantize(step, side)
     return f"{exact + 0:f}"
 
 

@@ -93,7 +93,7 @@ class Asking:
 
 
 def _is_address(url: str) -> bool:
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
         beside = (parts.query, parts.fragment, parts.username, parts.password)
         host = (parts.hostname or "").encode("idna")
@@ -101,8 +101,7 @@ def _is_address(url: str) -> bool:
         # urlsplit drops tabs and line breaks in silence.
         spaced = any(character.isspace() for character in url)
         return known and bool(host) and not spaced and not any(beside)
-    except ValueError:
-        return False
+    return False
 
 
 def http() -> ModuleType:
@@ -275,10 +274,9 @@ def _seconds(asked: str) -> float:
     """
     if asked.isdecimal():
         return float(asked)
-    try:
+    with suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return 0.0
+    return 0.0
 
 
 def not_ready(error: ServiceError) -> bool:

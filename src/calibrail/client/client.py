@@ -165,11 +165,8 @@ class Writing:
             "Content-Type": "application/x-ndjson",
             "Transfer-Encoding": "chunked",
         }
-        request = self._h11.Request(
-            method="POST",
-            target=f"{parts.path.rstrip('/')}{_PATH}{which}",
-            headers=[*headers.items()],
-        )
+        target = f"{parts.path.rstrip('/')}{_PATH}{which}"
+        request = self._h11.Request(method="POST", target=target, headers=[*headers.items()])
         return self._send(request) + self._line(self._first)
 
     def _piece(self, token: str) -> bytes:

@@ -69,6 +69,10 @@ def aliases_of(
     return []
 
 
+def _field_named(column: str) -> str | None:
+    return next((field for field in TEXT_FIELDS if aliases_of(field, (column,))), None)
+
+
 def nested_fields(rows: Sequence[Mapping[str, object]], columns: Collection[str]) -> dict[str, str]:
     """Return the paths to fields in objects, with the names that they go by.
 
@@ -95,15 +99,11 @@ def nested_fields(rows: Sequence[Mapping[str, object]], columns: Collection[str]
         objects = [value for row in rows if (value := row.get(column)) is not None]
         if not objects or not all(isinstance(value, Mapping) for value in objects):
             continue
-        field = next((name for name in TEXT_FIELDS if aliases_of(name, (column,))), None)
+        field = _field_named(column)
         if field is None and column.lower() not in HOLDERS:
             continue
         keys = dict.fromkeys(key for x in objects if isinstance(x, Mapping) for key in x)
-        parts = {
-            key: inner
-            for key in keys
-            if (inner := next((f for f in TEXT_FIELDS if aliases_of(f, (key,))), None)) is not None
-        }
+        parts = {key: inner for key in keys if (inner := _field_named(key)) is not None}
         is_text = all(text_of(value) is not None for value in objects)
         if not parts or (is_text and set(parts.values()) == {field}):
             continue

@@ -88,10 +88,8 @@ class Native(NamedTuple):
             if isinstance(row, RowProblem):
                 yield row
                 continue
-            for made in convert(row):
-                yield (
-                    made if isinstance(made, RowProblem | Filtered) else SourceRow(row.number, made)
-                )
+            for it in convert(row):
+                yield it if isinstance(it, RowProblem | Filtered) else SourceRow(row.number, it)
 
 
 class Folder(NamedTuple):
@@ -139,9 +137,8 @@ class Folder(NamedTuple):
 
 def missing_field(row: SourceRow, field: str, column: str) -> RowProblem:
     """Return the problem of a row that lacks an original column."""
-    return RowProblem(
-        row.number, field, "missing", "", f"no {column!r}", "take the benchmark's original file"
-    )
+    remedy = "take the benchmark's original file"
+    return RowProblem(row.number, field, "missing", "", f"no {column!r}", remedy)
 
 
 #: Columns of the context, the question, the right and the hallucinated text, by subset.
@@ -373,9 +370,8 @@ def _faithbench_rows(summaries: Path, spans: Path, reading: ReadOptions) -> Iter
     rows: dict[str, int] = {}
     for item in csv_rows(spans):
         if isinstance(item, RowProblem):
-            yield RowProblem(
-                item.row, "spans", item.reason, item.value, f"in {_SPANS}", file=item.file
-            )
+            where = f"in {_SPANS}"
+            yield RowProblem(item.row, "spans", item.reason, item.value, where, file=item.file)
             continue
         name, start, end, person, kind = (str(item.values.get(key) or "") for key in _SPAN)
         people[_batch(name)].add(person)
@@ -405,9 +401,8 @@ def _faithbench_rows(summaries: Path, spans: Path, reading: ReadOptions) -> Iter
         label, said = (HALLUCINATED if counted else FAITHFUL), item.values.get("label")
         if (worst, annotators) == ("questionable", "any") and said not in (None, str(label)):
             remedy = f"take the benchmark's original files: {_SPANS} says otherwise"
-            yield RowProblem(
-                item.number, "label", "differs from the marks", shorten(said), "", remedy
-            )
+            seen = shorten(said)
+            yield RowProblem(item.number, "label", "differs from the marks", seen, "", remedy)
             continue
         yield SourceRow(item.number, {**item.values, "label": label, "spans": counted})
     for name, number in rows.items():
@@ -462,9 +457,8 @@ def _passage_spans(row: SourceRow) -> Made:
     unknown = [v for v in verdicts if not (isinstance(v, str) and v in _VERDICTS)]
     if unknown or not verdicts:
         remedy = f"annotation must be a list of {', '.join(sorted(_VERDICTS))}"
-        return RowProblem(
-            row.number, "label", "unknown annotation", shorten(annotation), "", remedy
-        )
+        seen = shorten(annotation)
+        return RowProblem(row.number, "label", "unknown annotation", seen, "", remedy)
     wrong = sum(verdict != "accurate" for verdict in verdicts)
     index = row.values.get("wiki_bio_test_idx", row.number)
     texts = row.values.get("gpt3_sentences")

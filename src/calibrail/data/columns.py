@@ -294,11 +294,10 @@ def _rivals(
     if chosen or not (needs.labelled and unnamed):
         return ()
     inside = (name for row in seen.rows[:_LOOKED_AT] for name in nested_names(row))
-    paths = dict.fromkeys((*seen.names, *inside))
     twins = []
     # What one person said is the label, where it is not what another column says.
     people = () if is_of_people(label_columns[0]) else _labels_of_people(seen)
-    for name in paths:
+    for name in dict.fromkeys((*seen.names, *inside)):
         own = name.rpartition(".")[2]
         spells = spells_label(own)
         strict = is_plain_name(own) or spells or bool(own == name and aliases_of("label", (own,)))

@@ -41,7 +41,6 @@ from calibrail.data.tables import (
     byte_array,
     number_array,
     string_array,
-    validated,
 )
 from calibrail.data.values import column_value, name_of, restored, spelling, stored
 from calibrail.errors import Library, file_errors
@@ -349,9 +348,8 @@ def content_digests(columns: Sequence[Any], n: int) -> tuple[NDArray[np.uint64],
         bits = np.sort(matrix[quick].astype(">f4").view(">u4"), axis=1)
         text, width = bits.tobytes().hex(bytes_per_sep=4, sep="\x1f"), 9 * len(floats)
         content = text.encode()
-        digests[quick] = _hashed(
-            b"content", [content[at : at + width - 1] for at in range(0, len(content), width)]
-        )
+        parts = [content[at : at + width - 1] for at in range(0, len(content), width)]
+        digests[quick] = _hashed(b"content", parts)
     rest = np.flatnonzero(~quick)
     cells = [list(map(spelling, matrix[rest, i].tolist())) for i in range(len(floats))]
     for values, codes in words:
@@ -451,7 +449,7 @@ class ColumnReader:
         """
         rows = batch.rows
         try:
-            validated(rows)
+            rows.validate(full=True)
             labels, odd = self._labels(rows)
             usable, left_out = np.flatnonzero(~odd), list[RowProblem | Filtered]()
             if odd.any():
@@ -485,8 +483,7 @@ class ColumnReader:
         kinds = {name: kind_of(schema.field(name).type) for name in schema.names}
         for columns, plain in (
             (named, "text whole null"),
-            (self._scores, "text whole float flag null"),
-            ((*labels, *self._kept), "text whole float flag null"),
+            ((*self._scores, *labels, *self._kept), "text whole float flag null"),
         ):
             if any(kinds.get(name, "null") not in plain.split() for name in columns):
                 raise NotPlainError
@@ -495,11 +492,7 @@ class ColumnReader:
 
     def _labels(self, rows: Any) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         """Return the labels, and which rows have none though they need one."""
-        column = self._columns.label_columns[0]
-        if column not in rows.schema.names:
-            values, codes = [None], np.zeros(rows.num_rows, np.int64)
-        else:
-            values, codes = coded(rows.column(column))
+        values, codes = _coded(rows, self._columns.label_columns[0])
         counts = np.bincount(codes, minlength=len(values)).tolist()
         meanings = self._columns.labels.of_many(list(zip(values, counts, strict=True)))
         if meanings is None:
@@ -535,16 +528,21 @@ class ColumnReader:
             pa.nulls(n, pa.string()) if groups is None else groups,
             labels,
             {name: numbers_of(_column(rows, name), n) for name in self._scores},
-            {name: _cells(_column(rows, name), n) for name in self._kept},
+            {name: _cells(rows, name) for name in self._kept},
             digests,
             by_content,
             unnamed & ~by_content,
         )
 
 
-def _cells(column: Any, n: int) -> NDArray[np.object_]:
-    """Return the values of n rows, each different one once in memory."""
-    values, codes = ([None], np.zeros(n, np.int64)) if column is None else coded(column)
+def _coded(rows: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
+    column = _column(rows, name)
+    return ([None], np.zeros(rows.num_rows, np.int64)) if column is None else coded(column)
+
+
+def _cells(rows: Any, name: str) -> NDArray[np.object_]:
+    """Return the values of a column, each different one once in memory."""
+    values, codes = _coded(rows, name)
     different = np.empty(len(values), np.object_)
     # Of a list numpy would take the numbers without their names.
     for place, value in enumerate(values):

@@ -558,41 +558,28 @@ def _ties(column: _Floats, labels: NDArray[np.int8]) -> _Ties:
     undefined = np.isnan(column)
     values, counts = np.unique(column[~undefined], return_counts=True)
     rows = np.flatnonzero(counts > 1)
-    shared, telling = values[rows], _telling(values, rows, counts[rows], column, labels)
-    if np.count_nonzero(undefined) > 1:
-        # Nothing is equal to NaN; all of them are one value.
-        shared, telling = np.append(shared, np.nan), np.append(telling, False)
-    return _Ties(shared, telling)
-
-
-def _telling(
-    values: _Floats,
-    rows: NDArray[np.intp],
-    counts: NDArray[np.intp],
-    column: _Floats,
-    labels: NDArray[np.int8],
-) -> _Bools:
-    """Return which of the values in some rows, shared by so many each, are telling.
-
-    ``values`` are all that a column has, rising and different, without NaN.
-    """
-    telling = ~(_short(values[rows]) | _simple(values[rows]))
+    shared, counts = values[rows], counts[rows]
+    telling = ~(_short(shared) | _simple(shared))
     at_end = (rows == 0) | (rows == len(values) - 1)
     # An end is saturated where more rows are at it than at any other of these values.
     telling &= ~at_end | (counts <= counts[telling & ~at_end].max(initial=0))
     low, high = _CHANCE
     limit = max(low, min(high, counts[telling].sum() / max(1, len(labels)) / 10.0))
     telling[telling] = _met_by_chance(values, rows[telling]) <= limit
-    if not telling.any():
-        return telling
-    place = _Ties(values[rows], telling).places(column)
-    n_of = [np.bincount(place[(place >= 0) & (labels == y)], minlength=len(rows)) for y in (0, 1)]
-    mixed = telling & (np.minimum(*n_of) > 0)
-    if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
-        # Answers that several people have labelled stand there equally often.
-        sizes = np.bincount(counts[telling])
-        telling &= bool(sizes.max() >= _EVEN_SHARE * sizes.sum())
-    return np.asarray(telling & ~(mixed & (counts > _DOZEN)))
+    if telling.any():
+        place = _Ties(shared, telling).places(column)
+        met = place >= 0
+        n_of = [np.bincount(place[met & (labels == y)], minlength=len(rows)) for y in (0, 1)]
+        mixed = telling & (np.minimum(*n_of) > 0)
+        if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
+            # Answers that several people have labelled stand there equally often.
+            sizes = np.bincount(counts[telling])
+            telling &= bool(sizes.max() >= _EVEN_SHARE * sizes.sum())
+        telling &= ~(mixed & (counts > _DOZEN))
+    if np.count_nonzero(undefined) > 1:
+        # Nothing is equal to NaN; all of them are one value.
+        shared, telling = np.append(shared, np.nan), np.append(telling, False)
+    return _Ties(shared, telling)
 
 
 def _short(values: _Floats) -> _Bools:
@@ -841,7 +828,11 @@ def find_copies(sketches: Sketches, sides: NDArray[np.uint8] | None = None) -> N
     if sides is not None:
         np.bitwise_or.at(everywhere, member, sides[able])
     edges = [np.zeros((2, 0), dtype=np.intp)]
-    beside = _beside(sketches, holder)
+    # What the contexts add to the key of each band of a text, shape (n, 16).
+    contexts = sketches.contexts[holder]
+    bands = np.ascontiguousarray(contexts).view(np.uint32).astype(np.uint64) + np.uint64(1)
+    without = sketches.anchors[holder, np.newaxis]
+    beside = np.where(contexts.any(axis=1, keepdims=True), bands * _ODD, without)
     for pair in similar_pairs(sketches.minhash, holder, everywhere, beside):
         alike = alike_texts(sketches, holder[pair[0]], holder[pair[1]])
         edges.append(np.stack(pair)[:, alike])
@@ -868,14 +859,6 @@ def copies_of(known: Sketches, fresh: Sketches) -> tuple[NDArray[np.bool_], NDAr
     earlier, later = np.split(find_copies(joined, sides), [len(known)])
     met = np.intersect1d(earlier, later)
     return np.isin(later, met[met >= 0]), np.isin(earlier, met[met >= 0])
-
-
-def _beside(sketches: Sketches, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Return what the contexts add to the key of each band of a text, shape (n, 16)."""
-    contexts = sketches.contexts[rows]
-    bands = np.ascontiguousarray(contexts).view(np.uint32).astype(np.uint64)
-    anchors = sketches.anchors[rows, np.newaxis]
-    return np.where(contexts.any(axis=1, keepdims=True), (bands + np.uint64(1)) * _ODD, anchors)
 
 
 def alike_texts(

@@ -520,8 +520,7 @@ def _exported(names: Iterable[str]) -> bool:
     return any(export.recognises(names) for export in EXPORTS)
 
 
-def _of_answers(names: Iterable[str]) -> bool:
-    names = tuple(names)
+def _of_answers(names: Sequence[str]) -> bool:
     return any(aliases_of(field, names) for field in ("response", "label"))
 
 

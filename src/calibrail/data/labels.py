@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from calibrail.data.aliases import NAMES, aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED, FieldError
+from calibrail.data.spans import whole
 from calibrail.data.traces._spans import ANNOTATION, SCORE
 from calibrail.data.values import Named, number_in, parse_cell, same_text, spelt_out, value_at
 from calibrail.errors import DataError, InputError, error_text
@@ -760,10 +761,7 @@ def votes_in(value: object) -> list[tuple[object, int]] | None:
     if not isinstance(value, Mapping) or not value:
         return None
     counts = {label: n for label, n in value.items() if n is not None}
-    if any(
-        isinstance(n, bool) or not isinstance(n, int | float) or n < 0 or n != n // 1
-        for n in counts.values()
-    ):
+    if any(whole(n) is None or n < 0 for n in counts.values()):
         return None
     return [(label, int(n)) for label, n in counts.items() if n]
 

@@ -209,10 +209,9 @@ def refuse_within(outputs: Sequence[Output], sources: Iterable[Path]) -> None:
     for source in sources:
         if not source.is_dir():
             continue
-        try:
+        deep = False
+        with suppress(DataError):
             deep = all(identity(file.parent) != identity(source) for file in data_files(source))
-        except DataError:
-            deep = False
         for output in outputs:
             is_data = output.names is not None or suffix_of(output.path) in SUFFIXES
             place = output.path if output.names is not None else output.path.parent

@@ -407,10 +407,8 @@ def _folded(text: str) -> str:
 
 def by_class(flags: NDArray[np.bool_], labels: NDArray[np.int8]) -> dict[str, int]:
     """Return how many answers of each class are marked."""
-    return {
-        name: int(np.count_nonzero(flags & (labels == label)))
-        for name, label in (("faithful", 0), ("hallucinated", 1))
-    }
+    classes = {"faithful": labels == 0, "hallucinated": labels == 1}
+    return {name: int(np.count_nonzero(flags & of_class)) for name, of_class in classes.items()}
 
 
 def text_lengths(survey: Survey) -> tuple[TextLengths, ...]:
@@ -635,8 +633,7 @@ def _of_texts(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
     by_chance = 0.75 * sum(1.0 / n for n in sizes) ** 0.5
     if value is not None and abs(value - 0.5) >= max(_SEPARATES, by_chance):
         yield "length_separates", {"value": value}
-    for artefact in facts.artefacts:
-        yield "artefact", {"artefact": artefact}
+    yield from (("artefact", {"artefact": artefact}) for artefact in facts.artefacts)
 
 
 def _of_copies(facts: Diagnosis) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -664,9 +661,6 @@ def _of_marks(facts: Diagnosis, marks: MarkLook) -> Iterator[tuple[str, dict[str
         yield "marks_unclear", {"n": n}
     if marks.outside_chars:
         yield "marked_outside", {}
-    for numbered in marks.numbered:
-        if numbered.unsorted or numbered.gaps or numbered.twice:
-            yield "sentences_out_of_order", {"numbered": numbered}
-    for column in marks.columns:
-        if column.set_aside:
-            yield "column_lengths", {"column": column}
+    odd = (it for it in marks.numbered if it.unsorted or it.gaps or it.twice)
+    yield from (("sentences_out_of_order", {"numbered": it}) for it in odd)
+    yield from (("column_lengths", {"column": it}) for it in marks.columns if it.set_aside)

@@ -194,6 +194,10 @@ class Reading:
         What was left out, by reason.
     begun : bool
         Whether rows have been counted.
+    files : tuple of Path
+        The files that are read.
+    has_ids : bool
+        Whether there is a column of ids.
     origin, export : Origin or None, ExportNotes or None
         How labels came about, where the source says so; what became of a tool's export.
     """
@@ -218,7 +222,8 @@ class Reading:
         self.filtered: Counter[str] = Counter()
         self._codes: set[str] = set()
         self.origin, self.export = opened.origin, opened.export
-        self.class_names = opened.class_names
+        self.class_names, self.files = opened.class_names, opened.files
+        self.has_ids = "id" in self.columns.present
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._opened, self._reading = opened, reading
         needs = needs.keeping(fields, self.columns)
@@ -226,7 +231,7 @@ class Reading:
         named = bool({"response", "id"} & self.columns.present)
         narrow = opened.batches if named and not opened.cells else None
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
-        self._numbered = opened.rectangular and "id" not in self.columns.present
+        self._numbered = opened.rectangular and not self.has_ids
         self._interpreter = RowParser(self.columns, needs, opened.cells, whole=narrow is None)
         parts = self.columns.marked.answer_id is not None
         asked = self.head if reading.labelled_by is None else ()
@@ -500,16 +505,6 @@ class Reading:
                         self.labellers.count(name, value, n)
                 yield block
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that are read."""
-        return self._opened.files
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether there is a column of ids."""
-        return "id" in self.columns.present
-
     def _leave_out(self, result: RowProblem | Filtered, quarantine: Quarantine) -> None:
         """Count a row that is of no use, or not wanted."""
         if isinstance(result, Filtered):
@@ -542,10 +537,9 @@ class Reading:
         if self._needs.labelled:
             self.columns.labels.refuse_others(self.source, self.n_examples + self.n_filtered)
         higher = spell_option(Detectors, "higher", "faithful")
+        mixed = partial(error_text, "verdict_mixed", higher=higher)
         for verdict in self.verdicts:
-            verdict.refuse_others(
-                self.source, by=lambda: error_text("verdict_mixed", higher=higher)
-            )
+            verdict.refuse_others(self.source, by=mixed)
         self.columns.refuse_mirrors(self.source)
 
 

@@ -70,10 +70,12 @@ def sentence_examples(example: Example, share: float = 0.0) -> list[Example]:
     [('a#1', '', 'It rained.', 0), ('a#2', 'It rained. ', 'The sun shone.', 1)]
     """
     given = sentences_of(example)
-    cells = {name: _numbers(cell, len(given)) for name, cell in example.columns.items()}
+    n = len(given)
+    cells = {name: _numbers(cell, n) or [cell] * n for name, cell in example.columns.items()}
+    columns = ({name: held[row] for name, held in cells.items()} for row in range(n))
     return [
-        sentence_example(example, item, number, share, columns=_columns(example, cells, number - 1))
-        for number, item in enumerate(given, start=1)
+        sentence_example(example, item, number, share, columns=own)
+        for number, (item, own) in enumerate(zip(given, columns, strict=True), start=1)
     ]
 
 
@@ -255,15 +257,6 @@ def _numbers(cell: Any, n: int) -> list[Any] | None:
     ]
 
 
-def _columns(
-    example: Example, cells: Mapping[str, list[Any] | None], row: int
-) -> dict[str, float | str | None]:
-    return {
-        name: cell if (numbers := cells[name]) is None else numbers[row]
-        for name, cell in example.columns.items()
-    }
-
-
 _TEXTS: Final = ("text", "sentence", "content", "claim", "sent")
 #: How a sentence calls its text and its place.
 NAMED: Final = (*_TEXTS, *STARTS, *ENDS)
@@ -327,9 +320,7 @@ def given_in(value: object, labels: object) -> list[SentenceCell] | None:
     keys = [one[0] if isinstance(one, list | tuple) and len(one) == 2 else None for one in value]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         texts: list[Any] = [item[1] for item in value]
-        if isinstance(labels, list) and all(
-            isinstance(item, str) and item in keys for item in labels
-        ):
+        if isinstance(labels, list) and all(item in keys for item in labels):
             labels = [int(key in labels) for key in keys]
     else:
         texts = list(value)

@@ -188,9 +188,8 @@ def plugin_readers() -> dict[str, Reader]:
     ids are then checked as for every other format. Declare it in ``pyproject.toml`` under
     ``[project.entry-points."calibrail.readers"]``.
     """
-    if is_own_code("no"):
-        return {}
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+    points = () if is_own_code("no") else entry_points(group=ENTRY_POINTS)
+    return {point.name: point.load() for point in points}
 
 
 def format_names() -> tuple[str, ...]:
@@ -238,7 +237,11 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         with file_errors(f"cannot read {path / _PLAN}"), (path / _PLAN).open("rb") as stream:
             is_labels = f'"{_SCHEMA}'.encode() in stream.read(4096)
     if is_labels:
-        return _labels(path, options)
+        _refuse_unknown("labels", options, ())
+        items, origin = resolve_name(_LABELS)(path)
+        written = (path / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
+        files = tuple(filter(Path.exists, written))
+        return Opened("labels", False, False, files, items, origin=origin)
     if (folder := folder_of(format, names)) is not None:
         return _folder(folder, path, reading)
     if path.is_dir():
@@ -291,9 +294,7 @@ def class_names(described: Any) -> dict[str, tuple[str, ...]]:
     {'label': ('faithful', 'hallucinated')}
     """
     # A frame may have a column of that name.
-    features: Any = None
-    if hasattr(described, "column_names"):
-        features = getattr(described, "features", None)
+    features: Any = hasattr(described, "column_names") and getattr(described, "features", None)
     if hasattr(features, "to_dict"):
         return dict(_named_classes(features.to_dict(), ""))
     metadata = getattr(getattr(described, "schema", described), "metadata", None)
@@ -417,23 +418,14 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
     for position, item in enumerate(items, start=1):
         if isinstance(item, SourceRow | RowProblem | Filtered):
             yield item
-        elif isinstance(item, Example):
-            yield SourceRow(position, own_values(item))
         else:
-            yield SourceRow(position, item)
+            yield SourceRow(position, own_values(item) if isinstance(item, Example) else item)
 
 
 def _folder(folder: Folder, path: Path, reading: ReadOptions) -> Opened:
     _refuse_unknown(folder.name, reading.options or {}, folder.options)
     files = folder.files(path)
     return Opened(folder.name, False, folder.cells, files, folder.read(*files, reading))
-
-
-def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
-    _refuse_unknown("labels", options, ())
-    items, origin = resolve_name(_LABELS)(folder)
-    files = (folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
-    return Opened("labels", False, False, tuple(filter(Path.exists, files)), items, origin=origin)
 
 
 def _guesses(reading: ReadOptions) -> bool:

@@ -130,10 +130,8 @@ def _at_text(start: int, end: int, text: str, response: str, item: object) -> Sp
     if len(matches) == 1 and near:
         return near[0]
     there = response[max(0, start) : max(0, end)][:40]
-    reason = "text is not at its offsets"
-    raise FieldError(
-        "spans", reason, f"{text[:40]!r}, there is {there!r}", error_text("spans_elsewhere")
-    )
+    seen = f"{text[:40]!r}, there is {there!r}"
+    raise FieldError("spans", "text is not at its offsets", seen, error_text("spans_elsewhere"))
 
 
 def _offsets(item: object) -> tuple[int, int, str | None] | None:

@@ -168,7 +168,11 @@ def _opened_csv(
             records.extend(islice(csv.reader(begins, delimiter=chosen), _HEADING))
         above, below = _heading(path, records)
         places = [(reader.line_num + 1 + before, next(reader)) for _ in range(above)]
-        header = _header(path, reader)
+        with errors_as(DataError, csv.Error, "header_unreadable", path=path):
+            titles = next(reader, [])
+        if _SURROGATE.search("".join(titles)):
+            raise DataError(f"{path}: its header is not UTF-8; {_encoding_remedy()}")
+        header = _column_names(path, titles)
         places += [(reader.line_num + 1 + before, next(reader)) for _ in range(below)]
         yield reader, header, before, [_in_heading(*place) for place in places if any(place[1])]
 
@@ -325,8 +329,7 @@ def sheet_rows(path: Path, sheet: object = None) -> Iterator[TableItem]:
         if sum(len(cell) for cell in held if isinstance(cell, str)) > ROW_LIMIT:
             seen, most = shorten(held), f"over {ROW_LIMIT:,} characters"
             yield RowProblem(number, WHOLE_ROW, "row too long", seen, most, SHORTER)
-            continue
-        if _names_again(header, held):
+        elif _names_again(header, held):
             yield _in_heading(number, held)
         else:
             yield SourceRow(number, dict(zip(header, held, strict=True)))
@@ -406,14 +409,6 @@ def _sheet_cell(cell: Any) -> Any:
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1 << 53:
         return int(cell)
     return cell if isinstance(cell, float | int) else str(cell) or None
-
-
-def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
-    with errors_as(DataError, csv.Error, "header_unreadable", path=path):
-        header = next(reader, [])
-    if _SURROGATE.search("".join(header)):
-        raise DataError(f"{path}: its header is not UTF-8; {_encoding_remedy()}")
-    return _column_names(path, header)
 
 
 def _column_names(path: Path, titles: Sequence[str]) -> list[str]:

@@ -335,15 +335,15 @@ def _brief(text: str) -> str:
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "true/false"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "text"
     if isinstance(value, list):
         return "list of texts" if chunks_of(value) is not None else "list"
-    return "object"
+    return next((name for kind, name in _SIMPLE if isinstance(value, kind)), "object")
+
+
+#: How values are called that hold no others, a truth value being a number, too.
+_SIMPLE: Final[tuple[tuple[Any, str], ...]] = (
+    *((bool, "true/false"), (int | float, "number"), (str, "text")),
+)
 
 
 def suggest(
@@ -427,7 +427,14 @@ def suggest(
         return _meanings(judged[1], options)
     if exported:
         layout = [it for it in layout if _is_named(it.name) and not it.name.startswith(SCORE)]
-    return Suggestion(options) if readable else _labels(layout, columns, options)
+    if readable:
+        return Suggestion(options)
+    # What names labels and says what their values mean, beside others.
+    there = [look for look in layout if look.name in columns.label_columns]
+    if "label" in columns.present and there:
+        return _meanings(there[0], options)
+    used = {columns.by_field[field] for field in columns.present}
+    return _labels_among([look for look in layout if look.name not in used], options)
 
 
 def _by_role(rows: Sequence[Mapping[str, object]], layout: Sequence[ColumnLook]) -> dict[str, str]:
@@ -623,17 +630,6 @@ def _is_text(look: ColumnLook, least: float = 15.0) -> bool:
     digits = all(2 * sum(map(str.isdigit, example)) > len(example) for example in look.examples)
     texts = look.kind in ("text", "list of texts") and not look.values
     return texts and look.length >= least and not digits
-
-
-def _labels(
-    layout: Sequence[ColumnLook], columns: ColumnMapping, options: dict[str, str]
-) -> Suggestion:
-    """Return the options that name labels and say what their values mean, beside others."""
-    there = [look for look in layout if look.name in columns.label_columns]
-    if "label" in columns.present and there:
-        return _meanings(there[0], options)
-    used = {columns.by_field[field] for field in columns.present}
-    return _labels_among([look for look in layout if look.name not in used], options)
 
 
 def suggest_labels(rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> Suggestion:

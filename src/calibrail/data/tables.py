@@ -395,12 +395,6 @@ def _halves(cell: Any) -> Any:
     return doubles(np.float16(cell)).item() if isinstance(cell, float) else cell
 
 
-def validated(batch: Any) -> Any:
-    """Return a batch all of whose values can be read; raise one of `DAMAGE` else."""
-    batch.validate(full=True)
-    return batch
-
-
 def string_array(values: Sequence[str | None]) -> pa.Array:
     """Return an Arrow string array; None becomes null, a lone surrogate a replacement character.
 
@@ -419,11 +413,8 @@ def byte_array(values: Sequence[str | None], surrogates: str = "surrogatepass") 
     offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
     np.cumsum([len(item) for item in encoded], out=offsets[1:])
     valid = np.array([value is not None for value in values], dtype=bool)
-    return pa.BinaryArray.from_buffers(
-        pa.binary(),
-        len(encoded),
-        [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))],
-    )
+    buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(encoded), buffers)
 
 
 def number_array(
@@ -470,7 +461,8 @@ def batch_rows(batches: Iterable[RowBatch]) -> Iterator[TableItem]:
             rows = batch.rows.slice(start, size)
             try:
                 # Texts that are not UTF-8, and places of texts that lie outside their buffer.
-                held: list[Any] = validated(rows).to_pylist()
+                rows.validate(full=True)
+                held: list[Any] = rows.to_pylist()
             except DAMAGE:
                 # A value of the batch cannot be read: find it, and lose no other row.
                 held = [_single(rows.slice(i, 1)) for i in range(rows.num_rows)]
@@ -633,8 +625,7 @@ def _aligned(columns: Mapping[str, Any]) -> dict[str, Any]:
         aligned[name] = values
         if not hasattr(values, "iloc"):
             continue
-        first = first or (name, values.index)
-        one, index = first[0], first[1]
+        one, index = first = first or (name, values.index)
         if len(values) != len(index) or values.index.equals(index):
             continue
         if not (index.is_unique and values.index.is_unique and values.index.isin(index).all()):
@@ -678,9 +669,8 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
 
 
 def _is_table(source: object) -> bool:
-    return _of_pandas(source) or any(
-        hasattr(source, f"__arrow_c_{kind}__") for kind in ("stream", "array")
-    )
+    offers = ("__arrow_c_stream__", "__arrow_c_array__")
+    return _of_pandas(source) or any(hasattr(source, offer) for offer in offers)
 
 
 def _of_pandas(source: object) -> bool:
@@ -690,10 +680,8 @@ def _of_pandas(source: object) -> bool:
 def _item_rows(items: Iterable[object]) -> Iterator[TableItem]:
     """Yield dicts and examples, the latter under calibrail's own names."""
     for number, item in enumerate(items, start=1):
-        if isinstance(item, Example):
-            yield SourceRow(number, own_values(item))
-        elif isinstance(item, Mapping):
-            yield SourceRow(number, item)
+        if isinstance(item, Example | Mapping):
+            yield SourceRow(number, own_values(item) if isinstance(item, Example) else item)
         else:
             remedy = "give a dict or an Example"
             yield RowProblem(number, WHOLE_ROW, "wrong type", shorten(item), "", remedy)

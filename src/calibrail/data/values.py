@@ -173,12 +173,9 @@ def _speaker_key(items: list[Any]) -> str | None:
 
 
 def _parsed(cell: str) -> object:
-    if cell.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return load_json(cell)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return load_json(cell) if cell.lstrip()[:1] in ("{", "[") else None
+    return None
 
 
 def nested_names(values: Mapping[str, object]) -> list[str]:
@@ -205,13 +202,10 @@ def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[st
             continue
         if isinstance(opened, list) and (speaker := _speaker_key(opened)):
             # Of messages each speaker's are together.
-            yield from (
-                f"{path}.{who}.{dict(_SPEECH)[speaker]}"
-                for who in dict.fromkeys(str(item[speaker]) for item in opened)
-            )
+            speakers = dict.fromkeys(str(item[speaker]) for item in opened)
+            yield from (f"{path}.{who}.{dict(_SPEECH)[speaker]}" for who in speakers)
             continue
-        single = isinstance(opened, list) and len(opened) == 1
-        if single:
+        if isinstance(opened, list) and len(opened) == 1:
             said = (key for key in ("score", "result") if isinstance(inner.get(key), int | float))
             yield from (f"{path}.0.{key}" for key in said)
         yield from _names(inner, f"{path}.", depth - 1)
@@ -365,15 +359,8 @@ def _titled(title: object, text: str | None) -> str | None:
 
 def _without_keys(items: Sequence[Any]) -> Sequence[Any]:
     """Return the texts of ``[key, text]`` pairs, with a key of its own each; else the items."""
-    keys = {
-        item[0]
-        for item in items
-        if isinstance(item, (list, tuple))
-        and len(item) == 2
-        and isinstance(item[0], str)
-        and isinstance(item[1], str)
-        and _KEY.fullmatch(item[0])
-    }
+    pairs = (item for item in items if isinstance(item, (list, tuple)) and len(item) == 2)
+    keys = {k for k, v in pairs if isinstance(k, str) and isinstance(v, str) and _KEY.fullmatch(k)}
     return [text for _, text in items] if len(keys) == len(items) else items
 
 

@@ -398,9 +398,8 @@ class ShardScores:
             return
         beside = json.loads((table.schema.metadata or {}).get(_BESIDE, b"{}"))
         for name in wanted:
-            if name in self.values or name not in beside:
-                continue
-            if beside[name]["failed"] and not failures:
+            needless = name in self.values or name not in beside
+            if needless or (beside[name]["failed"] and not failures):
                 continue
             self.values[name] = table[name].combine_chunks().to_numpy()
             has_reasons = f"{name}__reason" in table.column_names

@@ -234,9 +234,8 @@ def score_here(
                 results[key] = score.score(batch)
             if (given := len(results[key].values)) != len(batch):
                 raise InputError.on("values_not_one_each", key=key, given=given, n=len(batch))
-        (tables.append if take is None else take)(
-            replace(_table(n, batch, results, keep), scales=scales)
-        )
+        part = replace(_table(n, batch, results, keep), scales=scales)
+        (tables.append if take is None else take)(part)
         n += len(batch)
         if progress is not None:
             progress(n)

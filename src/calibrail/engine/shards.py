@@ -5,7 +5,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -133,12 +133,11 @@ def write_result(
 
 def read_result(path: Path) -> pa.Table | None:
     """Read a result; None where there is none, or the file is damaged."""
-    try:
+    with suppress(OSError, pa.ArrowException, ValueError):
         table = pq.read_table(path, page_checksum_verification=True)
-        sealed = (table.schema.metadata or {}).get(_SEAL) == _seal(table, path)
-    except (OSError, pa.ArrowException, ValueError):
-        return None
-    return table if sealed else None
+        if (table.schema.metadata or {}).get(_SEAL) == _seal(table, path):
+            return table
+    return None
 
 
 def _seal(table: pa.Table, path: Path) -> bytes:

@@ -123,8 +123,7 @@ class ResultStore(Generic[Result]):
 
     def get_or(self, key: bytes, compute: Callable[[], None]) -> Result:
         """Return a result; where it was dropped, ``compute`` puts it back before."""
-        result = self.get(key)
-        if result is None:
+        if (result := self.get(key)) is None:
             compute()
             result = self.get(key)
         assert result is not None

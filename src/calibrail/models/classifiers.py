@@ -423,10 +423,8 @@ def hhem_tokenizer(place: loading.Location) -> loading.Location:
     """Return where its tokenizer lies: beside the weights, or with the model it was made from."""
     if place.has("tokenizer.json"):
         return place
-    foundation = place.config("foundation")
-    return loading.locate_tokenizer(
-        foundation if isinstance(foundation, str) else "google/flan-t5-base"
-    )
+    stated = place.config("foundation")
+    return loading.locate_tokenizer(stated if isinstance(stated, str) else "google/flan-t5-base")
 
 
 def meaning(name: str) -> str:

@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -107,25 +107,22 @@ class Offer(NamedTuple):
 
     Attributes
     ----------
-    dtypes, devices : tuple of str
+    dtypes, devices : sequence of str
         Its precisions and devices.
-    modules : tuple of str
+    modules : sequence of str
         What must be installed, by the name under which it is imported.
     install : str
         How it is installed.
     """
 
-    dtypes: tuple[str, ...]
-    devices: tuple[str, ...]
-    modules: tuple[str, ...]
+    dtypes: Sequence[str]
+    devices: Sequence[str]
+    modules: Sequence[str]
     install: str
 
 
 #: By backend.
-OFFERS: Final = {
-    name: Offer(tuple(of["dtypes"]), tuple(of["devices"]), tuple(of["modules"]), of["install"])
-    for name, of in _KNOWN["backends"].items()
-}
+OFFERS: Final = {name: Offer(**offer) for name, offer in _KNOWN["backends"].items()}
 
 #: Padded tokens of a batch on a graphics processor, which small batches leave idle.
 GPU_TOKENS: Final = 65_536

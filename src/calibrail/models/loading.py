@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -74,11 +74,10 @@ class Location:
 
     def setting(self, file: str, key: str) -> Any:
         """Return one value of a JSON file of the model, None where there is none."""
-        try:
+        with suppress(OSError, ValueError):
             content = json.loads((self.folder / file).read_bytes())
-        except (OSError, ValueError):
-            return None
-        return content.get(key) if isinstance(content, dict) else None
+            return content.get(key) if isinstance(content, dict) else None
+        return None
 
     def config(self, key: str) -> Any:
         """Return one value of the model's configuration, None where there is none."""
@@ -423,9 +422,8 @@ class LocalModel:
             if architecture.strict:
                 wrong += report["unexpected_keys"]
             if wrong:
-                raise ValueError(
-                    error_text("weights_misfit", module=module, n=len(wrong), first=min(wrong))
-                )
+                n, first = len(wrong), min(wrong)
+                raise ValueError(error_text("weights_misfit", module=module, n=n, first=first))
             if not tokenizer.is_fast:
                 raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
             module.to(self.torch_device()).eval()
@@ -460,9 +458,8 @@ class LocalModel:
                 made_of, lambda folder: networks.export(make(), folder, self.runtime, self.model)
             )
             session = networks.GraphSession(entry, self.runtime)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(entry / networks.TOKENIZER_FOLDER), **CLOSED
-            )
+            written = str(entry / networks.TOKENIZER_FOLDER)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(written, **CLOSED)
         return networks.Network(session, tokenizer, self.model)
 
     def torch_dtype(self) -> Any:

@@ -49,9 +49,8 @@ class AnyGuardrailScore:
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
         """Return the risk of each answer; undefined where a field is missing or the call fails."""
-        return base.Scores.of(
-            base.missing(item, self.requires) or self._judged(item) for item in examples
-        )
+        results = (base.missing(it, self.requires) or self._judged(it) for it in examples)
+        return base.Scores.of(results)
 
     @cached_property
     def _guardrail(self) -> Any:

@@ -631,9 +631,8 @@ class Embedding(LocalScore):
     def __post_init__(self) -> None:
         from calibrail.models.embeddings import load_encoder
 
-        self.encoder = load_encoder(
-            self.model, self.revision, self.prompt, self.dtype, **self.computed
-        )
+        own = self.model, self.revision, self.prompt, self.dtype
+        self.encoder = load_encoder(*own, **self.computed)
         self.model = self.encoder.model
 
     @property

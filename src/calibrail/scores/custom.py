@@ -103,11 +103,10 @@ class Estimator:
         """Whether it has a value for an answer that lacks some of its columns."""
         from sklearn.utils import get_tags
 
-        try:
+        # Of what is not scikit-learn's kind nothing says that it does.
+        with suppress(AttributeError, TypeError):
             return bool(get_tags(self._object).input_tags.allow_nan)
-        except (AttributeError, TypeError):
-            # Not scikit-learn's kind: nothing says that it does.
-            return False
+        return False
 
     def matrix(self, examples: Sequence[Example]) -> Any:
         """Return what the estimator gets: texts, a frame or a matrix of numbers."""
@@ -219,6 +218,15 @@ class CustomScore:
         How far two computations of one value may differ: 0 for a function, 1e-9 for estimators
         and batches, unless given.
 
+    Attributes
+    ----------
+    key : str
+        A short name that tells scores of one run apart.
+    stays_here : str or None
+        Why no other process can compute it; None where a name imports it.
+    requires, columns : tuple of str
+        The fields and columns that an estimator reads; a function takes what is there.
+
     Examples
     --------
     >>> score = CustomScore("calibrail.scores.custom:n_characters")
@@ -250,21 +258,23 @@ class CustomScore:
         self._features, self._positive = _names(features), positive
         self._estimator: Estimator | None = None
         self.importable = isinstance(given, str) or leads_back(self.detector, detector)
+        self.key = self.detector if self.importable else self.detector.rpartition(":")[2]
+        self.stays_here = None if self.importable else f"no name imports it: {_NAMED}"
+        self.requires: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = (ALL_COLUMNS,)
         if estimates:
             if batch:
                 raise InputError("batch is for functions; an estimator always gets all at once")
             self._estimator = Estimator(detector, self.detector, self._features, positive)
+            self.requires, self.columns = self._estimator.fields, self._estimator.columns
         elif features is not None or positive is not None:
             raise InputError("features and positive are for estimators; a function gets all")
         exact = 0.0 if not estimates and not batch else _ROUNDING
-        self._tolerance = exact if tolerance is None else _distance(tolerance)
+        self.tolerance = exact if tolerance is None else number(tolerance, "tolerance")
+        if not 0.0 <= self.tolerance < math.inf:
+            raise InputError.on("tolerance_not_finite", tolerance=tolerance)
         if not self.importable:
             warnings.warn(self.lessons[0], UserWarning, stacklevel=3)
-
-    @property
-    def key(self) -> str:
-        """A short name that tells scores of one run apart."""
-        return self.detector if self.importable else self.detector.rpartition(":")[2]
 
     @property
     def lessons(self) -> list[str]:
@@ -272,11 +282,6 @@ class CustomScore:
         if self.importable:
             return []
         return [error_text("detector_without_name", of=self, remedy=_NAMED)]
-
-    @property
-    def stays_here(self) -> str | None:
-        """Why no other process can compute it; None where a name imports it."""
-        return None if self.importable else f"no name imports it: {_NAMED}"
 
     @property
     def params(self) -> Mapping[str, JSON]:
@@ -287,23 +292,8 @@ class CustomScore:
             "features": list(self._features) if self._features else None,
             "higher": self._higher,
             "positive": self._positive,
-            "tolerance": self._tolerance,
+            "tolerance": self.tolerance,
         }
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """The fields that an estimator reads; a function takes what is there."""
-        return () if self._estimator is None else self._estimator.fields
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that an estimator reads; a function may read all."""
-        return (ALL_COLUMNS,) if self._estimator is None else self._estimator.columns
-
-    @property
-    def tolerance(self) -> float:
-        """How far two computations of one value may differ."""
-        return self._tolerance
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the digest of the source, and of what an estimator has learnt."""
@@ -367,15 +357,14 @@ class CustomScore:
         return error_text("function_of_lists") if takes_one else ""
 
     def _numbers(self, raw: Any, n: int) -> list[float]:
-        try:
+        values = np.zeros(0)
+        with suppress(TypeError, ValueError):
             items = [
                 np.nan if item is None else doubles(item) if small_float(item) else item
                 for item in (doubles(raw) if small_float(raw) else raw)
             ]
-            is_text = any(isinstance(item, str | bytes) for item in items)
-            values = np.zeros(0) if is_text else np.asarray(items, np.float64)
-        except (TypeError, ValueError):
-            values = np.zeros(0)
+            if not any(isinstance(item, str | bytes) for item in items):
+                values = np.asarray(items, np.float64)
         if values.size != n or values.shape[:1] != (n,):
             returned = kind_of(raw[0] if self._hint else raw)
             raise InputError.on("detector_returned", score=self, n=n, returned=returned)
@@ -398,13 +387,6 @@ def as_score(value: object) -> Score:
 def n_characters(example: Example) -> float:
     """Return the length of an answer: the least that a detector can be."""
     return float(len(example.response))
-
-
-def _distance(tolerance: Any) -> float:
-    checked = number(tolerance, "tolerance")
-    if not 0.0 <= checked < math.inf:
-        raise InputError.on("tolerance_not_finite", tolerance=tolerance)
-    return checked
 
 
 def _names(features: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -501,11 +483,10 @@ def _in_folder(root: str) -> bool:
     """Return whether a module that is in no package is in the working folder and nowhere else."""
     if (spec := find_in_folder(root)) is None:
         return False
-    try:
+    with suppress(ImportError, ValueError):
         found = find_spec(root)
-    except (ImportError, ValueError):
-        return False
-    return found is None or _place(found) == _place(spec)
+        return found is None or _place(found) == _place(spec)
+    return False
 
 
 def _place(spec: ModuleSpec) -> tuple[str | None, list[str]]:
@@ -535,16 +516,14 @@ def _located(module: str) -> tuple[Path | None, list[str] | None]:
     if (loaded := sys.modules.get(module)) is not None:
         file, folders = (getattr(loaded, name, None) for name in ("__file__", "__path__"))
     else:
-        package = module.rpartition(".")[0]
-        try:
+        package, specs = module.rpartition(".")[0], list[ModuleSpec | None]()
+        with suppress(ImportError, ValueError):
             if not package:
                 specs = [find_spec(module) or find_in_folder(module)]
             else:
                 # Not by the package's name, which would import it.
                 finders = filter(None, map(get_importer, _located(package)[1] or ()))
                 specs = [finder.find_spec(module) for finder in finders]
-        except (ImportError, ValueError):
-            specs = []
         known = [spec for spec in specs if spec is not None]
         if here := [spec for spec in known if spec.has_location]:
             file, folders = here[0].origin, here[0].submodule_search_locations
@@ -601,10 +580,9 @@ def name_of(value: Any) -> str:
 
 def leads_back(name: str, value: Any) -> bool:
     """Return whether a name can be imported, and is that of this very object."""
-    try:
+    with suppress(InputError):
         return import_named(name) is value
-    except InputError:
-        return False
+    return False
 
 
 def origin(name: str, value: Any) -> Mapping[str, Any]:
@@ -638,15 +616,12 @@ def origin(name: str, value: Any) -> Mapping[str, Any]:
     if len(sources) > 1:
         result["sources"] = sources
     if fitted:
-        result |= {"class": f"{kind.__module__}.{kind.__qualname__}", "state": _state(value)}
+        import joblib
+
+        # A digest of what the estimator has been given and has learnt.
+        state = str(joblib.hash(_parts(value), hash_name="sha1"))
+        result |= {"class": f"{kind.__module__}.{kind.__qualname__}", "state": state}
     return result
-
-
-def _state(estimator: Any) -> str:
-    """Return a digest of what an estimator has been given and has learnt."""
-    import joblib
-
-    return str(joblib.hash(_parts(estimator), hash_name="sha1"))
 
 
 def _parts(value: Any) -> Any:
@@ -656,8 +631,7 @@ def _parts(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_parts(item) for item in value]
     if hasattr(value, "get_params") and not isinstance(value, type):
-        kept = {
-            k: _parts(v) for k, v in vars(value).items() if not (k[0] == "_" and k[-3:] == "_id")
-        }
+        held = vars(value).items()
+        kept = {k: _parts(v) for k, v in held if (k[:1], k[-3:]) != ("_", "_id")}
         return [type(value).__qualname__, kept]
     return value

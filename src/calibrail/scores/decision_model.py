@@ -206,10 +206,8 @@ class DecisionScore(base.ModelScore):
         if "state" in self.prompt:
             unit = "state" if example.before is None else "sentence"
             state = judge.Template(self.template, self.prompt[unit]).fill(example)
-        documents = (
-            json.dumps({"doc_id": place, "text": text}, ensure_ascii=False)
-            for place, text in enumerate(chunks, 1)
-        )
+        numbered = ({"doc_id": place, "text": text} for place, text in enumerate(chunks, 1))
+        documents = (json.dumps(item, ensure_ascii=False) for item in numbered)
         pieces = {
             "contexts": "\n".join(chunks),
             "documents": "\n".join(documents),

@@ -85,9 +85,8 @@ class Sgi(base.Embedding):
         vectors = self.encoder.sentences
         texts = vectors([piece.text for piece in pieces])
         to_question = base.angles(texts, vectors([example.question] * len(pieces)))
-        to_chunks = base.angles(
-            np.repeat(texts, len(chunks), axis=0), vectors(chunks * len(pieces))
-        )
+        repeated = np.repeat(texts, len(chunks), axis=0)
+        to_chunks = base.angles(repeated, vectors(chunks * len(pieces)))
         to_context = to_chunks.reshape(len(pieces), len(chunks)).min(axis=1)
         both = np.stack([to_question, to_context])
         # The ratio would magnify the noise between two batches to any number.

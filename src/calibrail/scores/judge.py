@@ -143,8 +143,11 @@ def load_template(
     known = SENTENCE_TEMPLATES if by_sentence else TEMPLATES
     if template in known:
         text = known[template][reply]
-        for name, value in () if scale is None else _words_of(scale):
-            text = text.replace(name, value)
+        if scale is not None:
+            quoted = ", ".join(f'"{grade}"' for grade in scale.grades)
+            grades = f"number from {' to '.join(scale.grades)}" if scale.numeric else f"of {quoted}"
+            text = text.replace("GRADES", grades).replace("NO_END", scale.hallucination)
+            text = text.replace("YES_END", scale.faithful)
         return Template(template, text)
     text = template
     if base.IN_GUARDRAIL.get() and "{response}" not in template:
@@ -168,13 +171,6 @@ def load_template(
         words = ends if scale is None else (scale.faithful, scale.hallucination)
     _check(text, words, (*_FIELDS, _BEFORE) if by_sentence else _FIELDS)
     return Template("own", text)
-
-
-def _words_of(scale: RatingScale) -> tuple[tuple[str, str], ...]:
-    """Return what stands in the prompt about a rating, and what takes its place."""
-    quoted = ", ".join(f'"{grade}"' for grade in scale.grades)
-    offered = f"number from {' to '.join(scale.grades)}" if scale.numeric else f"of {quoted}"
-    return ("GRADES", offered), ("NO_END", scale.hallucination), ("YES_END", scale.faithful)
 
 
 def neutral(text: str) -> str:
@@ -378,9 +374,7 @@ class Judge(base.ModelScore):
     @property
     def companions(self) -> tuple[base.Score, ...]:
         """Scores to show beside this one at no further call: ``logprob`` beside ``verdict``."""
-        if self.mode != "verdict":
-            return ()
-        return (self._with(mode="logprob", _reading="logprob"),)
+        return (self._with(mode="logprob", _reading="logprob"),) if self.mode == "verdict" else ()
 
     def pinned(self) -> base.Score:
         """Return a copy with what the endpoint's answers so far tell: the mode, and its name."""
@@ -493,14 +487,13 @@ class Judge(base.ModelScore):
             scale = RatingScale.parse(spelt, "faithful")
             spec = f"scale={spelt},higher=faithful (or hallucinated)"
             readers[spec] = partial(judge_replies.read_rating, scale=scale)
+        remedy = "no mode would read them: mend the template"
+        if any(reply.finish == "length" for reply in replies):
+            remedy = "they were cut off: allow more with max_tokens"
         for mode, read in readers.items():
             if not any(isinstance(read(reply), str) for reply in replies):
                 remedy = f"{mode} would read them"
                 break
-        else:
-            remedy = "no mode would read them: mend the template"
-            if any(reply.finish == "length" for reply in replies):
-                remedy = "they were cut off: allow more with max_tokens"
         return error_text("replies_unread", n=len(replies), shown=shown, remedy=remedy)
 
     def score(self, examples: Sequence[Example]) -> base.Scores:
@@ -562,8 +555,7 @@ class Judge(base.ModelScore):
         other = copy.copy(self)
         other._names = set(self._names)
         other._unread = None if self._unread is None else [*self._unread]
-        for name, value in changes.items():
-            setattr(other, name, value)
+        vars(other).update(changes)
         return other
 
 

@@ -95,15 +95,15 @@ def demands_of(score: Any, examples: Sequence[Example]) -> tuple[base.Demand, ..
 
 def member_items(scored: Mapping[str, base.Scores], row: int) -> list[dict[str, base.JSON]]:
     """Return what each member said of one example: its value and evidence, or why it has none."""
-    items: list[dict[str, base.JSON]] = []
-    for key, scores in scored.items():
-        item: dict[str, base.JSON] = {"score": key, "value": float(scores.values[row])}
-        if row in scores.reasons:
-            item |= {"value": None, "reason": scores.reasons[row]}
-        elif scores.evidence is not None and scores.evidence[row]:
-            item["evidence"] = dict(scores.evidence[row])
-        items.append(item)
-    return items
+    return [{"score": key, **_said(scores, row)} for key, scores in scored.items()]
+
+
+def _said(scored: base.Scores, row: int) -> dict[str, base.JSON]:
+    if row in scored.reasons:
+        return {"value": None, "reason": scored.reasons[row]}
+    evidence = dict(scored.evidence[row]) if scored.evidence is not None else {}
+    value = {"value": float(scored.values[row])}
+    return {**value, "evidence": evidence} if evidence else value
 
 
 #: Why an example of the fit split has no value.
@@ -498,13 +498,10 @@ def _item(
 ) -> dict[str, base.JSON]:
     # What a sentence follows is known where it is a part of its answer, not the answer itself.
     start = 0 if sentence is example else len(sentence.before or "")
-    end = start + len(sentence.response)
-    item: dict[str, base.JSON] = {"text": sentence.response, "start": start, "end": end}
-    if row in scored.reasons:
-        return {**item, "value": None, "reason": scored.reasons[row]}
-    item["value"] = float(scored.values[row])
-    if scored.evidence is not None and scored.evidence[row]:
-        item["evidence"] = shift_offsets(scored.evidence[row], start)
+    item: dict[str, base.JSON] = {"text": sentence.response, "start": start}
+    item |= {"end": start + len(sentence.response), **_said(scored, row)}
+    if "evidence" in item:
+        item["evidence"] = shift_offsets(item["evidence"], start)
     return item
 
 

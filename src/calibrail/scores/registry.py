@@ -297,10 +297,9 @@ def _add(params: dict[str, JSON], part: str, text: str) -> None:
         raise InputError.on("parameter_shape", part=part, text=text)
     if key in params:
         raise InputError(f"the parameter {key} is given twice in {text!r}")
-    try:
+    params[key] = value
+    with suppress(ValueError):
         params[key] = json.loads(value)
-    except ValueError:
-        params[key] = value
 
 
 def _factory(name: str) -> Factory:
@@ -380,11 +379,9 @@ class ColumnScore(Detector):
         # A command line's 1 is a number, and its yes a text.
         self.positive = None if self.positive is None else label_key(self.positive)
         self.columns = (self.column,)
-
-    @property
-    def key(self) -> str:
-        """A short name that tells scores of one run apart."""
-        return self.column
+        #: A short name that tells scores of one run apart.
+        self.key = self.column
+        self._empty = f"column {self.column} is empty"
 
     def value(self, example: Example) -> float | str:
         """Return the column's value; undefined where the cell is no finite number."""
@@ -433,10 +430,6 @@ class ColumnScore(Detector):
     def cells(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values as the column holds them, shape (n,)."""
         return values if self.higher == "hallucinated" else -values
-
-    @property
-    def _empty(self) -> str:
-        return f"column {self.column} is empty"
 
     def _infinite(self, number: float) -> str:
         return f"column {self.column} holds {number}, which is not finite"

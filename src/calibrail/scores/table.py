@@ -62,9 +62,8 @@ class Calls:
 
     def __add__(self, other: Calls) -> Calls:
         """Return what was asked for the examples of both."""
-        return Calls(
-            self.n + other.n, self.n_judged + other.n_judged, self.usage + other.usage, self.model
-        )
+        both = self.n + other.n, self.n_judged + other.n_judged, self.usage + other.usage
+        return Calls(*both, self.model)
 
     def to_dict(
         self, score: str, limits: CallLimits, n_answers: int | None = None

@@ -251,7 +251,12 @@ def claims(text: str) -> list[Claim]:
     for line, below in zip(all_lines, [*all_lines[1:], None], strict=False):
         if _SOURCE.fullmatch(text, line.start, line.end):
             continue
-        _close(leads, line)
+        # Drop the lead-ins that the line no longer stands under.
+        if line.kind == "item":
+            while leads and leads[-1].indent >= line.indent:
+                leads.pop()
+        elif not line.indent:
+            leads.clear()
         lead = leads[-1] if leads and line.kind == "item" else _NO_LEAD
         parts = list(line_sentences(text, line))
         opener = parts.pop() if _introduces(text, line, below) else None
@@ -280,15 +285,6 @@ class _Lead(NamedTuple):
 _NO_LEAD: Final = _Lead(-1, "", False)
 
 
-def _close(leads: list[_Lead], line: TextLine) -> None:
-    """Drop the lead-ins that a line no longer stands under."""
-    if line.kind == "item":
-        while leads and leads[-1].indent >= line.indent:
-            leads.pop()
-    elif not line.indent:
-        leads.clear()
-
-
 def _open(leads: list[_Lead], line: TextLine, text: str, *, abstaining: bool) -> None:
     """Add a lead-in; one inside a list is read after that of the list."""
     outer = leads[-1] if leads else _NO_LEAD
@@ -311,11 +307,9 @@ def _introduces(text: str, line: TextLine, below: TextLine | None) -> bool:
 
 def _states_nothing(sentence: str) -> bool:
     bare = sentence.rstrip(by_edition("*_) \t", "*_) \t\uff09\u300d\u300f"))
-    if bare.endswith(("?", "?!", "!?", "\uff1f", "\u061f", "\u037e")):
-        return True
-    if bare[:1] in ('"', "\u201c") and bare.endswith(('?"', "?\u201d")):
-        return True
-    return len(sentence) <= _LONG and _COURTESY.fullmatch(sentence) is not None
+    asks = bare.endswith(("?", "?!", "\uff1f", "\u061f", "\u037e"))
+    asks |= bare[:1] in ('"', "\u201c") and bare.endswith(('?"', "?\u201d"))
+    return asks or (len(sentence) <= _LONG and _COURTESY.fullmatch(sentence) is not None)
 
 
 def _without_lead_in(text: str, start: int, end: int) -> int:

@@ -400,13 +400,7 @@ class LineStream:
         """End the sentence before as soon as it is certain whether a source follows it."""
         assert self._start is not None
         text = self._slice(self._start, end)
-        cited = CITED.match(text)
-        open_still = (
-            _OPENED.fullmatch(text)
-            or ASIDE.fullmatch(text)
-            or (cited and not speaks(text, cited.end(), len(text)))
-        )
-        if len(text) > _NAMED or not open_still:
+        if len(text) > _NAMED or not (_OPENED.fullmatch(text) or _is_source(text)):
             self._part(text)
 
     def _part(self, text: str) -> None:
@@ -422,8 +416,7 @@ class LineStream:
         if self._start is not None and self._speaks:
             text = self._slice(self._start, self._last)
             if self._held is not None:
-                cited = CITED.match(text)
-                if ASIDE.fullmatch(text) or (cited and not speaks(text, cited.end(), len(text))):
+                if _is_source(text):
                     self._held = self._held[0], self._last
                 else:
                     self._part(text)
@@ -448,6 +441,13 @@ class LineStream:
 
 def _opens(character: str) -> bool:
     return character in "(["
+
+
+def _is_source(text: str) -> bool:
+    """Return whether a text is all of a source in brackets, which belongs to what is before it."""
+    cited = CITED.match(text)
+    aside = ASIDE.fullmatch(text) is not None
+    return aside or (cited is not None and not speaks(text, cited.end(), len(text)))
 
 
 #: Characters after which a run without white space is taken for a word of its own.
@@ -540,10 +540,8 @@ class SentenceStream:
         self._end_word()
         self._line.end()
         last = self._ended()
-        if self._unspoken is not None:
-            # A marker is all there is to say.
-            return sentences("".join(self._unspoken))
-        return last
+        # Where nothing was spoken a marker is all there is to say.
+        return last if self._unspoken is None else sentences("".join(self._unspoken))
 
     def _ended(self) -> list[Sentence]:
         if self._line.spoken:

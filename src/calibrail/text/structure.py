@@ -285,9 +285,7 @@ def inner_however(sentence: str) -> tuple[int, int] | None:
     'The bridge is old.'
     """
     match = _ASIDE.search(sentence)
-    if match is None or _CLAUSE.search(sentence, 0, match.start()):
-        return None
-    return match.span()
+    return None if match is None or _CLAUSE.search(sentence, 0, match.start()) else match.span()
 
 
 def depends_on_previous(sentence: str, before: str) -> bool:
@@ -473,11 +471,9 @@ def _paragraph_ends(rows: Sequence[AnswerLine]) -> dict[int, int]:
     ends: dict[int, int] = {}
     end: int | None = None
     for row in reversed(rows):
-        if row.kind != "plain":
-            end = None
-            continue
-        end = row.last if end is None else end
-        ends[row.start] = end
+        end = None if row.kind != "plain" else row.last if end is None else end
+        if end is not None:
+            ends[row.start] = end
     return ends
 
 
@@ -537,7 +533,14 @@ def joins(text: str, places: Sequence[SentencePlace]) -> Joins:
     of_headings(rows, found)
     of_blocks(rows, found)
     of_introductions(rows, sentences, found)
-    _of_pairs(text, sentences, rows, found)
+    # Those that stand in one pair of quotation marks, brackets or marks of emphasis.
+    for row in rows:
+        if row.last - row.first < 2 or row.kind in ("code", "row"):
+            continue
+        ends = [sentence.start for sentence in sentences[row.first + 1 : row.last]]
+        for start, stop in spanning(text, sentences[row.first].start, row.end, ends):
+            first, many = row.first + start, stop - start
+            found.together[first] = max(found.together[first], many)
     return found
 
 
@@ -609,16 +612,3 @@ def _of_words(sentences: Sequence[Sentence], found: Joins) -> None:
         if number.length == 0 and before == number.place - 1 and before:
             found.leans[place] = place - where
         members[number.kind] = number.place, place
-
-
-def _of_pairs(
-    text: str, sentences: Sequence[Sentence], rows: Sequence[AnswerLine], found: Joins
-) -> None:
-    """Note which sentences stand in one pair of quotation marks, brackets or marks of emphasis."""
-    for row in rows:
-        if row.last - row.first < 2 or row.kind in ("code", "row"):
-            continue
-        ends = [sentence.start for sentence in sentences[row.first + 1 : row.last]]
-        for start, stop in spanning(text, sentences[row.first].start, row.end, ends):
-            first, many = row.first + start, stop - start
-            found.together[first] = max(found.together[first], many)

@@ -141,11 +141,8 @@ class Places:
     def __init__(self, text: str) -> None:
         #: Where each character begins in code units, and where the last one ends.
         self._starts = [0, *accumulate(1 + (letter > "\uffff") for letter in text)]
-
-    @property
-    def units(self) -> int:
-        """Length of the text in UTF-16 code units."""
-        return self._starts[-1]
+        #: Length of the text in UTF-16 code units.
+        self.units = self._starts[-1]
 
     def to_browser(self, spans: Iterable[Sequence[int]]) -> list[Place]:
         """Return places in code units, of places in code points."""

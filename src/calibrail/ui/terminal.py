@@ -114,7 +114,9 @@ class Terminal:
             self._show(task)
             step: _NextStep = "stay"
             while step == "stay":
-                self._ask()
+                if self._keys.watched:
+                    self._console.print()
+                    self._console.print(Text(_KEYS, style="dim"))
                 try:
                     step = self._do(task, *(self._keys.read() or ("q", "")))
                 except CalibrailError as error:
@@ -204,21 +206,14 @@ class Terminal:
             parts += [Text("There are no chunks: judge by the question alone.")]
         self._console.print(*parts, sep="\n")
 
-    def _ask(self) -> None:
-        if self._keys.watched:
-            self._console.print()
-            self._console.print(Text(_KEYS, style="dim"))
-
     def _say(self, words: str) -> None:
         self._console.print(Text(words, style="bold"))
 
     def _response(self, task: Task) -> Text:
         """Return the answer with its marks."""
         segments, _, _ = excerpt(task.response, self._marks, len(task.response))
-        text = Text()
-        for words, marked in segments:
-            text.append(words, "bold underline red" if marked else "")
-        return text
+        parts = ((words, "bold underline red" if marked else "") for words, marked in segments)
+        return Text.assemble(*parts)
 
     def _chunk(self, task: Task, key: str) -> None:
         number = int(key[:6])

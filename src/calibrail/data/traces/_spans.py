@@ -60,9 +60,7 @@ class ExportNotes:
     def made(self, row: SourceRow) -> SourceRow:
         """Count an answer and the verdicts on it; return it."""
         self.n_answers += 1
-        for name, value in row.values.items():
-            if value is None:
-                continue
+        for name in (name for name, value in row.values.items() if value is not None):
             for prefix, counts in ((ANNOTATION, self.annotations), (SCORE, self.scores)):
                 if name.startswith(prefix) and (name in counts or len(counts) < _NAMED):
                     counts[name] += 1
@@ -322,17 +320,13 @@ def _depths(spans: list[Span]) -> dict[int, int]:
     by_id = {span.id: span for span in spans if span.id}
     depths: dict[int, int] = {}
     for span in spans:
-        path: list[Span] = []
+        path: dict[int, None] = {}
         at: Span | None = span
-        on_path: set[int] = set()
-        while at is not None and id(at) not in depths and id(at) not in on_path:
-            path.append(at)
-            on_path.add(id(at))
+        while at is not None and id(at) not in depths and id(at) not in path:
+            path[id(at)] = None
             at = by_id.get(at.parent or "")
-        depth = depths.get(id(at), -1)
-        for inner in reversed(path):
-            depth += 1
-            depths[id(inner)] = depth
+        outer = 1 + depths.get(id(at), -1)
+        depths |= {inner: depth for depth, inner in enumerate(reversed(path), outer)}
     return depths
 
 
@@ -492,12 +486,10 @@ def _typed(value: object) -> object:
         text = str(value["intValue"])
         return int(text) if text.lstrip("-").isdecimal() and len(text) < 20 else text
     if "arrayValue" in value:
-        inner = value["arrayValue"]
-        items = inner.get("values") if isinstance(inner, dict) else None
+        items = down(value, "arrayValue", "values")
         return [_typed(item) for item in items] if isinstance(items, list) else []
     if "kvlistValue" in value:
-        inner = value["kvlistValue"]
-        return attributes_of(inner.get("values") if isinstance(inner, dict) else None)
+        return attributes_of(down(value, "kvlistValue", "values"))
     return None
 
 
@@ -715,10 +707,8 @@ def _text(value: object, keys: Sequence[str], roles: Sequence[str], depth: int) 
         if isinstance(parts := value.get("parts"), list):
             return _parts(parts)
         for key in keys:
-            if value.get(key) is not None:
-                text = _text(value[key], keys, roles, depth - 1)
-                if text is not None:
-                    return text
+            if (text := _text(value.get(key), keys, roles, depth - 1)) is not None:
+                return text
         rest = [item for item in value.values() if item is not None]
         return _text(rest[0], keys, roles, depth - 1) if len(rest) == 1 else None
     if not isinstance(value, list) or not value:
@@ -734,15 +724,17 @@ def _text(value: object, keys: Sequence[str], roles: Sequence[str], depth: int) 
     return _text(value[-1 if roles is _USER else 0], keys, roles, depth - 1)
 
 
+#: What parts of a message say that they are which hold text.
+_OF_TEXTS: Final = ("text", "output_text", "input_text")
+
+
 def _parts(parts: Iterable[object]) -> str | None:
     """Return the text of a message's parts; calls of tools, pictures and thoughts hold none."""
     texts = []
     for part in parts:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, dict) and part.get("type", "text") in (
-            *("text", "output_text", "input_text"),
-        ):
+        elif isinstance(part, dict) and part.get("type", "text") in _OF_TEXTS:
             text = part.get("text", part.get("content"))
             texts.append(text if isinstance(text, str) else "")
     return "".join(texts) if any(text.strip() for text in texts) else None
@@ -752,10 +744,8 @@ def _message(item: object) -> Mapping[str, object]:
     """Return a message's own fields: LangChain keeps them in ``kwargs``, OpenInference apart."""
     if not isinstance(item, dict):
         return {}
-    for key in ("kwargs", "message"):
-        if isinstance(inner := item.get(key), dict):
-            return inner
-    return item
+    within = (item.get(key) for key in ("kwargs", "message"))
+    return next((inner for inner in within if isinstance(inner, dict)), item)
 
 
 def _role(item: object) -> str:

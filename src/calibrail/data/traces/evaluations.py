@@ -41,9 +41,8 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     # What a test says beside its variables, a label among it, is no part of the prompt.
     fields = {**mapping(row.get("testCase"), "metadata"), **fields}
     questions, contexts = aliases_of("question", fields), aliases_of("contexts", fields)
-    question = question_in(
-        fields[questions[0]] if questions else mapping(row.get("prompt")).get("raw")
-    )
+    prompt = fields[questions[0]] if questions else mapping(row.get("prompt")).get("raw")
+    question = question_in(prompt)
     documents = documents_in(fields[contexts[0]]) if contexts else None
     # The answers of several prompts and providers to one test are no separate cases; the number of
     # a test says which one it is in one file only.
@@ -78,11 +77,7 @@ def _deepeval(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     response = response_in(first_of(row, "actualOutput", "actual_output"))
     if response is None:
         return
-    verdicts = (
-        (f"{SCORE}{metric['name']}", metric.get("score"))
-        for metric in objects(first_of(row, "metricsData", "metrics_data"))
-        if metric.get("name")
-    )
+    verdicts = _named(first_of(row, "metricsData", "metrics_data"), "score")
     yield {
         **mapping(first_of(row, "metadata", "additional_metadata", "additionalMetadata")),
         "id": row.get("id"),
@@ -93,6 +88,13 @@ def _deepeval(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         "response": response,
         **verdict_columns(verdicts),
     }
+
+
+def _named(items: object, key: str) -> Iterator[Verdict]:
+    """Yield what a list of metrics says under a key, each by its name."""
+    for item in objects(items):
+        if item.get("name"):
+            yield f"{SCORE}{item['name']}", item.get(key)
 
 
 #: What Inspect writes of a grade.
@@ -135,11 +137,7 @@ def _trulens(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         return
     metrics = [name.removesuffix(_CALLS) for name in row if name.endswith(_CALLS)]
     verdicts = [(f"{SCORE}{name}", row.get(name)) for name in metrics]
-    verdicts += [
-        (f"{SCORE}{item['name']}", item.get("result"))
-        for item in objects(of("feedback_results"))
-        if item.get("name")
-    ]
+    verdicts += _named(of("feedback_results"), "result")
     calls = (call for name in metrics for call in objects(row[f"{name}{_CALLS}"]))
     yield {
         "id": of("record_id"),
@@ -193,9 +191,8 @@ def _results(annotation: Mapping[str, Any], prefix: str) -> Iterator[Verdict]:
     said: dict[str, list[object]] = {}
     for result in objects(annotation.get("result")):
         value = result.get("value")
-        chosen = next(
-            (value[key] for key in _CHOSEN if isinstance(value, dict) and key in value), None
-        )
+        held = value if isinstance(value, dict) else {}
+        chosen = next((held[key] for key in _CHOSEN if key in held), None)
         # A choice among several at once stays a list; of a taxonomy its paths do.
         if isinstance(chosen, list) and len(chosen) == 1:
             chosen = chosen[0]

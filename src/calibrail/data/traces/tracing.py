@@ -75,10 +75,8 @@ def _span(row: Mapping[str, object]) -> Span:
     ids = context if isinstance(context, dict) else row
 
     def named(*names: str) -> str | None:
-        for name in names:
-            if value := ids.get(name) or row.get(name) or row.get(f"context.{name}"):
-                return str(value)
-        return None
+        values = (ids.get(k) or row.get(k) or row.get(f"context.{k}") for k in names)
+        return next((str(value) for value in values if value), None)
 
     span = named("span_id", "spanId") or ""
     kind = _kind(row, tree)
@@ -264,11 +262,8 @@ def _verdicts(row: Mapping[str, object]) -> Iterator[Verdict]:
         people = mapping(item.get("source")).get("source_type") == "HUMAN"
         name = item.get("assessment_name") or item.get("name")
         yield f"{ANNOTATION if people else SCORE}{name}", feedback.get("value")
-    if isinstance(parsed(row.get("assessments")), list):
-        return
-    for name, value in row.items():
-        if name.endswith(_METRIC):
-            yield f"{SCORE}{name}", value
+    if not isinstance(parsed(row.get("assessments")), list):
+        yield from ((f"{SCORE}{name}", v) for name, v in row.items() if name.endswith(_METRIC))
 
 
 def _langsmith_parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
@@ -346,11 +341,8 @@ def _langfuse_parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
     else:
         trace = text_under(row, "id") or ""
         yield _langfuse_step(row, kind="other", trace=trace, id=trace, parent=None)
-        for item in objects(row.get("observations")):
-            yield _observation(item, trace)
-        for item in objects(row.get("scores")):
-            if item.get("name"):
-                yield _mark(item, trace)
+        yield from (_observation(item, trace) for item in objects(row.get("observations")))
+        yield from (_mark(it, trace) for it in objects(row.get("scores")) if it.get("name"))
         # In a table of traces each score has a column, and its cells list what was said.
         for name, value in row.items():
             said = parsed(value)

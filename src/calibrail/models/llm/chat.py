@@ -846,9 +846,8 @@ class LanguageModel(RemoteModel):
             self.count(transport.Usage(n_failed=1))
         else:
             # What came from the cache, and was not there before, was sent in a batch.
-            self.count_answer(
-                answer.tokens, n_cached or 0, int(n_cached == 0), answer.tokens_cached or 0
-            )
+            read = answer.tokens_cached or 0
+            self.count_answer(answer.tokens, n_cached or 0, int(n_cached == 0), read)
         with self._lock:
             self._held[request] = answer
 

@@ -94,7 +94,10 @@ class ProviderTransport:
         if allowed := [name for name in _ALLOWED.get(self._provider, ()) if name in body]:
             fields["allowed_openai_params"] = allowed
         try:
-            answer = self._complete(fields, seconds).model_dump()
+            # The library's time-out is one of silence.
+            with variable_set(_most, transport.most_bytes("chat", fields)):
+                ask = partial(self._library.completion, **fields, timeout=seconds)
+                answer = transport.within(seconds, ask).model_dump()
             for name in filter(_SECRET.search, os.environ):
                 answer = transport._without_key(answer, os.environ[name].strip())
             return answer
@@ -107,12 +110,6 @@ class ProviderTransport:
                 # A refusal of the judge, as the provider's filter words it.
                 return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
             raise self._explained(error, message, seconds) from None
-
-    def _complete(self, fields: Mapping[str, Any], seconds: float) -> Any:
-        """Return the library's answer, whose time-out is one of silence, within so many seconds."""
-        with variable_set(_most, transport.most_bytes("chat", fields)):
-            ask = partial(self._library.completion, **fields, timeout=seconds)
-            return transport.within(seconds, ask)
 
     def _explained(self, error: Exception, message: str, seconds: float) -> Exception:
         """Return what an error of the library means."""

@@ -107,9 +107,8 @@ def table_price(model: str) -> Price:
     InputError
         If the library is not installed, or does not know the model.
     """
-    entry: Mapping[str, Any] = {}
-    for name in (model, model.removeprefix("openai/"), model.removeprefix("anthropic/")):
-        entry = entry or _prices().get(name) or {}
+    known_as = (model, model.removeprefix("openai/"), model.removeprefix("anthropic/"))
+    entry: Mapping[str, Any] = next(filter(None, map(_prices().get, known_as)), {})
     names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
     costs = [entry.get(name) for name in names]
     if costs[0] is None or costs[1] is None:
@@ -463,10 +462,9 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
     """
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    return host.lower() == "localhost"
 
 
 def is_usual(endpoint: str) -> bool:
@@ -676,11 +674,8 @@ def explained(
     quoted = named == message and not wording("no_temperature").search(message)
     if "temperature" in about and quoted:
         about.remove("temperature")
-    too_long = (
-        status == 413
-        or code in ("context_length_exceeded", "string_above_max_length")
-        or any(sign in message for sign in _TOO_LONG)
-    )
+    said = code in ("context_length_exceeded", "string_above_max_length")
+    too_long = said or status == 413 or any(sign in message for sign in _TOO_LONG)
     if too_long:
         reason += ": longer than the model reads"
     elif about:
@@ -874,9 +869,8 @@ class Caller:
                 stop.wait(pause)
             except RefusedError as error:
                 # Too long is this request's own fault; all else may be that of every request.
-                raise (
-                    error if error.too_long else self._given_up(request, error, ALL_FAIL)
-                ) from None
+                fault = error if error.too_long else self._given_up(request, error, ALL_FAIL)
+                raise fault from None
             else:
                 self._in_a_row, self._ever_answered = 0, True
                 return result
@@ -920,8 +914,9 @@ class Caller:
                 if not error.too_long and self._learn(error.about, fields):
                     continue
                 if {*error.about} & fields.keys() == {"reasoning_effort"}:
+                    asked = fields["reasoning_effort"]
                     raise ModelError.on(
-                        "effort_refused", of=self, asked=fields["reasoning_effort"], error=error
+                        "effort_refused", of=self, asked=asked, error=error
                     ) from None
                 raise
             try:
