@@ -7,15 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    Bound,
-    Calibration,
-    ClassCounts,
-    ClusteredCalibration,
-    coverage_band,
-    exact_bound,
-)
-from calibrail.conformal.bounds import MeanBound, mean_bound
+from calibrail.conformal import Bound, Calibration, ClassCounts, ClusteredCalibration, coverage_band
+from calibrail.conformal.bounds import MeanBound, exact_bound, mean_bound
 from calibrail.conformal.certificate import proven_coverage
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.example import mix64

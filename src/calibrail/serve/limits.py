@@ -14,11 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http import httptools_impl
 
 from calibrail.models.llm.transport import is_loopback
 from calibrail.serve.schemas import ServiceProblem
@@ -204,7 +200,7 @@ _SLICE: Final = 4 * 2**10
 _GRACE: Final = 1.0
 
 
-class _Patient(HttpToolsProtocol):
+class _Patient(httptools_impl.HttpToolsProtocol):
     """A connection that ends where a request does not arrive in time."""
 
     #: Seconds for the headers, and for the body.
@@ -216,7 +212,7 @@ class _Patient(HttpToolsProtocol):
 
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    _under_way: Sequence[RequestResponseCycle] = ()
+    _under_way: Sequence[httptools_impl.RequestResponseCycle] = ()
     _in_headers = True
     _in_pieces = _anew = False
     _refusal: ServiceProblem | None = None
@@ -383,7 +379,7 @@ class _Patient(HttpToolsProtocol):
             return
         response = self._refusal.response()
         head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
-        line = STATUS_LINE[response.status_code]
+        line = httptools_impl.STATUS_LINE[response.status_code]
         self.transport.write(line + head + b"\r\n" + bytes(response.body))
         self.transport.close()
 
