@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 from calibrail.formatting import count
 from calibrail.report import document as parts
-from calibrail.report.document import Document
 from calibrail.report.messages import say
 from calibrail.report.text import clean, leaves
 
@@ -29,7 +28,7 @@ _OPENING: Final = re.compile(r"#+ |<details>|\|.*\n\| -")
 _CLOSING: Final = 100
 
 
-def render_markdown(document: Document) -> str:
+def render_markdown(document: parts.Document) -> str:
     """Return a document as Markdown (GitHub's, with tables): the words of its page.
 
     Texts and names are escaped: none becomes markup, a link, HTML, or a mention of somebody. What
@@ -50,7 +49,7 @@ def render_markdown(document: Document) -> str:
     return "\n".join([*begin, *body, *end])
 
 
-def render_comment(document: Document, most: int = COMMENT) -> str:
+def render_comment(document: parts.Document, most: int = COMMENT) -> str:
     """Return a document as Markdown that a comment on a pull request can hold.
 
     Parameters
@@ -86,7 +85,7 @@ def render_comment(document: Document, most: int = COMMENT) -> str:
     return "\n".join([*kept, "", *["</details>", ""] * n_open, *end])
 
 
-def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
+def _parts(document: parts.Document) -> tuple[list[str], list[str], list[str]]:
     """Return what is said first, the rest, and what is said at the end whatever is left out."""
     document = document.shown_on("page")
     begin = [f"# calibrail {_text(document.title)} {_text(document.subject)}".rstrip(), ""]
@@ -233,7 +232,7 @@ def _unlinked(text: str) -> str:
 _OUTCOMES: Final = {"rejected": "failure", "inconclusive": "skipped"}
 
 
-def render_junit(document: Document) -> str:
+def render_junit(document: parts.Document) -> str:
     """Return a document's verdict as JUnit XML with one test; without a verdict it has passed.
 
     Parameters

@@ -193,10 +193,9 @@ async def stream(service: Service, loaded: Loaded, request: Request) -> Response
     (example,) = await _examples(loaded, [asked], begun=in_lines)
     try:
         check = StreamCheck(loaded.guardrail, example)
-    except GuardrailError as error:
-        raise schemas.ServiceProblem.of("cannot_stream", error=error) from None
-    except InputError as error:
-        raise schemas.ServiceProblem.of("invalid", error=error) from None
+    except (GuardrailError, InputError) as error:
+        case = "cannot_stream" if isinstance(error, GuardrailError) else "invalid"
+        raise schemas.ServiceProblem.of(case, error=error) from None
     texts = aiter(pieces) if in_lines else _here(asked.response or "", request)
     return _Events(service, loaded, example, check, texts)
 
