@@ -21,13 +21,8 @@ with needs("litellm"):
 
 #: HTTP statuses: an answer that may not be shown, and one that could not be judged.
 _WITHHELD: Final = {"flag": 400, "review": 400, "error": 503}
-#: How LiteLLM's logs call what happened.
-_LOGGED: Final = {
-    "pass": "success",
-    "flag": "guardrail_intervened",
-    "review": "guardrail_intervened",
-    "error": "guardrail_failed_to_respond",
-}
+#: How LiteLLM's logs call what happened; all else is ``guardrail_intervened``.
+_LOGGED: Final = {"pass": "success", "error": "guardrail_failed_to_respond"}
 #: The parts of an answer, on routes that return it in parts, that are shown to nobody as text.
 _NOT_SHOWN: Final = ("reasoning", "thinking", "redacted_thinking")
 _CALLS: Final = ("function_call", "tool_use", "mcp_call")
@@ -145,7 +140,7 @@ class CalibrailGuardrail(CustomGuardrail):
         self.add_standard_logging_guardrail_information_to_request_data(
             guardrail_json_response=dict(details),
             request_data=data,
-            guardrail_status=_LOGGED[decision.outcome],
+            guardrail_status=_LOGGED.get(decision.outcome, "guardrail_intervened"),
             guardrail_provider="calibrail",
             event_type=GuardrailEventHooks.post_call,
         )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Final
+from typing import Any, Final
 from xml.etree import ElementTree
 
 from calibrail.formatting import count
@@ -96,7 +96,7 @@ def _parts(document: parts.Document) -> tuple[list[str], list[str], list[str]]:
         asked = parts.asked_heading(tile.asked for tile in document.tiles)
         columns = parts.texts("", "Value", "Interval", *asked)
         tiles = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
-        rows = [tile[: len(columns)] for tile in tiles]
+        rows = [[*map(parts.Cell, tile[: len(columns)])] for tile in tiles]
         begin += [*_table(parts.Table("", columns, rows)), ""]
     begin += ["## Warnings", "", *bullets(document.warnings), ""] if document.warnings else []
     body = _blocks(document.blocks, 2, "")
@@ -173,9 +173,8 @@ def _table(table: parts.Table) -> Iterator[str]:
             yield line(map(_cell, row))
 
 
-def _cell(cell: parts.Cell | str) -> str:
-    if isinstance(cell, str):
-        return _text(cell)
+def _cell(cell: Any) -> str:
+    """Return what a ``Cell`` shows: a document that is shown has no other."""
     below = f" ({_text(cell.below)})" if cell.below else ""
     strong = "**" if cell.style == "strong" and cell.text else ""
     return f"{strong}{_text(cell.text)}{strong}{below}"
