@@ -89,17 +89,16 @@ def findings(
     calibration, fpr = rule.calibration, tested.fpr.estimate
     fixed = calibration.guarantee == "fixed"
     # What a warning says about the one threshold and its rank applies only where it decides.
-    alone = rule.ranked
     used = np.isin(sample.split, (CALIBRATION, TEST))
     counted = sample.rows(TEST) if fixed else used
-    paper, n = alone and calibration.guarantee == "paper", calibration.n
+    paper, n = rule.ranked and calibration.guarantee == "paper", calibration.n
     set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum()), "odd": _odd(sample)}
     # The answers behind threshold and measures that share their group.
     parts = [sample.rows(TEST), *([] if sample.whole else [sample.rows(CALIBRATION, 1)])]
     n_sharing = sum(map(sample.n_sharing, parts)) if sample.independent else 0
     sharing = {"n_sharing": n_sharing, "n": int(np.sum(parts))}
     # Of a threshold that was given the intervals themselves say how wide they are.
-    too_few = {} if fixed else _too_few(tested, calibration.rank if alone else 0)
+    too_few = {} if fixed else _too_few(tested, calibration.rank if rule.ranked else 0)
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
         "labels_look_inverted": {k: float(v.estimate or 0.0) for k, v in (inverted or {}).items()},

@@ -160,9 +160,7 @@ class RequestLimits:
     @staticmethod
     def _count(holder: TokenHolder | None, scope: Scope) -> None:
         """Count a request, or refuse one that comes too often."""
-        if holder is None or scope["path"] in _UNCOUNTED:
-            return
-        if seconds := holder.wait():
+        if holder and scope["path"] not in _UNCOUNTED and (seconds := holder.wait()):
             problem = ServiceProblem.of("too_often", name=holder.name, rate=holder.rate)
             problem.retry_after = math.ceil(seconds)
             raise problem
